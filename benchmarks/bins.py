@@ -36,9 +36,9 @@ def fit_hedgerow(X: np.ndarray, y: np.ndarray, n_bins: int, trees: int, paired: 
     """Return the seconds and the model."""
     from hedgerow import Dataset, train
     from hedgerow.boosting.loop.setup import training_matrix
-    from hedgerow.data.binning import pairs
+    from hedgerow.data.binning import matrix
 
-    training_matrix.may_pay = pairs.may_pay if paired else lambda matrix: False
+    training_matrix.pairs_may_pay = matrix.pairs_may_pay if paired else lambda matrix: False
     params = {"n_estimators": trees, "max_bins": n_bins, "n_jobs": 1}
     start = time.process_time()
     booster = train(params, Dataset(X, y))
@@ -89,7 +89,7 @@ def time_histograms() -> None:
     """Print the cost of adding a row to a histogram, for nodes of several sizes."""
     os.environ["HEDGEROW_OPEN_KERNELS"] = "1"
     from hedgerow.data import bin_table, fit_bins, read_table
-    from hedgerow.data.binning.pairs import pair_columns
+    from hedgerow.data.binning.matrix import pair_columns
     from hedgerow.growing.core.grower import _bins, _tile_cells
     from hedgerow.growing.core.setup import list_columns, make_histogram_sums
     from hedgerow.kernels.histograms.histogram import Packing, build_histogram, no_lists

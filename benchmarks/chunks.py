@@ -20,7 +20,7 @@ from tests.helpers.ranks import run_ranks
 
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.binning.matrix import BinnedMatrix
-from hedgerow.data.external.memory_store import MemoryStore, rows_of
+from hedgerow.data.external.row_store import MemoryStore, rows_of
 from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.growing.chunks.grower import ChunkGrower
 from hedgerow.growing.core.grower import TreeGrower

@@ -321,7 +321,7 @@ def grow(
 
     from hedgerow.boosting.loop.setup.resolved import resolve
     from hedgerow.data import bin_table, fit_bins, read_table
-    from hedgerow.data.external.memory_store import MemoryStore
+    from hedgerow.data.external.row_store import MemoryStore
     from hedgerow.growing.chunks.grower import ChunkGrower
     from hedgerow.growing.core.setup import Fit
     from hedgerow.objectives import make_objective

@@ -23,7 +23,7 @@ from hedgerow.convert.exporting import Exports
 from hedgerow.convert.reading import load_any, warn_of_classes
 from hedgerow.cuda.arrays import gpu_array
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
-from hedgerow.data.reading.unseen import UnseenCounts
+from hedgerow.data.reading.table import UnseenCounts
 from hedgerow.errors import (
     ModelFormatError,
     ParameterError,
@@ -38,10 +38,9 @@ from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.io.forms import ModelForms
 from hedgerow.io.streaming import StreamedPredictions
 from hedgerow.metrics import task_of
-from hedgerow.model.model import Model
+from hedgerow.model.model import Model, check_stages, mean_of_trees, trees_of_rounds
 from hedgerow.model.monotone import MonotoneChecks
 from hedgerow.model.predict import Predictor
-from hedgerow.model.rounds import check_stages, mean_of_trees, trees_of_rounds
 from hedgerow.model.split_values import SplitValues
 from hedgerow.objectives import Objective, SeveralTargets, objective_of_record, parameters_of
 from hedgerow.once import once

@@ -490,7 +490,7 @@ def test_a_store_that_refuses_is_given_back() -> None:
 def test_locks_do_not_outlive_their_process(tmp_path) -> None:
     if not hasattr(os, "fork"):
         pytest.skip("needs fork")
-    from hedgerow.io.lock import FileLock
+    from hedgerow.io.checkpoint_folder import FileLock
 
     path = str(tmp_path / "lock")
     reading, writing = os.pipe()

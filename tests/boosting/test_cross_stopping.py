@@ -37,7 +37,7 @@ from hedgerow.boosting.validation import cross_stopping as cross_stopping_module
 from hedgerow.boosting.validation.folds import deal_observations, draw_folds
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
 from hedgerow.data import bin_table, fit_bins, read_any, read_table
-from hedgerow.data.binning.pairs import pair_columns
+from hedgerow.data.binning.matrix import pair_columns
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.io import model_to_bytes
 from hedgerow.metrics import make_metrics

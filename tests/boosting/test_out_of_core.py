@@ -19,7 +19,7 @@ from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.cli.main import main
-from hedgerow.cli.reading import way as cli_way
+from hedgerow.cli.reading import tables
 from hedgerow.data.external.memory_plan import RowShape
 from hedgerow.data.sources.base import ReadRequest, Roles
 from hedgerow.data.sources.opening import Source, open_files
@@ -163,7 +163,7 @@ def run(arguments: list[Any], model: Path) -> bytes:
 @pytest.fixture
 def too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat small tables as larger than memory."""
-    monkeypatch.setattr(cli_way, "_bytes_in_memory", lambda path, kind: 10**12)
+    monkeypatch.setattr(tables, "_bytes_in_memory", lambda path, kind: 10**12)
 
 
 COMMANDS = [
@@ -194,7 +194,7 @@ def test_command_line(
     for paths in ways:
         assert run(["train", *paths, *more], model) == expected
     assert "read at once" in capsys.readouterr().out
-    monkeypatch.setattr(cli_way, "_bytes_in_memory", lambda path, kind: 10**12)
+    monkeypatch.setattr(tables, "_bytes_in_memory", lambda path, kind: 10**12)
     for paths in ([folder / "all.csv"], *ways):
         assert run(["train", *paths, *more, "--memory-limit", "100 MB"], model) == expected
         assert "read in batches, binned rows on disk" in capsys.readouterr().out
@@ -212,7 +212,7 @@ def test_command_line_libsvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "a.libsvm").write_text("\n".join(lines))
     arguments = ["train", tmp_path / "a.libsvm", "--set", "n_estimators=3"]
     expected = run(arguments, tmp_path / "m.hedgerow")
-    monkeypatch.setattr(cli_way, "_bytes_in_memory", lambda path, kind: 10**12)
+    monkeypatch.setattr(tables, "_bytes_in_memory", lambda path, kind: 10**12)
     more = ["--memory-limit", "100 MB", "--cache-dir", tmp_path]
     assert run([*arguments, *more], tmp_path / "m.hedgerow") == expected
 
@@ -237,7 +237,7 @@ def test_command_line_goes_on(
     later = ["train", paths[1], *options, "--init-model", first]
     limit = ["--memory-limit", "100 MB", "--cache-dir", tmp_path]
     expected = run(later, tmp_path / "m")
-    monkeypatch.setattr(cli_way, "_bytes_in_memory", lambda path, kind: 10**12)
+    monkeypatch.setattr(tables, "_bytes_in_memory", lambda path, kind: 10**12)
     assert run([*later, *limit], tmp_path / "m") == expected
     if target == "label":
         table.with_columns(label=pl.lit("maybe")).write_csv(paths[1])
@@ -260,7 +260,7 @@ def test_command_line_rankings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     plain, placed = [*options, "--drop", "place"], [*options, "--position", "place"]
     held_out = [*plain, "--valid", tmp_path / "valid.csv"]
     expected = [run(each, tmp_path / "m") for each in (plain, held_out, placed)]
-    monkeypatch.setattr(cli_way, "_bytes_in_memory", lambda path, kind: 10**12)
+    monkeypatch.setattr(tables, "_bytes_in_memory", lambda path, kind: 10**12)
     found = [run([*each, *limit], tmp_path / "m") for each in (plain, held_out, placed)]
     assert found == expected
 

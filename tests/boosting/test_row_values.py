@@ -27,7 +27,7 @@ from hedgerow import (
 )
 from hedgerow.boosting.row_data.row_values import ROW_VALUES, RowValue
 from hedgerow.cli.main import main
-from hedgerow.cli.reading import way
+from hedgerow.cli.reading import tables
 from hedgerow.distributed.partition import describe, roles_of
 from hedgerow.errors import HedgerowError
 from hedgerow.io import model_to_bytes
@@ -138,7 +138,7 @@ def command_line(name: str, given: dict[str, Any], folder: Path) -> bytes:
 
 
 def files_of_command_line(name: str, given: dict[str, Any], folder: Path) -> bytes:
-    with mock.patch.object(way, "_COPIES", 10**9):  # files of any size are large
+    with mock.patch.object(tables, "_COPIES", 10**9):  # files of any size are large
         return command_line(name, given, folder)
 
 

@@ -18,8 +18,8 @@ from sklearn.dummy import DummyClassifier
 
 from hedgerow.cli.commands import speed
 from hedgerow.cli.main import main
-from hedgerow.cli.reading import tables, way
-from hedgerow.io.table_files import write_table
+from hedgerow.cli.reading import tables
+from hedgerow.io.file_predictions import write_table
 
 pytest.importorskip("hedgerow.estimators", reason="needs the estimators")
 
@@ -125,17 +125,6 @@ def test_inspect_tells_what_the_folds_have_tried(run: Run) -> None:
     assert facts["folds"]["tried"] == model.chosen_params_["tried"]
 
 
-def test_predict_matches_the_python_interface(run: Run, people: Path) -> None:
-    import hedgerow
-
-    train(run, people, "value")
-    run("predict", "m.hedgerow", str(people), "-o", "p.csv")
-    table = tables.read_table(str(people)).columns
-    X = np.column_stack((table["age"], table["hours"]))
-    predicted = hedgerow.load("m.hedgerow").predict(X)
-    np.testing.assert_array_equal(tables.read_table("p.csv").columns["prediction"], predicted)
-
-
 @pytest.mark.parametrize("target", ["income", "klass", "value"])
 def test_explanations_add_up_to_raw_scores(run: Run, people: Path, target: str) -> None:
     train(run, people, target)
@@ -168,29 +157,6 @@ def test_kinds_of_prediction(run: Run, people: Path, target: str, kind: str) -> 
         return
     assert code == 0, err
     assert all(name.startswith(kind) for name in tables.read_table("p.csv").columns)
-
-
-def test_columns_go_by_name(run: Run, people: Path) -> None:
-    train(run, people, "value")
-    run("predict", "m.hedgerow", str(people), "-o", "a.csv")
-    table = tables.read_table(str(people)).columns
-    write_table("turned.csv", [{"hours": table["hours"], "age": table["age"]}])
-    run("predict", "m.hedgerow", "turned.csv", "-o", "b.csv")
-    assert Path("a.csv").read_bytes() == Path("b.csv").read_bytes()
-
-
-def test_parquet_and_csv_give_the_same_model(run: Run, people: Path) -> None:
-    pytest.importorskip("pyarrow")
-    write_table("people.parquet", [tables.read_table(str(people)).columns])
-    train(run, people, "income")
-    from_csv = Path("m.hedgerow").read_bytes()
-    train(run, Path("people.parquet"), "income")
-    assert Path("m.hedgerow").read_bytes() == from_csv
-
-
-def test_validation_table(run: Run, people: Path) -> None:
-    out = train(run, people, "income", "--valid", str(people))
-    assert "validation" in out
 
 
 SIZES = ("01", "1", "1.0", "NA", "x")
@@ -251,7 +217,7 @@ def test_numbers_are_categories_where_named(run: Run, people: Path) -> None:
 def test_classes_of_a_continuous_target_are_refused(
     run: Run, people: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(way, "_bytes_in_memory", lambda *_: size)
+    monkeypatch.setattr(tables, "_bytes_in_memory", lambda *_: size)
     arguments = ("--target", "value", "--task", "classification", "--drop", "city")
     code, _, err = run("train", str(people), *arguments)
     assert code == 2
@@ -285,13 +251,6 @@ def test_columns_named_in_utf8_where_the_locale_is_ascii(people: Path, tmp_path:
     assert ended.returncode == 0, ended.stderr
     first = (tmp_path / "out.csv").read_text(encoding="utf-8").splitlines()[0]
     assert first.startswith("größe,age,")
-
-
-def test_weight_column_is_no_feature(run: Run, people: Path) -> None:
-    train(run, people, "value", "--weight", "klass")
-    code, out, _ = run("inspect", "m.hedgerow", "--json")
-    assert code == 0
-    assert json.loads(out)["features"] == ["age", "hours"]
 
 
 BAD_COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {

@@ -127,33 +127,6 @@ def test_all_kinds_of_arrow_files(tmp_path: Path, suffix: str) -> None:
     assert models[0] == models[1]
 
 
-def test_a_pattern_or_a_folder_may_stand_for_one_file(tmp_path: Path, capsys) -> None:
-    (tmp_path / "one").mkdir()
-    write(tmp_path / "one" / "t.parquet", {"size": SIZE, "tags": NESTED, "y": Y})
-    model = str(tmp_path / "model")
-    for path in ("one", "one/*.parquet", "o*/t.parquet"):
-        where = str(tmp_path / path)
-        assert main(["train", where, *FEW, "--model", model, "--drop", "tags"]) == 0
-        assert main(["evaluate", model, str(tmp_path / "one/*"), "--target", "y"]) == 0
-        assert "rmse" in capsys.readouterr().out
-
-
-def test_several_files_are_evaluated_as_one(tmp_path: Path, capsys) -> None:
-    (tmp_path / "two").mkdir()
-    parts = {"one.parquet": slice(0, N), "two/1.parquet": slice(0, 9), "two/2.parquet": slice(9, N)}
-    for name, part in parts.items():
-        write(tmp_path / name, {"size": SIZE[part], "y": Y[part]})
-    model = str(tmp_path / "model")
-    assert main(["train", str(tmp_path / "one.parquet"), *FEW, "--model", model]) == 0
-    capsys.readouterr()
-    shown = []
-    for name in ("one.parquet", "two"):
-        assert main(["evaluate", model, str(tmp_path / name), "--target", "y", "--json"]) == 0
-        shown.append(capsys.readouterr().out)
-    assert shown[0] == shown[1]
-    assert "rmse" in shown[0]
-
-
 @pytest.mark.parametrize(
     "given", [["--weight", "y"], ["--drop", "y"], ["--weight", "size", "--offset", "size"]]
 )

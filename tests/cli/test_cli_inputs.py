@@ -18,7 +18,7 @@ from sklearn.metrics import mean_absolute_error, roc_auc_score
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor, cross_fit, load
 from hedgerow.cli.main import build_parser, main
-from hedgerow.cli.reading import way
+from hedgerow.cli.reading import tables
 from tests.helpers.marking import mostly_slow
 
 pytest.importorskip("pyarrow")
@@ -178,15 +178,6 @@ def test_errors_name_standard_input(
     assert "give - only once" in capsys.readouterr().err
 
 
-def test_errors_name_the_file_that_was_given(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "rows.csv"
-    file.write_bytes(b"a;b\n1;2\n3;4\n")
-    assert main(["train", str(file), *TRAIN, "--model", str(tmp_path / "m")]) == 2
-    assert f"{file} has no column 'price'" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("task", ["regression", "classification"])
 def test_train_prints_a_score_by_default(
     tmp_path: Path, task: str, capsys: pytest.CaptureFixture[str]
@@ -297,17 +288,6 @@ def test_ladder_takes_text(tmp_path: Path, task: str, capsys: pytest.CaptureFixt
     assert "leaf-wise" in out
 
 
-def test_ladder_without_text_says_nothing_of_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "rows.csv"
-    file.write_bytes(written(make_columns(80)))
-    assert main(["ladder", str(file), "--target", "price", "--drop", "city"]) == 0
-    out = capsys.readouterr().out
-    assert "text column(s)" not in out
-    assert "leaf-wise" in out
-
-
 DIALECTS = {"plain": (",", "."), "semicolon": (";", "."), "comma": (";", ","), "tab": ("\t", ",")}
 
 
@@ -375,8 +355,8 @@ def test_train_scores_validation_rows(
         columns = {"size": size[part], "w": weight[part], "y": y[part]}
         (tmp_path / f"{name}.csv").write_bytes(written(columns))
     if not in_memory:
-        choose = way.choose_way
-        monkeypatch.setattr(way, "choose_way", lambda *a: choose(*a)._replace(in_memory=False))
+        choose = tables.choose_way
+        monkeypatch.setattr(tables, "choose_way", lambda *a: choose(*a)._replace(in_memory=False))
     paths = [str(tmp_path / name) for name in ("rows.csv", "held.csv", "m")]
     given = ["--target", "y", "--weight", "w", "--set", "n_estimators=5", "-o", paths[2]]
     assert main(["train", paths[0], "--valid", paths[1], *given]) == 0

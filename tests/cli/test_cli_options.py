@@ -34,12 +34,6 @@ def test_output_is_no_abbreviation_of_another_option(command: str) -> None:
     assert options.out == "out.csv"
 
 
-@pytest.mark.parametrize("option", ["--separator", "--sep", "--delimiter"])
-def test_separators(option: str) -> None:
-    options = build_parser().parse_args(["predict", "model", "data.csv", "-o", "x", option, ";"])
-    assert options.separator == ";"
-
-
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
@@ -65,12 +59,6 @@ def test_separators(option: str) -> None:
 def test_hints(arguments: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments.split()) == 2
     assert hint in capsys.readouterr().err
-
-
-def test_the_version_has_a_short_option(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        main(["-V"])
-    assert capsys.readouterr().out.startswith("hedgerow ")
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import pytest
 
 from hedgerow.cli.commands.training import parse_settings, parse_value
 from hedgerow.cli.main import main
-from hedgerow.cli.reading import features, tables
+from hedgerow.cli.reading import tables
 from hedgerow.cli.usage import UsageError
 from hedgerow.errors import HedgerowError
-from hedgerow.io.table_files import write_table
+from hedgerow.io.file_predictions import write_table
 
 pytest.importorskip("pyarrow")
 
@@ -212,12 +212,12 @@ def test_settings() -> None:
     ],
 )
 def test_guessed_task(column: np.ndarray, task: str) -> None:
-    assert features.guess_task(column, "t.csv", "y")[0] == task
+    assert tables.guess_task(column, "t.csv", "y")[0] == task
 
 
 def numbered(table: tables.NamedColumns, names: list[str]) -> np.ndarray:
     y, train = np.arange(float(table.n_rows)), np.arange(table.n_rows)
-    return features.numbered_matrix(table, names, y, train, "regression")[0]
+    return tables.numbered_matrix(table, names, y, train, "regression")[0]
 
 
 def test_numbered_matrix_keeps_large_whole_numbers() -> None:
@@ -232,7 +232,7 @@ def test_levels_are_the_mean_targets_of_their_training_rows() -> None:
     column = np.array(["a", "b", "c", None, "b", "d"], dtype=object)
     table = tables.NamedColumns("t", {"x": column})
     y = np.array([5.0, 1.0, 3.0, 0.0, 100.0, 7.0])
-    matrix, n_text = features.numbered_matrix(table, ["x"], y, np.array([0, 1, 2, 3]), "regression")
+    matrix, n_text = tables.numbered_matrix(table, ["x"], y, np.array([0, 1, 2, 3]), "regression")
     assert n_text == 1
     np.testing.assert_array_equal(matrix[:, 0], [5.0, 1.0, 3.0, np.nan, 1.0, np.nan])
 

@@ -12,7 +12,7 @@ import pytest
 
 from hedgerow import Dataset, load
 from hedgerow.cli.main import main
-from hedgerow.cli.reading import way
+from hedgerow.cli.reading import tables
 
 pytest.importorskip("sklearn")
 pytest.importorskip("pyarrow", reason="several files are read by pyarrow")
@@ -84,9 +84,9 @@ def evaluate(
 
 def read_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the commands treat every table as larger than memory."""
-    choose = way.choose_way
+    choose = tables.choose_way
     monkeypatch.setattr(
-        way, "choose_way", lambda *a: choose(*a)._replace(in_memory=False, limit=64_000_000)
+        tables, "choose_way", lambda *a: choose(*a)._replace(in_memory=False, limit=64_000_000)
     )
 
 

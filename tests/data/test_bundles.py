@@ -181,27 +181,6 @@ def grown(table, spec, y, rules, weight=None, n_threads=1, **params):
     return matrix, b"".join(getattr(forest, name).tobytes() for name in [*names, "threshold"])
 
 
-@settings(max_examples=examples(30))
-@given(
-    seeds,
-    st.booleans(),
-    st.sampled_from([{}, {"reg_alpha": 0.5}, {"colsample_bytree": 0.5, "colsample_bylevel": 0.7}]),
-    st.booleans(),
-)
-def test_trees_are_the_same_bytes_with_and_without_bundles(seed, zero_missing, params, weighted):
-    rng = np.random.default_rng(seed)
-    X = np.hstack([mixed(seed, 300, 12), one_hot(seed, 300, (3, 8)), -one_hot(seed + 1, 300, (6,))])
-    table, spec = prepared(X, zero_missing)
-    y = np.nansum(X[:, ::3], axis=1) + rng.standard_normal(len(X))
-    weight = rng.random(len(X)) + 0.1 if weighted else None
-    _, plain = grown(table, spec, y, BundleRules(False), weight, **params)
-    for n_threads in (1, 2, 3):
-        matrix, bundled = grown(table, spec, y, BundleRules(True), weight, n_threads, **params)
-        assert matrix.layout is not None
-        assert matrix.layout.has_bundles
-        assert bundled == plain
-
-
 OF_LEVELS = (
     {},
     {"extra_trees": True},
@@ -213,22 +192,31 @@ OF_LEVELS = (
 )
 
 
-@settings(max_examples=examples(40))
-@given(seeds, st.booleans(), st.sampled_from(OF_LEVELS), st.booleans())
-def test_symmetric_trees_are_the_same_bytes_with_and_without_bundles(
-    seed, zero_missing, params, keeps_slots
+@settings(max_examples=examples(60))
+@given(
+    seeds,
+    st.booleans(),
+    st.sampled_from(OF_LEVELS),
+    st.sampled_from(["leafwise", "symmetric"]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_trees_are_the_same_bytes_with_and_without_bundles(
+    seed, zero_missing, params, policy, weighted, keeps_slots
 ):
     rng = np.random.default_rng(seed)
     X = np.hstack([mixed(seed, 300, 12), one_hot(seed, 300, (3, 8)), -one_hot(seed + 1, 300, (6,))])
     table, spec = prepared(X, zero_missing, forced={"x0": (0.5,), "x14": (0.5,)})
     y = np.nansum(X[:, ::3], axis=1) + rng.standard_normal(len(X))
-    params = {"grow_policy": "symmetric", "max_depth": 4, **params}
-    _, plain = grown(table, spec, y, BundleRules(False), **params)
+    weight = rng.random(len(X)) + 0.1 if weighted else None
+    if policy == "symmetric":
+        params = {"grow_policy": "symmetric", "max_depth": 4, **params}
+    _, plain = grown(table, spec, y, BundleRules(False), weight, **params)
     with pytest.MonkeyPatch.context() as patch:
         if not keeps_slots:
             patch.setattr(grower_module, "_SLOT_BYTES", 1)
         for n_threads in (1, 2, 3):
-            matrix, bundled = grown(table, spec, y, BundleRules(True), None, n_threads, **params)
+            matrix, bundled = grown(table, spec, y, BundleRules(True), weight, n_threads, **params)
             assert matrix.layout is not None
             assert matrix.layout.has_bundles
             assert bundled == plain
@@ -272,16 +260,6 @@ def test_conflicts_change_training_only_and_alike_for_dense_tables(seed, rules, 
     forest = model.booster_.model.forest
     raw = forest.base_score[0] + naive.walk(forest, X)
     np.testing.assert_allclose(model.predict(X), raw, rtol=1e-12, atol=1e-12)
-
-
-def test_allowed_conflicts_save_columns():
-    X = mixed(3, 2000, 60, missing=0.0)
-    table, spec = prepared(X)
-    columns = [
-        lay_out(table, spec, BundleRules(True, max_conflict_rate=rate)).n_columns
-        for rate in (0.0, 0.02, 0.2)
-    ]
-    assert columns[0] > columns[1] > columns[2]
 
 
 # -- rows that were not trained on -----------------------------------------------------------------

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
+from hedgerow import Dataset, HedgerowRegressor, train
 from hedgerow.arrays import MISSING_KEY
 from hedgerow.data import (
     Column,
@@ -658,34 +658,6 @@ def test_a_column_without_any_value_has_no_part_in_the_trees() -> None:
     np.testing.assert_array_equal(again.predict(other), b.predict(X))
 
 
-def test_one_row_as_a_dict() -> None:
-    X, y = colours()
-    model = HedgerowClassifier(**SMALL).fit(X, y > 2)
-    expected = model.predict_proba(X)
-    for row in range(5):
-        record = X.iloc[row].to_dict()
-        np.testing.assert_array_equal(model.predict_proba(record), expected[row : row + 1])
-        np.testing.assert_array_equal(model.predict_proba([record]), expected[row : row + 1])
-    with pytest.raises(DataError, match="now missing:\n- x"):
-        model.predict({"colour": "red"})
-
-
-def test_estimators_come_back_with_their_categories(tmp_path: Any) -> None:
-    X, y = colours()
-    options = {"categorical_features": np.array([True, False]), "unknown_category": "backoff"}
-    model = HedgerowRegressor(**SMALL, **options).fit(X, y)
-    model.save(tmp_path / "m")
-    again = HedgerowRegressor.load(tmp_path / "m")
-    assert again.get_params()["unknown_category"] == "backoff"
-    assert again.get_params()["categorical_features"] == [True, False]
-    new = pl.from_pandas(X).with_columns(colour=pl.col("colour").replace("red", "unknown"))
-    np.testing.assert_array_equal(again.predict(new), model.predict(new))
-    np.testing.assert_array_equal(
-        pickle.loads(pickle.dumps(model)).predict(new),
-        model.predict(new),
-    )
-
-
 def test_counts_of_unseen_categories() -> None:
     X, y = colours()
     booster = train(SMALL, Dataset(X, y))
@@ -719,45 +691,6 @@ def test_the_order_of_rows_and_columns_changes_no_prediction(seed: int) -> None:
 
 
 # ---- real data ------------------------------------------------------------------------
-
-
-def test_adult_by_every_library(shared_data: Any) -> None:
-    folder = shared_data("adult")
-    frame = pl.read_parquet(folder / "train.parquet")
-    features, target = frame.drop("income"), frame["income"].cast(pl.String)
-    counted = features.to_dict(as_series=False)
-    text = features.with_columns(pl.col(pl.Categorical).cast(pl.String))
-    own = dict.fromkeys(features.select(pl.col(pl.Categorical)).columns, "category")
-    holders = (
-        features, features.to_pandas(), features.to_arrow(), text, text.to_pandas(),
-        text.to_arrow(), text.to_pandas().astype(object), text.to_pandas().astype(own),
-    )  # fmt: skip
-    tables = [read_table(holder) for holder in holders]
-    for column, values in zip(tables[0].schema.columns, counted.values(), strict=True):
-        is_text = isinstance(next(value for value in values if value is not None), str)
-        assert (column.kind == "category") == is_text
-        if is_text:
-            assert column.levels == tuple(sorted(set(values) - {None}))
-    for table in tables[1:]:
-        assert [c.levels for c in table.schema.columns] == [
-            c.levels for c in tables[0].schema.columns
-        ]
-        category = [c.kind == "category" for c in table.schema.columns]
-        for j in np.flatnonzero(category).tolist():
-            np.testing.assert_array_equal(codes_in(table, j), codes_in(tables[0], j))
-    model = HedgerowClassifier(n_estimators=30).fit(features, target)
-    test = pl.read_parquet(folder / "test.parquet")
-    X, y = test.drop("income"), test["income"].cast(pl.String).to_numpy()
-    expected = model.predict_proba(X)
-    np.testing.assert_array_equal(model.predict_proba(X.to_pandas()), expected)
-    np.testing.assert_array_equal(
-        model.predict_proba(X.with_columns(pl.col(pl.Categorical).cast(pl.String)).to_arrow()),
-        expected,
-    )
-    np.testing.assert_array_equal(model.predict_proba(X[:20].to_dicts()), expected[:20])
-    chosen = (y == model.classes_[1]).astype(int)
-    loss = -np.log(expected[np.arange(len(y)), chosen]).mean()
-    assert loss < 0.33  # the share of the classes alone gives 0.55
 
 
 def test_columns_of_few_categories_need_few_lookups() -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from hedgerow.data import Column, Schema, read_table
-from hedgerow.data.sources.columns import read_columns
+from hedgerow.data.sources.batches import read_columns
 from hedgerow.errors import HedgerowWarning
 
 

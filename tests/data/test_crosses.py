@@ -21,7 +21,7 @@ from hedgerow import (
     cross_fit,
     load,
 )
-from hedgerow.data.crosses import OPERATIONS, Cross
+from hedgerow.data.inputs import OPERATIONS, Cross
 from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.io import model_from_bytes, model_to_bytes
@@ -86,16 +86,6 @@ def test_tables_and_rows_have_the_numbers_of_the_definition(
     np.testing.assert_array_equal(keys_of_floats(out), keys_of_floats(np.array([expected])))
     row = cross.of_row([a, b])
     np.testing.assert_array_equal(keys_of_floats(np.array([row])), keys_of_floats(out))
-
-
-@given(a=st.integers(-(2**62), 2**62), b=st.integers(-(2**62), 2**62))
-def test_integers_are_crossed_as_floats(a: int, b: int) -> None:
-    schema = Schema((Column("a", "int"), Column("b", "int")))
-    for operation in OPERATIONS:
-        out, cross = np.empty(1), Cross(0, 1, operation)
-        cross.compute(np.array([[a, b]]), schema, out)
-        np.testing.assert_array_equal(out, [naive(operation, float(a), float(b))])
-        np.testing.assert_array_equal(out, [cross.of_row([a, b])])
 
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -216,15 +206,6 @@ def test_files_rows_folds_and_explanations(tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         load_bytes(averaged.model).predict(frame), averaged.model.predict(frame)
     )
-
-
-def test_partial_dependence_is_that_of_changed_rows() -> None:
-    frame, y = table()
-    model = HedgerowRegressor(**PLAIN, feature_crosses=CROSSES, random_state=0).fit(frame, y)
-    found = model.booster_.partial_dependence(frame, ["b"], n_points=7)
-    grid, means = found["b"].positions, found["b"].values
-    expected = [float(model.predict(frame.assign(b=value)).mean()) for value in grid]
-    np.testing.assert_allclose(np.ravel(means), expected, rtol=1e-9)
 
 
 # -- chosen by the folds -------------------------------------------------------

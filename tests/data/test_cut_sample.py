@@ -14,10 +14,9 @@ from scipy import sparse
 from hedgerow.data import read_any
 from hedgerow.data.binning import cut_sample, few_values
 from hedgerow.data.binning.bins import BinSpec, fit_bins, fit_sample, integer_mass
-from hedgerow.data.binning.cut_sample import SAMPLE_ROWS, CutSample, sample_of
+from hedgerow.data.binning.cut_sample import SAMPLE_ROWS, CutSample, RowSample, sample_of
 from hedgerow.data.sources.base import ReadRequest
 from hedgerow.data.sources.batches import FunctionPart
-from hedgerow.data.sources.row_sample import RowSample
 from hedgerow.data.sources.survey import Survey
 from hedgerow.data.sparse import AnyTable
 from tests.helpers.examples import examples

@@ -22,12 +22,11 @@ from hypothesis import strategies as st
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.binning.matrix import PAD
 from hedgerow.data.external import block_files, scratch
+from hedgerow.data.external.block_files import ColumnDecoder, encode_column, find_lz4
 from hedgerow.data.external.chunk_sink import ChunkSink
-from hedgerow.data.external.column_codec import ColumnDecoder, encode_column, find_lz4
 from hedgerow.data.external.memory_plan import RESERVE, RowShape, divide_memory
 from hedgerow.data.external.row_store import EVERYTHING, ROWS_ONLY, RowVectors, Uses
 from hedgerow.errors import ParameterError, StorageError
-from hedgerow.kernels.histograms.packed_columns import gather_rows
 from hedgerow.threads import work_ahead
 from tests.helpers.clocks import wait_until
 from tests.helpers.examples import examples
@@ -258,28 +257,6 @@ def test_columns_decode_to_what_was_encoded(bins, n_rows, seed, with_lz4):
             naive = [sorted(set(column.tolist())).index(b) for b in column.tolist()]
             codes = [(data[16 + i * few // 8] >> (i * few % 8)) % (1 << few) for i in range(n_rows)]
             assert codes == naive
-
-
-def test_rows_of_one_bin_and_runs_take_few_bytes():
-    if find_lz4() is None:
-        pytest.skip("pyarrow is not installed")
-    sparse = np.where(np.arange(10_000) % 50 == 0, np.arange(10_000) % 251, 0).astype(np.uint8)
-    noise = np.random.default_rng(0).integers(0, 255, 10_000).astype(np.uint8)
-    assert len(encode_column(sparse, find_lz4())[0]) < 2500
-    assert len(encode_column(noise, find_lz4())[0]) == 10_000
-
-
-@pytest.mark.parametrize(("n_columns", "n_rows"), [(1, 1), (8, 300), (33, 257), (70, 600)])
-def test_rows_are_gathered_from_columns(n_columns, n_rows):
-    rng = np.random.default_rng(0)
-    matrix = make_matrix(n_rows, n_columns)
-    by_column = rng.integers(0, 256, (n_columns, n_rows)).astype(np.uint8)
-    by_row = np.full((matrix.n_tiles, n_rows, matrix.tile_width), 9, np.uint8)
-    gather_rows(by_column, matrix.features_per_tile, by_row)
-    naive = np.zeros_like(by_row)
-    for j in range(n_columns):
-        naive[j // matrix.features_per_tile, :, j % matrix.features_per_tile] = by_column[j]
-    np.testing.assert_array_equal(by_row, naive)
 
 
 # Memory

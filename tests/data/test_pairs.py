@@ -12,8 +12,14 @@ from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.boosting.loop.setup import training_matrix
 from hedgerow.data import read_table
 from hedgerow.data.binning.bundles import BundleRules
-from hedgerow.data.binning.matrix import bin_bundled
-from hedgerow.data.binning.pairs import FEWEST_ROWS, can_pair, left_bytes, may_pay, pair_columns
+from hedgerow.data.binning.matrix import (
+    FEWEST_PAIRED_ROWS,
+    bin_bundled,
+    can_pair,
+    left_bytes,
+    pair_columns,
+    pairs_may_pay,
+)
 from hedgerow.io import model_to_bytes
 from tests.helpers import engine
 from tests.helpers.examples import examples
@@ -56,8 +62,8 @@ def test_what_cannot_be_paired() -> None:
     assert can_pair(engine.binned(X, 15))
     assert not can_pair(pair_columns(engine.binned(X, 15)))
     assert not can_pair(engine.binned(X[:, :1], 15))
-    assert not may_pay(engine.binned(X, 15))
-    assert may_pay(engine.binned(table(FEWEST_ROWS, 2, rng), 15))
+    assert not pairs_may_pay(engine.binned(X, 15))
+    assert pairs_may_pay(engine.binned(table(FEWEST_PAIRED_ROWS, 2, rng), 15))
     assert not can_pair(engine.binned(rng.standard_normal((300, 4)), 16))
     exclusive = np.zeros((300, 9))
     exclusive[np.arange(300), np.arange(300) % 9] = 1.0
@@ -119,7 +125,9 @@ def model(params, train_set, validation, paired, monkeypatch):
             return pair_columns(matrix, n_threads)
 
         patch.setattr(training_matrix, "pair_columns", pair)
-        patch.setattr(training_matrix, "may_pay", can_pair if paired else lambda matrix: False)
+        patch.setattr(
+            training_matrix, "pairs_may_pay", can_pair if paired else lambda matrix: False
+        )
         booster = train(params, train_set, validation)
         assert len(matrices) == int(paired), "the fit did not go the way that is tested"
     return model_to_bytes(booster.model)

@@ -40,17 +40,6 @@ def test_a_scratch_folder_is_deleted_with_its_block(temporary: Path) -> None:
     assert list(temporary.iterdir()) == []
 
 
-def test_the_next_process_deletes_what_a_killed_one_left(
-    booster: Booster, temporary: Path, tmp_path: Path
-) -> None:
-    left = temporary / "hedgerow-0123456789abcdef.scratch"
-    left.mkdir()
-    (left / LOCK).write_text("machine\n1\n")  # unlocked, because its owner has ended
-    (left / "model.py").write_text("half a mod")
-    booster.export(tmp_path / "model.py", check=X)
-    assert list(temporary.iterdir()) == []
-
-
 def test_no_writable_folder_names_the_remedy(
     booster: Booster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

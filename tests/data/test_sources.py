@@ -21,8 +21,7 @@ from hedgerow.comm.base import Alone
 from hedgerow.data.binning.bins import fit_sample
 from hedgerow.data.external.memory import available_memory, memory_bytes, shown_bytes
 from hedgerow.data.sources.base import ReadRequest, Roles
-from hedgerow.data.sources.batches import FunctionPart
-from hedgerow.data.sources.binning import BatchReader
+from hedgerow.data.sources.batches import BatchReader, FunctionPart
 from hedgerow.data.sources.dialects import FOUND_OUT, dialect_of
 from hedgerow.data.sources.libsvm_files import LibsvmPart
 from hedgerow.data.sources.opening import open_files, open_parts
@@ -31,7 +30,6 @@ from hedgerow.data.sources.paths import DataFile, find_files
 from hedgerow.data.sources.survey import Survey
 from hedgerow.data.sources.text_files import TextPart, joined_kinds
 from hedgerow.errors import CommunicationError, StorageError
-from hedgerow.kernels.primitives.hashing import BIN_SAMPLE_STREAM, hash_range
 from tests.helpers.examples import examples
 from tests.helpers.file_tables import all_kinds, simple, split, write
 
@@ -231,12 +229,6 @@ def test_training_and_prediction_refuse_the_same_files(order: str, tmp_path: Pat
 
 
 # ---- rows for the cuts -------------------------------------------------------------------
-
-
-def test_hashes_of_a_range() -> None:
-    whole = hash_range(3, BIN_SAMPLE_STREAM, 0, 100)
-    parts = [hash_range(3, BIN_SAMPLE_STREAM, a, b) for a, b in ((0, 7), (7, 7), (7, 100))]
-    np.testing.assert_array_equal(whole, np.concatenate(parts))
 
 
 # ---- several processes ----------------------------------------------------------------------

@@ -26,7 +26,7 @@ from hedgerow.data import (
 from hedgerow.data.binning.bundles import BundleRules
 from hedgerow.data.binning.matrix import bin_bundled
 from hedgerow.data.sparse import sparse_of
-from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.io import model_to_bytes
@@ -182,11 +182,6 @@ def test_other_numbers_of_features_and_categories_are_refused():
         read_any(sparse.csr_array([[1.0]]), levels)
 
 
-def test_single_trees_still_ask_for_dense_tables():
-    with pytest.raises(DataTypeError, match="toarray"):
-        read_table(sparse.eye_array(3))
-
-
 @given(tables)
 def test_entries_of_a_dense_table(X):
     for zero_missing in (False, True):
@@ -236,13 +231,6 @@ def test_cuts_and_bins_are_those_of_the_dense_table(X, max_bins, weighted, zero_
     one, other = bin_table(dense, spec), bin_table(table, spec)
     np.testing.assert_array_equal(other.by_row, one.by_row)
     np.testing.assert_array_equal(other.by_column, one.by_column)
-
-
-def test_cuts_of_very_many_rows_come_from_the_same_sample():
-    rng = np.random.default_rng(0)
-    X = np.where(rng.random((210_000, 2)) < 0.1, rng.standard_normal((210_000, 2)), 0.0)
-    dense, table = fit_bins(read_any(X), 64), fit_bins(read_any(sparse.csr_array(X)), 64)
-    np.testing.assert_array_equal(dense.cut_keys, table.cut_keys)
 
 
 # -- models -----------------------------------------------------------------------------------
@@ -304,16 +292,6 @@ def test_as_many_cells_are_hashed_of_the_dense_table(monkeypatch):
     monkeypatch.setattr("hedgerow.boosting.row_data.row_keys.MOST_CELLS", np.count_nonzero(X) - 1)
     for table in (X, store_zeros(X)):
         assert row_keys(read_any(table), 0) is None
-
-
-def test_recorded_nan_is_a_missing_value():
-    X = random_table(7, n_rows=500, missing=0.1)
-    y = np.where(np.isnan(X[:, 0]), 3.0, 0.0)
-    S = sparse.csr_array(X)
-    assert np.isnan(S.data).any()
-    dense, model = (HedgerowRegressor(n_estimators=5).fit(table, y) for table in (X, S))
-    assert bytes_of(model) == bytes_of(dense)
-    assert model.predict(S)[np.isnan(X[:, 0])].min() > 1.0
 
 
 @pytest.mark.parametrize(
@@ -500,25 +478,3 @@ def test_a9a_is_as_good_as_with_lightgbm(shared_data):
     lightgbm = pytest.importorskip("lightgbm")
     peer = lightgbm.LGBMClassifier(reg_lambda=1.0, n_jobs=1, verbose=-1).fit(X, y)
     assert loss < log_loss(y_test, peer.predict_proba(X_test)) + 0.003
-
-
-@pytest.mark.slow
-def test_santander_is_as_good_as_with_lightgbm(shared_data):
-    import pandas as pd
-    from sklearn.metrics import roc_auc_score
-
-    frame = pd.read_parquet(shared_data("santander_cs") / "data.parquet")
-    frame = frame.iloc[:20_000]
-    X = frame.drop(columns=["TARGET", "ID"], errors="ignore").to_numpy(dtype=np.float32)
-    y = frame["TARGET"].to_numpy()
-    S, half = sparse.csr_array(X), np.arange(len(X)) % 2 == 0
-    params = {"early_stopping": False, "max_leaves": 15, "n_estimators": 40}
-    model = HedgerowClassifier(**params).fit(S[half], y[half])
-    dense = HedgerowClassifier(**params, bundle_features=False).fit(X[half], y[half])
-    assert bytes_of(model) == bytes_of(dense)
-    lightgbm = pytest.importorskip("lightgbm")
-    peer = lightgbm.LGBMClassifier(
-        n_estimators=40, num_leaves=15, reg_lambda=1.0, n_jobs=1, verbose=-1
-    ).fit(S[half], y[half])
-    ours, theirs = (roc_auc_score(y[~half], m.predict_proba(S[~half])[:, 1]) for m in (model, peer))
-    assert ours > theirs - 0.01

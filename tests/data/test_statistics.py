@@ -25,7 +25,7 @@ from hedgerow.boosting.row_data.statistics import (
 from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.categories.recode import drop_unused_levels
-from hedgerow.data.categories.statistics import ROWS, TARGET
+from hedgerow.data.inputs import ROWS, TARGET
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ModelFormatError, ParameterError
@@ -258,18 +258,6 @@ def test_columns_of_very_many_levels_have_their_number_of_rows(weighted):
     heavier = Sample(rows.table, y, weight=3.0 * w)
     again = encode(heavier, None, SQUARED, replace(PARAMS, target_statistics=True))
     np.testing.assert_array_equal(floats_of(again.train.table)[:, place], seen)
-
-
-def test_rare_categories_depend_on_the_number_of_rows():
-    pd = pytest.importorskip("pandas")
-    rng = np.random.default_rng(0)
-    rare = rng.random(3000) < 0.5
-    user = np.where(rare, rng.integers(9**9, size=3000), rng.integers(20, size=3000))
-    y = rare ^ (rng.random(3000) < 0.1)  # each rare user comes once
-    X = pd.DataFrame({"user": [f"u{code}" for code in user], "luck": rng.normal(size=3000)})
-    model = HedgerowClassifier(random_state=0).fit(X[:2000], y[:2000])
-    probability = model.predict_proba(X[2000:])
-    assert log_loss(y[2000:], probability[:, 1]) < 0.36  # 0.33 is in the noise
 
 
 @given(samples(n_classes=3))
@@ -513,23 +501,6 @@ def test_file_and_pickle_keep_everything(model, tmp_path):
     assert model_to_bytes(model_from_bytes(data)[0]) == data
 
 
-@pytest.mark.parametrize("n_jobs", [2, 3])
-def test_same_bytes_for_any_number_of_threads(n_jobs):
-    X, y = shop(3000)
-    one, other = (
-        HedgerowClassifier(n_estimators=5, n_jobs=n, target_statistics=True).fit(X, y).booster_
-        for n in (1, n_jobs)
-    )
-    assert model_to_bytes(one.model) == model_to_bytes(other.model)
-    np.testing.assert_array_equal(other.predict(X, n_jobs=n_jobs), one.predict(X, n_jobs=1))
-
-
-def test_seed_chooses_the_orders():
-    X, y = shop()
-    a, b = (HedgerowClassifier(n_estimators=5, random_state=s).fit(X, y) for s in (0, 1))
-    assert (a.predict_proba(X) != b.predict_proba(X)).any()
-
-
 def test_counts_and_limits_are_those_of_the_users_rows(model):
     estimator, _, y = model
     forest = estimator.booster_.model.forest
@@ -590,16 +561,6 @@ def test_unknown_and_missing_values_have_the_mean_of_all(model):
     assert booster.unseen_categories["user"] >= 1
 
 
-def test_unknown_category_policies():
-    X, y = shop()
-    strange = X.head(2).assign(user="nobody", size=0.0, kind="a")
-    predictions = []
-    for policy in ("missing", "backoff"):
-        estimator = HedgerowClassifier(n_estimators=5, unknown_category=policy).fit(X, y)
-        predictions.append(estimator.predict_proba(strange))
-    np.testing.assert_array_equal(*predictions)
-
-
 def test_unused_statistics_are_dropped():
     X, y = shop()
     X["noise"] = np.array(["a", "b", "c"])[np.arange(len(X)) % 3]
@@ -615,15 +576,6 @@ def test_unused_statistics_are_dropped():
     np.testing.assert_array_equal(pruned.feature, forest.feature)
 
 
-def test_model_without_splits():
-    pd = pytest.importorskip("pandas")
-    X = pd.DataFrame({"a": list("abcd") * 5, "b": list("pqrs") * 5})
-    model = HedgerowRegressor(n_estimators=9, target_statistics=True, min_samples_leaf=20)
-    model.fit(X, np.arange(20.0))
-    np.testing.assert_allclose(model.predict(X), 9.5)
-    assert model_from_bytes(model_to_bytes(model.booster_.model))[0].inputs is not None
-
-
 @pytest.mark.parametrize("more", [{}, {"subsample": 0.6}, {"colsample_bytree": 0.5}])
 def test_rows_of_weight_0_are_absent(more):
     X, y = shop(600)
@@ -633,17 +585,6 @@ def test_rows_of_weight_0_are_absent(more):
     one = HedgerowClassifier(**params).fit(X, y, w)
     two = HedgerowClassifier(**params).fit(X[kept], y[kept], w[kept])
     assert model_to_bytes(one.booster_.model) == model_to_bytes(two.booster_.model)
-
-
-def test_softmax_learns_from_shares():
-    X, y = shop(4000, n_classes=4)
-    new, y_new = X[3000:], y[3000:]
-    scores = []
-    for wanted in (True, False):
-        model = HedgerowClassifier(n_estimators=30, target_statistics=wanted)
-        scores.append(model.fit(X[:3000], y[:3000]).score(new, y_new))
-    assert scores[0] > 0.5
-    assert scores[0] > scores[1]
 
 
 @pytest.mark.parametrize(
@@ -678,28 +619,6 @@ def test_exact_and_approx_where_no_category_is_left(method):
         HedgerowClassifier(n_estimators=5, tree_method=method).fit(X, y)
 
 
-def test_training_scores_are_of_each_row_once():
-    X, y = shop()
-    lengths = []
-
-    def metric(y_true, prediction, weight):
-        lengths.append((len(y_true), len(prediction)))
-        return float(np.mean(y_true != (prediction[:, 1] > 0.5)))
-
-    HedgerowClassifier(n_estimators=3, eval_metric=metric).fit(X, y)
-    assert set(lengths) == {(len(y), len(y))}
-
-
-def test_offsets_go_with_their_rows():
-    X, y = shop()
-    offset = np.random.default_rng(0).normal(scale=0.1, size=len(y))
-    params = {"n_estimators": 30, "learning_rate": 0.3, "target_statistics": True}
-    booster = train(params, Dataset(X, y + offset, offset=offset))
-    plain = train({**params}, Dataset(X, y))
-    prediction = booster.predict(X)
-    assert np.corrcoef(prediction, plain.predict(X))[0, 1] > 0.95
-
-
 def test_integer_columns_beside_categories():
     X, y = shop()
     X["stamp"] = np.arange(len(X)) * 2**40
@@ -711,14 +630,6 @@ def test_integer_columns_beside_categories():
     data = model_to_bytes(model.booster_.model)
     again = Booster(model_from_bytes(data)[0])
     np.testing.assert_array_equal(again.predict(X), model.booster_.predict(X))
-
-
-def test_large_targets_do_not_overflow():
-    X, y = shop()
-    small, large = (
-        HedgerowRegressor(n_estimators=5, reg_lambda=0.0).fit(X, f * y) for f in (1.0, 2.0**300)
-    )
-    np.testing.assert_allclose(large.predict(X) / 2.0**300, small.predict(X), rtol=1e-9)
 
 
 # -- quality -----------------------------------------------------------------------
@@ -763,16 +674,6 @@ def test_noise_does_not_leak(n_levels):
             cost[library].append(losses[library, "noisy"] - losses[library, "clean"])
     assert np.mean(cost["ours"]) <= np.mean(cost["lightgbm"]) + 0.001, cost
     assert np.mean(cost["ours"]) < 0.01, cost
-
-
-def test_amazon(shared_data):
-    pd = pytest.importorskip("pandas")
-    folder = shared_data("amazon")
-    seen, new = (pd.read_parquet(folder / f"{part}.parquet") for part in ("train", "test"))
-    model = HedgerowClassifier(early_stopping=False)
-    model.fit(seen.drop(columns="ACTION"), seen["ACTION"])
-    probability = model.predict_proba(new.drop(columns="ACTION"))[:, 1]
-    assert log_loss(new["ACTION"].to_numpy(), probability) < 0.142
 
 
 # -- files -------------------------------------------------------------------------
@@ -883,17 +784,6 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=4),
     max_leaves=15,
 )
-
-
-@given(json_values, json_values)
-@settings(max_examples=examples(200))
-def test_any_record_is_refused_or_harmless(kept, statistics):
-    import json
-
-    from tests.io.test_model_file import with_metadata
-
-    text = json.dumps({"kept": kept, "statistics": statistics})
-    usable_or_refused(with_metadata(SMALL, inputs=text))
 
 
 @given(st.integers(0, 2), st.integers(0, 2), json_values)

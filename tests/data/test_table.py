@@ -39,22 +39,6 @@ FRAMES = {
 each_frame = pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES.keys())
 
 
-@pytest.mark.parametrize("n_rows", [1, 64, 65, 300])
-def test_a_record_batch_is_a_table(n_rows):
-    """Columns are found by name, and integers are exact, for any number of rows."""
-    rng = np.random.default_rng(0)
-    data = {"a": rng.normal(size=n_rows), "b": 2**60 + rng.integers(0, 9, n_rows)}
-    data["c"] = rng.choice(["x", "y"], n_rows)
-    plain = read_table(pa.table(data))
-    batch = read_table(pa.RecordBatch.from_pydict(data))
-    assert batch.schema == plain.schema
-    np.testing.assert_array_equal(batch.values, plain.values)
-    turned = pa.RecordBatch.from_pydict({name: data[name] for name in "cba"})
-    np.testing.assert_array_equal(read_table(turned, plain.schema).values, plain.values)
-    with pytest.raises(DataError, match="now missing:\n- b"):
-        read_table(turned.select(["a", "c"]), plain.schema)
-
-
 def test_a_column_that_its_library_cannot_convert_is_named():
     union = pa.UnionArray.from_sparse(
         pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array([0.5, 1.5])]
@@ -160,11 +144,6 @@ def test_lists_and_masked_arrays():
     np.testing.assert_array_equal(read_table(masked).values, [[1.0, np.nan]])
     masked = np.ma.array([[1, MISSING_KEY]], mask=[[False, True]])
     assert read_table(masked).values.tolist() == [[1, MISSING_KEY]]
-
-
-def test_infinities_pass():
-    X = np.array([[np.inf, -np.inf, np.nan]])
-    np.testing.assert_array_equal(read_table(X).values, X)
 
 
 def test_objects_that_hold_numbers_are_numbers():
@@ -376,11 +355,6 @@ def test_dates_and_durations_are_microseconds_whatever_their_unit():
     assert read_table(zoned).values[:, 0].tolist() == [ticks, MISSING_KEY]
     table = read_table(pl.DataFrame({"d": [dt.timedelta(seconds=2), None]}))
     assert table.values[:, 0].tolist() == [2_000_000, MISSING_KEY]
-
-
-def test_numbered_columns_have_no_names():
-    table = read_table(pd.DataFrame(np.ones((2, 2))))
-    assert (table.schema.named, table.schema.names) == (False, ("x0", "x1"))
 
 
 def test_input_is_never_written_to():

@@ -17,8 +17,7 @@ from hedgerow.boosting.loop.scores import Scores, TrainingData, make_scores
 from hedgerow.boosting.loop.setup.resolved import holds_vectors, resolve, trees_of_round
 from hedgerow.comm.base import Alone
 from hedgerow.data import bin_table, fit_bins, read_table
-from hedgerow.data.external.memory_store import MemoryStore, rows_of
-from hedgerow.data.external.row_store import EVERYTHING
+from hedgerow.data.external.row_store import EVERYTHING, MemoryStore, rows_of
 from hedgerow.data.reading.columns import floats_of
 from hedgerow.errors import AllRowsNeededError, CommunicationError, DataError
 from hedgerow.growing.chunks import grower as chunk_grower

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow.data.external.memory_store import MemoryStore
+from hedgerow.data.external.row_store import MemoryStore
 from hedgerow.errors import AllRowsNeededError, DataError
 from hedgerow.growing.chunks import space as chunk_space
 from hedgerow.growing.chunks.space import check_vector_rows

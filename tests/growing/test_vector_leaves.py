@@ -19,7 +19,7 @@ from hedgerow.growing.symmetric.grower import SymmetricGrower, SymmetricVectorGr
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.kernels.tables.keys import keys_of_floats
-from hedgerow.model.other_forests import without_vectors
+from hedgerow.model.forest import without_vectors
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import SeveralTargets, make_objective
 from hedgerow.params import BoostParams

@@ -18,8 +18,7 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.data import Table
 from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.data.external import disk_store, memory_plan
-from hedgerow.data.external.memory_store import MemoryStore, rows_of
-from hedgerow.data.external.row_store import RowVectors
+from hedgerow.data.external.row_store import MemoryStore, RowVectors, rows_of
 from hedgerow.data.reading import mapped_table
 from hedgerow.data.reading.columns import floats_of
 

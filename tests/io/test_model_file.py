@@ -289,20 +289,6 @@ def test_any_bytes(data: bytes) -> None:
     refused(data)
 
 
-@given(data=st.data())
-def test_random_mutations(data: st.DataObject) -> None:
-    content = bytearray(SMALL_BYTES)
-    for _ in range(data.draw(st.integers(1, 8))):
-        position = data.draw(st.integers(0, len(content) - 1))
-        chunk = data.draw(st.binary(max_size=12))
-        content[position : position + data.draw(st.integers(0, 12))] = chunk
-        content = content or bytearray(b"\0")
-    model = valid_or_refused(bytes(content))
-    assert model is None or model_to_bytes(model) == SMALL_BYTES
-    length = int.from_bytes(SMALL_BYTES[:8], "little")
-    valid_or_refused(seal(bytes(content[8 : 8 + length]), bytes(content[8 + length :])))
-
-
 WORDS = st.one_of(
     st.integers(-(2**31), 2**31 - 1),
     st.sampled_from([0, 1, 2, 3, -1, -2, 2**31 - 1, -(2**31), 1 << 30]),
@@ -800,23 +786,6 @@ def test_kill_leaves_the_old_or_the_new_model(tmp_path: Path) -> None:
         os.waitpid(child, 0)
         assert path.read_bytes() in contents
         load_model(path)
-
-
-def test_saves_at_the_same_time_do_not_mix(tmp_path: Path) -> None:
-    import threading
-
-    path = tmp_path / "m"
-    models = [random_model(seed) for seed in range(4)]
-    threads = [
-        threading.Thread(target=lambda m=model: [save_model(m, path) for _ in range(20)])
-        for model in models
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert path.read_bytes() in {model_to_bytes(model) for model in models}
-    assert [file.name for file in tmp_path.iterdir()] == ["m"]
 
 
 def test_paths_that_cannot_be_used_are_named(tmp_path) -> None:

@@ -32,8 +32,7 @@ from hedgerow.errors import (
     ParameterError,
     StorageError,
 )
-from hedgerow.io.file_predictions import ProgressLine
-from hedgerow.io.table_files import write_table
+from hedgerow.io.file_predictions import ProgressLine, write_table
 from tests.helpers.examples import examples
 from tests.helpers.terminals import Terminal
 

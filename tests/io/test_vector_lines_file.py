@@ -13,9 +13,9 @@ from hedgerow import Booster, Dataset, load, train
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import container, model_from_bytes
 from hedgerow.io.slopes import check_slopes
-from hedgerow.kernels.prediction.slopes import TERMS, Slopes
+from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.model.forest import Forest
-from tests.model.test_vector_lines import FEW, X, Y, bytes_of, line_of
+from tests.model.test_vector_lines import FEW, X, Y, bytes_of
 
 
 @pytest.fixture(scope="module")
@@ -107,27 +107,3 @@ def test_lines_of_one_output_are_not_those_of_vectors(booster: Booster) -> None:
     few = train({**FEW, "n_estimators": 8}, Dataset(X, Y[:, :2])).model.forest
     with pytest.raises(ModelFormatError, match="slope_start must hold"):
         check_slopes(replace(forest, slopes=few.slopes))
-
-
-def test_damaged_files_are_refused(booster: Booster) -> None:
-    data, rng = bytes_of(booster), np.random.default_rng(0)
-    for at in rng.integers(0, len(data), 40):
-        hurt = bytearray(data)
-        hurt[at] ^= 1 << int(rng.integers(8))
-        with pytest.raises(ModelFormatError):
-            model_from_bytes(bytes(hurt))
-
-
-def test_texts_and_frames_show_the_terms(booster: Booster) -> None:
-    forest = booster.model.forest
-    assert " (x" in booster.to_text(0)
-    assert any(rule.count("within [") >= 2 for rule in booster.to_rules(0))
-    frame = booster.to_frame()
-    for node in np.flatnonzero(forest.feature < 0):
-        lines = frame["terms"][node]
-        assert len(lines) == len(frame["terms_low"][node]) == 3
-        for k, terms in enumerate(lines):
-            own = line_of(forest, int(node), k)
-            assert [slope for _, slope, _ in terms] == forest.slopes.slope[own].tolist()
-            assert len(terms) <= TERMS
-            assert frame["terms_low"][node][k] == forest.slopes.low[3 * node + k]

@@ -12,7 +12,7 @@ import pytest
 
 from hedgerow import Booster, HedgerowRegressor, load
 from hedgerow.boosting.loop.setup.resolved import ALL_OUTPUTS
-from hedgerow.model.levels import MOST_LEVELS
+from hedgerow.model.engine_tables import MOST_LEVELS
 from hedgerow.model.predict import Predictor
 
 catboost = pytest.importorskip("catboost")

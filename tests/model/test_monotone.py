@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, ParameterError, train
-from hedgerow.arrays import MISSING_KEY
 from hedgerow.booster import Booster
 from hedgerow.boosting.loop.rounds import make_forest
 from hedgerow.data.schema import Column, Schema
@@ -359,24 +358,6 @@ def test_same_trees_as_xgboost(method, signs) -> None:
     np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.2])
-def test_exact_growth_makes_the_trees_of_histograms(missing) -> None:
-    X, y = sample(n_rows=800, missing=missing)
-    X = X.round(1)
-    params = {
-        "n_estimators": 5, "monotone_constraints": ALL, "feature_penalties": {"x3": 0.7},
-        "interaction_constraints": [["x0", "x3"], ["x1", "x2", "x3"]], "reg_alpha": 0.3,
-    }  # fmt: skip
-    hist, exact = (
-        train({**params, "tree_method": method}, Dataset(X, y)).model.forest
-        for method in ("hist", "exact")
-    )
-    for name in ("feature", "missing_left", "left", "count"):
-        np.testing.assert_array_equal(getattr(exact, name), getattr(hist, name))
-    np.testing.assert_allclose(exact.value, hist.value, rtol=1e-9)
-    np.testing.assert_allclose(exact.gain, hist.gain, rtol=1e-9)
-
-
 def test_wide_integers_and_dates_are_ordered() -> None:
     rng = np.random.default_rng(0)
     X = 2**60 + rng.integers(0, 50, size=(500, 2))
@@ -399,35 +380,6 @@ def test_missing_values_may_be_set_apart_against_the_order() -> None:
         model.fit(X, y)
         np.testing.assert_allclose(model.predict([[50.0], [np.nan]]), [5.0, 0.0], atol=0.1)
         assert model.verify_monotone().verdict == "proved"
-
-
-def test_constraint_that_the_data_obey_costs_little() -> None:
-    X = np.repeat(np.arange(30.0), 10).reshape(-1, 1)
-    y = X[:, 0] ** 2
-
-    def predicted(constraints) -> np.ndarray:
-        model = HedgerowRegressor(n_estimators=100, monotone_constraints=constraints)
-        return model.fit(X, y).predict(X)
-
-    np.testing.assert_allclose(predicted({"x0": "increasing"}), predicted(None), rtol=1e-3)
-    np.testing.assert_allclose(predicted({"x0": "decreasing"}), y.mean(), rtol=1e-9)
-
-
-def test_california_is_monotone_in_income(shared_data) -> None:
-    folder = shared_data("california")
-    pandas = pytest.importorskip("pandas")
-    files = sorted([*folder.glob("*.parquet"), *folder.glob("*.csv")])
-    file = files[0]
-    frame = pandas.read_parquet(file) if file.suffix == ".parquet" else pandas.read_csv(file)
-    frame = frame.select_dtypes("number").iloc[:4000]
-    income = next(name for name in frame.columns if "inc" in name.lower())
-    target = frame.columns[-1]
-    X, y = frame.drop(columns=target), frame[target].to_numpy(dtype=float)
-    for objective in ("squared_error", "quantile"):
-        model = HedgerowRegressor(
-            n_estimators=40, objective=objective, monotone_constraints={income: 1}
-        ).fit(X, y)
-        assert model.verify_monotone()[income].verdict == "proved"
 
 
 # -- verifier -------------------------------------------------------------------------------
@@ -516,17 +468,6 @@ def test_sum_may_be_monotone_where_trees_are_not() -> None:
     (finding,) = verify_monotone(both, 0, 1).findings.values()
     assert finding.verdict == "proved"
     assert finding.n_tried > 0
-
-
-def test_what_cannot_be_settled_is_unknown() -> None:
-    X, y = sample(n_rows=2000, missing=0.0)
-    params = {"n_estimators": 30, "monotone_constraints": {"x0": 1, "x3": 1}}
-    booster = train(params, Dataset(X, y))
-    free = train({"n_estimators": 30}, Dataset(X, X[:, 0] * 10 + 0.1 * y))
-    assert booster.verify_monotone().verdict == "proved"
-    finding = free.verify_monotone("x0", 1, n_points=2)["x0"]
-    assert finding.verdict in ("unknown", "violated")
-    assert "x0" in str(finding)
 
 
 def test_questions_without_sense_are_refused() -> None:
@@ -637,14 +578,6 @@ def test_values_where_walks_stop_count_only_where_walks_stop(unknown, verdict) -
         assert finding.scores == (10.0, 2.0)
         assert finding.rows[0][1] == finding.rows[1][1] == "b?"
         assert tuple(Booster(model).predict(finding.rows, kind="raw")) == (10.0, 2.0)
-
-
-def test_missing_key_is_no_value_of_a_sweep() -> None:
-    model = random_model(1, n_features=3)
-    cells = Cells(model.forest, model.schema)
-    for column in range(3):
-        assert MISSING_KEY not in cells.ordered(column)
-        assert (np.diff(cells.ordered(column)) > 0).all()
 
 
 @pytest.mark.parametrize("whole", [False, True])

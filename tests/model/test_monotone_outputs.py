@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
+from hedgerow import HedgerowClassifier, HedgerowRegressor
 from hedgerow.errors import ParameterError
-from hedgerow.io import model_to_bytes
 
 RNG = np.random.default_rng(0)
 N = 500
@@ -62,19 +61,6 @@ def test_each_target_has_the_trees_of_a_model_of_its_own() -> None:
         np.testing.assert_array_equal(both[:, k], alone)
 
 
-def test_xgboost_has_the_same() -> None:
-    xgb = pytest.importorskip("xgboost")
-    model = xgb.XGBRegressor(
-        n_estimators=15, learning_rate=0.3, max_depth=4, tree_method="exact", n_jobs=1,
-        monotone_constraints=(1, 0, -1), reg_lambda=1.0, base_score=0.0,
-    ).fit(X, Y)  # fmt: skip
-    own = HedgerowRegressor(
-        **SHORT, **CONSTRAINTS, tree_method="exact", max_depth=4, max_leaves=16, min_samples_leaf=1
-    ).fit(X, Y - Y.mean(axis=0))
-    errors = [np.mean((p - Y) ** 2) for p in (model.predict(X), own.predict(X) + Y.mean(axis=0))]
-    assert errors[1] == pytest.approx(errors[0], rel=0.1)
-
-
 def test_labels() -> None:
     check_kept(HedgerowClassifier(**SHORT, **CONSTRAINTS).fit(X, LABELS))
 
@@ -88,15 +74,6 @@ def test_several_quantiles() -> None:
 
 def test_defaults_keep_to_it() -> None:
     check_kept(HedgerowRegressor(**CONSTRAINTS).fit(X, Y))
-
-
-def test_rows_in_batches_have_the_same_trees() -> None:
-    params = {"objective": "quantile", "quantile": [0.2, 0.7], **SHORT, **CONSTRAINTS}
-    parts = [slice(i, i + 120) for i in range(0, N, 120)]
-    stored = Dataset.from_batches(lambda: ((X[part], Y[part, 0]) for part in parts))
-    one, two = (train(params, data) for data in (Dataset(X, Y[:, 0]), stored))
-    assert model_to_bytes(one.model) == model_to_bytes(two.model)
-    assert one.verify_monotone().verdict == "proved"
 
 
 VECTORS = {"multi_strategy": "multi_output_tree"}
@@ -203,10 +180,3 @@ def test_infinite_predictions_name_the_cause(objective, rate) -> None:
     words = rf"of 500 predictions are not finite: objective '{objective}'.*the model has {rate!r}"
     with pytest.warns(UserWarning, match=words.replace("+", "[+]")):
         assert not np.isfinite(model.predict(X)).all()
-
-
-def test_infinite_predictions_of_a_booster_and_an_offset() -> None:
-    booster = train({"objective": "poisson", **SHORT}, Dataset(X, np.round(np.exp(Y[:, 0] / 5.0))))
-    assert np.isfinite(booster.predict(X)).all()
-    with pytest.warns(UserWarning, match="offset far from"):
-        booster.predict(X, offset=np.full(N, 800.0))

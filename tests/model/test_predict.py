@@ -19,8 +19,7 @@ from hedgerow.errors import DataError, DataTypeError
 from hedgerow.kernels.prediction.traverse import add_tree_scores, walk_space
 from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model.engine_tables import EngineTables
-from hedgerow.model.forest import Forest
-from hedgerow.model.other_forests import joined_forests
+from hedgerow.model.forest import Forest, joined_forests
 from hedgerow.model.predict import FEW_ROWS, Predictor
 from tests.helpers.examples import examples
 from tests.reference import naive_predict as naive

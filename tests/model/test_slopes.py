@@ -14,13 +14,11 @@ from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, cross_fit, load, train
-from hedgerow.boosting.inspect.memory_estimate import estimate_memory
 from hedgerow.boosting.loop.assembly import make_forest
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.data import read_table
-from hedgerow.data.reading.columns import floats_of
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit
@@ -29,9 +27,7 @@ from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.kernels.prediction.slopes import (
     RECORD,
     TERMS,
-    joined_slopes,
     no_slopes,
-    part_of_slopes,
     records_of,
 )
 from hedgerow.model.predict import Predictor
@@ -304,15 +300,6 @@ def test_terms_follow_statistics_that_are_numbered_anew(grow_policy) -> None:
     model_from_bytes(model_to_bytes(model.model))
 
 
-def test_twins_of_a_column_share_the_slope() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 1))
-    y = X[:, 0] + 0.1 * rng.normal(size=300)
-    twice = np.column_stack([X, X])
-    model = train({**LINES, "n_estimators": 10, "linear_lambda": 0.0}, Dataset(twice, y))
-    assert np.isfinite(model.predict(twice)).all()
-
-
 def test_wide_integers_dates_and_categories() -> None:
     rng = np.random.default_rng(0)
     days = pd.to_datetime("2020-01-01") + pd.to_timedelta(rng.integers(0, 1000, 300), unit="D")
@@ -353,13 +340,6 @@ def test_sparse_rows_are_predicted_as_dense_ones() -> None:
         np.testing.assert_array_equal(sparse, dense)
 
 
-def test_floats_of_keys_are_the_values() -> None:
-    frame = pd.DataFrame({"a": [1.5, np.nan, -0.25], "b": pd.array([2**60, None, -3], "Int64")})
-    made = read_table(frame)
-    floats = floats_of(made.values, made.schema.kinds)
-    np.testing.assert_array_equal(floats, [[1.5, 2.0**60], [np.nan, np.nan], [-0.25, -3.0]])
-
-
 # -- losses, modes and ways of training ---------------------------------------------
 
 
@@ -386,14 +366,6 @@ def test_slopes_lower_the_loss_of_training(estimator, target, rows) -> None:
         losses.append(model.evals_result_["train"]["loss"][-1])
         assert (model.booster_.model.forest.slopes is not None) == on
     assert losses[1] < losses[0]
-
-
-def test_the_mean_of_the_folds(rows) -> None:
-    X, y = rows
-    model = HedgerowRegressor(n_estimators=5, early_stopping=False, linear_leaves=True)
-    found = cross_fit(model, X, y, model="average")
-    each = np.mean([fold.predict(X) for fold in found.boosters], axis=0)
-    np.testing.assert_allclose(found.model.predict(X), each, rtol=1e-12)
 
 
 def test_the_mean_of_folds_with_statistics_of_their_own() -> None:
@@ -468,24 +440,6 @@ def test_spoiled_slopes_are_refused(alter, booster) -> None:
         model_to_bytes(model)
 
 
-def test_damaged_files_are_refused(booster) -> None:
-    data = bytearray(bytes_of(booster))
-    rng = np.random.default_rng(0)
-    for at in rng.integers(0, len(data), 60):
-        hurt = bytearray(data)
-        hurt[at] ^= 1 << int(rng.integers(8))
-        with pytest.raises(ModelFormatError):
-            model_from_bytes(bytes(hurt))
-
-
-def test_slopes_in_parts() -> None:
-    empty = no_slopes(3)
-    assert joined_slopes([None, None], [2, 3]) is None
-    joined = joined_slopes([None, empty], [2, 3])
-    assert joined.start.tolist() == [0] * 6
-    assert part_of_slopes(None, 0, 1) is None
-
-
 def test_texts_and_frames_show_the_terms(booster) -> None:
     text = booster.to_text(0)
     assert " (x0 - " in text or " (x0 + " in text
@@ -501,21 +455,6 @@ def test_texts_and_frames_show_the_terms(booster) -> None:
 
 def test_rules_say_what_is_predicted(booster) -> None:
     assert any("within [" in rule for rule in booster.to_rules(0))
-
-
-def test_monotone_columns_of_lines() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.uniform(size=(400, 3))
-    y = 2.0 * X[:, 0] - X[:, 1]
-    params = {"n_estimators": 5, "early_stopping": False, "max_leaves": 4, "linear_leaves": True}
-    model = HedgerowRegressor(**params).fit(X[:, :2], y)
-    assert model.verify_monotone("x0", -1).verdict == "violated"
-    used = HedgerowRegressor(**params).fit(X, y)
-    if not (used.booster_.model.forest.feature == 2).any():
-        assert used.verify_monotone("x2", 1).verdict == "proved"
-    single = HedgerowRegressor(**{**params, "n_estimators": 1}).fit(X[:, :1], X[:, 0])
-    assert single.verify_monotone("x0", 1).verdict in ("proved", "unknown")
-    assert single.verify_monotone("x0", -1).verdict == "violated"
 
 
 @settings(max_examples=examples(25), deadline=None)
@@ -559,24 +498,6 @@ def test_lines_keep_monotone_constraints(seed, signs, symmetric, loss, boosting)
             steps = signs[j] * np.diff(booster.predict(rows, kind="raw"))
             assert steps.min() >= 0.0
         assert booster.verify_monotone(f"x{j}", signs[j]).verdict == "proved"
-
-
-def test_constrained_lines_are_better_than_constants(rows) -> None:
-    X, y = rows
-    params = {"n_estimators": 40, "monotone_constraints": {"x0": 1}, "early_stopping": False}
-    errors = []
-    for lines in (False, True):
-        model = HedgerowRegressor(**params, linear_leaves=lines).fit(X[:300], y[:300])
-        errors.append(float(np.mean((model.predict(X[300:]) - y[300:]) ** 2)))
-    assert errors[1] < errors[0]
-
-
-def test_memory_of_the_numbers() -> None:
-    plain, lines = (
-        estimate_memory((10_000, 20), {"linear_leaves": on, "early_stopping": False})
-        for on in (False, True)
-    )
-    assert lines.matrix - plain.matrix == 8 * 10_000 * (20 + 2 + TERMS)
 
 
 # -- sums of rescaled trees, and steps of limited length ------------------------------
@@ -652,14 +573,6 @@ def test_the_penalty_has_a_range_and_a_use(rows) -> None:
         HedgerowRegressor(linear_leaves=True, linear_lambda=-1.0, n_estimators=2).fit(*rows)
     with pytest.raises(ParameterError, match="no effect"):
         HedgerowRegressor(linear_leaves=False, linear_lambda=2.0, n_estimators=2).fit(*rows)
-
-
-def test_predictor_does_not_change_the_rows(booster) -> None:
-    X = np.random.default_rng(0).normal(size=(50, 4))
-    X.flags.writeable = False
-    before = X.copy()
-    Predictor(booster.model.forest, booster.model.schema.kinds).raw_scores(X)
-    np.testing.assert_array_equal(X, before)
 
 
 def test_rows_of_folds_lie_as_all_rows_do() -> None:

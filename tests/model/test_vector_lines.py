@@ -12,14 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow import Booster, Dataset, HedgerowClassifier, HedgerowRegressor, cross_fit, train
+from hedgerow import Booster, Dataset, train
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.symmetric.grower import SymmetricVectorGrower
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.io import model_to_bytes
-from hedgerow.model.forest import Forest
-from hedgerow.model.other_forests import joined_forests, without_vectors
+from hedgerow.model.forest import Forest, joined_forests, without_vectors
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import make_objective
 from hedgerow.objectives.targets import several_targets
@@ -266,18 +265,6 @@ def test_columns_of_lines_keep_to_interaction_constraints() -> None:
             assert set(np.concatenate(terms).tolist()) <= set(above)
 
 
-def test_folds_and_their_mean() -> None:
-    model = HedgerowRegressor(**{**FEW, "early_stopping": "cv"}).fit(X, Y)
-    assert model.booster_.model.forest.slopes is not None
-    made = cross_fit(HedgerowRegressor(**FEW), X, Y, cv=2).model.booster_
-    parts = made.model.forest
-    assert parts.vectors is not None
-    half = Predictor(parts.first_rounds(8), ["float"] * 4).raw_scores(X)
-    rest = parts.some_trees(np.arange(8, 16), np.zeros(3))
-    other = Predictor(rest, ["float"] * 4).raw_scores(X)
-    np.testing.assert_allclose(half + other, made.raw_scores(X), rtol=1e-12)
-
-
 def test_automatic_trees_with_lines_have_one_output() -> None:
     model = train({**FEW, "multi_strategy": "auto"}, Dataset(X, Y))
     assert model.model.forest.vectors is None
@@ -297,15 +284,3 @@ def test_an_explanation_of_pairs_adds_up(booster: Booster) -> None:
     found = booster.explain(rows, interactions=True)
     total = found.values.sum(axis=(1, 2)) + found.base_values
     np.testing.assert_allclose(total, booster.raw_scores(rows).T, atol=1e-11)
-
-
-def test_lines_of_classes_learn_more_than_constants() -> None:
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(1500, 4))
-    classes = np.argmax(rows[:, :3] + 0.3 * rng.normal(size=(1500, 3)), axis=1)
-    losses = []
-    for lines in (False, True):
-        model = HedgerowClassifier(**{**FEW, "linear_leaves": lines, "learning_rate": 0.3})
-        p = model.fit(rows[:750], classes[:750]).predict_proba(rows[750:])
-        losses.append(-np.mean(np.log(p[np.arange(750), classes[750:]])))
-    assert losses[1] < 0.9 * losses[0]

@@ -479,8 +479,7 @@ def test_what_the_event_loop_answers(path, body, status, monkeypatch) -> None:
     """Few rows; with all threads busy, explanations and more rows, however written, wait."""
     from hedgerow.serving.app import Service
     from hedgerow.serving.records import read_records
-    from hedgerow.serving.requests import RequestError
-    from hedgerow.serving.settings import Settings
+    from hedgerow.serving.requests import RequestError, Settings
     from hedgerow.serving.slot import ModelSlot
 
     slot = ModelSlot(str(path), "income")

@@ -17,7 +17,7 @@ from hedgerow.boosting.automatic.recipe import AUTOMATIC
 from hedgerow.boosting.row_data.classes import n_classes_of
 from hedgerow.boosting.row_data.row_values import ROW_VALUES
 from hedgerow.boosting.row_data.survival import SURVIVAL
-from hedgerow.cli.reading.features import Target
+from hedgerow.cli.reading.tables import Target
 from hedgerow.cli.usage import UsageError, one_line, shows_progress
 from hedgerow.convert.reading import load_any
 from hedgerow.data import Column, Schema
@@ -314,8 +314,8 @@ def text_columns(booster: Booster, targets: Sequence[str] | None = None) -> froz
 
 def read_rows(path: str, schema: Schema) -> Any:
     """Return all rows of a table in the form of a model with this schema."""
+    from hedgerow.data.binning.cut_sample import stack_sparse
     from hedgerow.data.reading.model_rows import model_files
-    from hedgerow.data.sources.row_sample import stack_sparse
 
     parts = [rows.features for rows in model_files([path], schema).batches(1 << 40)]
     if not parts:

@@ -9,8 +9,7 @@ from typing import Any
 from hedgerow.arrays import AnyArray
 from hedgerow.boosting.row_data.classes import labels_to_record
 from hedgerow.convert.trees import TreeTable, forest_of
-from hedgerow.data.categories.statistics import Statistic
-from hedgerow.data.inputs import Inputs
+from hedgerow.data.inputs import Inputs, Statistic
 from hedgerow.data.schema import Schema, default_names
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.io.validate import check_model

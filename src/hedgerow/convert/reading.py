@@ -12,8 +12,8 @@ from hedgerow.boosting.row_data.classes import labels_to_record
 from hedgerow.convert.meaning import SOURCE, Imported
 from hedgerow.errors import HedgerowWarning, ModelFormatError
 from hedgerow.io import strict_json
+from hedgerow.io.container import SNIFF_BYTES
 from hedgerow.io.model_file import load_model
-from hedgerow.io.sniff import SNIFF_BYTES
 from hedgerow.io.strict_json import Bounds
 from hedgerow.metrics import task_of
 from hedgerow.model.model import Model

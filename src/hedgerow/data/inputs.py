@@ -6,19 +6,49 @@
               |    Rome 0.31      |       |
               |    Oslo 0.07      |       |                statistics and crosses of the model
     inputs   age   height   weight   0.31   weight / height      inputs of the trees
+
+A *cross* is the product, difference or ratio of two numeric columns.  A tree follows ``a / b`` or
+``a * b`` only in steps, with a split of one column for each region of the other; a single split of
+the ratio or the product is exact::
+
+    b |  /               b |    /             - - -   splits of a and b
+      | /  a / b = 1       |  _|_
+      |/                   |_|                ( a / b <= 1 )   one split of the cross
+      +----- a             +------- a
+
+A cross is missing if one of its columns is missing, if a ratio divides by zero, and for
+``inf - inf``, ``0 * inf`` and ``inf / inf``.  All numbers are float64, so prediction of a
+table and of a single row have the same bits.
+
+*Target statistics* are mean targets of categories.
+
+Glossary
+--------
+statistic  mean target of the training rows with each combination of categories of one
+           or two columns, shrunk towards the mean of all rows; for more than two
+           classes the fraction of each class, for several targets the mean of each; for a
+           column of very many levels also the number of rows
+joint key  a number for the categories of a row in the columns of a statistic
+
+A missing value counts as a category.  A combination that no training row had, for example
+with an unknown category, gets the mean of all rows, and 0 as its number of rows.
+
+Training rows do not use these means, because each mean includes the row's own target; see
+:mod:`hedgerow.boosting.row_data.statistics`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import overload
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args, overload
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.data.categories.statistics import Statistic, codes_by_column, joint_keys, meaning_of
-from hedgerow.data.crosses import Cross
+from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, FloatArray, IntArray
+from hedgerow.data.binning.cut_sample import codes_of
+from hedgerow.data.reading.columns import floats_of_column
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Column, Schema
 from hedgerow.data.sparse import AnyTable, SparseTable, with_columns
@@ -27,20 +57,160 @@ from hedgerow.kernels.tables.statistics import look_up
 from hedgerow.once import once
 from hedgerow.threads import run_blocks
 
+TARGET = -1
+"""Pseudo-class: the mean of the target itself."""
+
+ROWS = -2
+"""Pseudo-class: the number of rows, weighted relative to the mean weight."""
+
+FIRST_TARGET = -3
+"""Pseudo-class: the mean of the first of several targets; those of the others are below it."""
+
+UNKNOWN_KEY = -1
+"""Joint key of a row with an unknown category."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statistic:
+    """Mean target, or class fractions, by category.
+
+    The constructor makes the arrays read-only.
+    """
+
+    columns: tuple[int, ...]  # one or two category columns of the schema, ascending
+    # class of each row of ``values``, ascending; or ``TARGET`` for the mean target; or the
+    # pseudo-classes of several targets in their order (:func:`target_class`).  ``ROWS``, for the
+    # number of rows, may come first.
+    classes: tuple[int, ...]
+    keys: IntArray  # int64 (n_keys,); joint keys of the training rows, ascending
+    # float64 (n_classes, n_keys); fraction of each class, or mean target, for each key
+    values: FloatArray
+    prior: FloatArray  # float64 (n_classes,); values of all other keys
+
+    def __post_init__(self) -> None:
+        # Arrays from files are read-only, and kernels are compiled for only one kind.
+        for array in (self.keys, self.values, self.prior):
+            array.flags.writeable = False
+
+    def with_classes(self, chosen: BoolArray) -> Statistic:
+        """Return the statistic of the classes in a mask."""
+        kept = np.flatnonzero(chosen)
+        return replace(
+            self,
+            classes=tuple(self.classes[k] for k in kept),
+            values=np.ascontiguousarray(self.values[kept]),
+            prior=self.prior[kept],
+        )
+
+
+def target_class(k: int) -> int:
+    """Return the pseudo-class for the mean of target ``k`` of several."""
+    return FIRST_TARGET - k
+
+
+def meaning_of(chosen: int) -> str:
+    """Return the words for a class of a statistic, before the names of its columns."""
+    if chosen <= FIRST_TARGET:
+        return f"mean target {FIRST_TARGET - chosen} of"
+    names = {ROWS: "rows of", TARGET: "mean target of"}
+    return names.get(chosen, f"share of class {chosen} by")
+
+
+def codes_by_column(
+    values: AnyArray, schema: Schema, statistics: Sequence[Statistic]
+) -> dict[int, IntArray]:
+    """Return the codes of each category column that a statistic uses."""
+    used = sorted({position for s in statistics for position in s.columns})
+    return {j: codes_of(values[:, j], len(schema.columns[j].levels)) for j in used}
+
+
+def joint_keys(codes: dict[int, IntArray], schema: Schema, columns: tuple[int, ...]) -> IntArray:
+    """Return the joint key of each row, or ``UNKNOWN_KEY`` for an unknown category.
+
+    Columns have at most 2**31 levels.
+    """
+    joint = np.zeros(len(codes[columns[0]]), dtype=np.int64)
+    unknown = np.zeros(len(joint), dtype=np.bool_)
+    for position in columns:
+        n_levels = len(schema.columns[position].levels)
+        joint = joint * (n_levels + 2) + codes[position]
+        unknown |= codes[position] == n_levels
+    joint[unknown] = UNKNOWN_KEY
+    return joint
+
+
+Operation: TypeAlias = Literal["product", "difference", "ratio"]
+OPERATIONS: tuple[Operation, ...] = get_args(Operation)
+
+_SIGNS: dict[Operation, str] = {"product": "*", "difference": "-", "ratio": "/"}
+
+
+class Cross(NamedTuple):
+    """A product, difference or ratio of two numeric columns."""
+
+    first: int  # first, second: positions in the schema
+    second: int
+    operation: Operation
+
+    @property
+    def columns(self) -> tuple[int, int]:
+        """Both columns, ascending."""
+        return min(self.first, self.second), max(self.first, self.second)
+
+    def label(self, schema: Schema) -> str:
+        """Return the name of the input, for example ``"weight / height"``."""
+        first, second = schema.names[self.first], schema.names[self.second]
+        return f"{first} {_SIGNS[self.operation]} {second}"
+
+    def compute(self, values: AnyArray, schema: Schema, out: FloatArray) -> None:
+        """Write the cross of each row of a table into ``out``."""
+        a, b = (
+            floats_of_column(values[:, j], schema.kinds[j]).astype(np.float64, copy=False)
+            for j in (self.first, self.second)
+        )
+        with np.errstate(all="ignore"):
+            if self.operation == "product":
+                np.multiply(a, b, out=out)
+            elif self.operation == "difference":
+                np.subtract(a, b, out=out)
+            else:
+                np.divide(a, b, out=out)
+                out[b == 0.0] = np.nan
+
+    def of_row(self, values: Any) -> float:
+        """Return the cross of a single row of Python numbers."""
+        a, b = (_number(values[j]) for j in (self.first, self.second))
+        if self.operation == "product":
+            return a * b
+        if self.operation == "difference":
+            return a - b
+        return a / b if b != 0.0 else math.nan
+
+
+def brief_value(name: str, value: Any) -> str:
+    """Return the text of a parameter's value; more than three crosses as their number."""
+    is_long = name == "feature_crosses" and isinstance(value, list | tuple) and len(value) > 3
+    return f"{len(value)} crosses" if is_long else str(value)
+
+
+def _number(value: Any) -> float:
+    """Return a number of a single row as float.
+
+    Integers may be missing keys.  Text is an error, which the reader of tables reports.
+    """
+    if type(value) is str or (type(value) is int and value == MISSING_KEY):
+        return math.nan
+    return float(value)
+
+
 _ROWS_PER_THREAD = 2_000  # each lookup takes 25 ns or more, for each of several statistics
 
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """Inputs of the trees of a model: columns of the table, then statistics, then crosses.
+    """Inputs of the trees of a model: columns of the table, then statistics, then crosses."""
 
-    Attributes
-    ----------
-    kept : tuple of int
-        Columns of the schema that trees split directly, ascending.
-    """
-
-    kept: tuple[int, ...]
+    kept: tuple[int, ...]  # columns of the schema that trees split directly, ascending
     statistics: tuple[Statistic, ...]
     crosses: tuple[Cross, ...] = ()
 

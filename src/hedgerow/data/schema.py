@@ -33,61 +33,40 @@ DATES: tuple[Temporal, ...] = ("dates", "zoned dates", "any dates")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One feature.
+    """One feature."""
 
-    Attributes
-    ----------
-    name : str
-        Name in the user's frame, or ``"x0"``, ``"x1"``, ... for plain arrays.
-    kind : {"float", "int", "category"}
-        How values compare.  ``"float"``: as float64, which is exact for bool, floats
-        and integers of up to 32 bits.  ``"int"``: as int64, for 64-bit integers, and for
-        dates, times and durations in microseconds.  ``"category"``: by equality with one
-        of the levels.
-    levels : sequence of str, int or float, default=()
-        Values that a category column had in training, ascending: all text, all
-        integers, or all floats.  The code of a value is its position.  A tuple in the
-        schema of a model.
-    rounding : {"none", "down", "to_zero"}, default="none"
-        Conversion of fractional numbers to integer levels, as in libraries that number
-        categories.  With ``"none"`` a fractional number is an unknown category.
-    temporal : {"dates", "zoned dates", "times", "durations", "any dates"} or None, default=None
-        What the column held in training, if not numbers or text.  Its values, or levels, are
-        then microseconds.
-    """
-
-    name: str
+    name: str  # name in the user's frame, or ``"x0"``, ``"x1"``, ... for plain arrays.
+    # how values compare.  ``"float"``: as float64, which is exact for bool, floats and integers of
+    # up to 32 bits.  ``"int"``: as int64, for 64-bit integers, and for dates, times and durations
+    # in microseconds.  ``"category"``: by equality with one of the levels.
     kind: ColumnKind = "float"
+    # values that a category column had in training, ascending: all
+    # text, all integers, or all floats.  The code of a value is its position.  A tuple in the
+    # schema of a model.
     levels: Sequence[Level] = ()
+    # conversion of fractional numbers to integer levels, as in libraries that number categories.
+    # With ``"none"`` a fractional number is an unknown category.
     rounding: Rounding = "none"
+    # what the column held in training, if not numbers or text.  Its values, or levels, are then
+    # microseconds.
     temporal: Temporal | None = None
 
 
 @dataclass(frozen=True)
 class Schema:
-    """The columns of a model, in the order of training.
-
-    Attributes
-    ----------
-    named : bool, default=False
-        Whether the names are the user's; otherwise they are ``"x0"``, ``"x1"``, ...
-    unknown : {"missing", "backoff", "error", "split"}, default="missing"
-        Treatment of unknown categories, which are not among the levels of their column.
-        ``"missing"``: as a missing value.  ``"backoff"``: as the code ``n_levels``, a
-        category that no training row has.  ``"error"``: raise.  ``"split"``: as the code
-        ``n_levels``, for which each split has a side.  Always ``"missing"`` without
-        category columns.
-    zero_missing : bool, default=False
-        Whether 0 means missing, in every table that is read with this schema.
-    zero_band : float, default=0.0
-        With ``zero_missing``, the largest magnitude that counts as 0.
-    """
+    """The columns of a model, in the order of training."""
 
     columns: tuple[Column, ...]
+    # whether the names are the user's; otherwise they are ``"x0"``, ``"x1"``, ...
     named: bool = False
+    # treatment of unknown categories, which are not among the levels of their column.
+    # ``"missing"``: as a missing value.  ``"backoff"``: as the code ``n_levels``, a category that
+    # no training row has.  ``"error"``: raise.  ``"split"``: as the code ``n_levels``, for which
+    # each split has a side.  Always ``"missing"`` without category columns.
     unknown: UnknownPolicy = "missing"
+    # whether 0 means missing, in every table that is read with this schema
     zero_missing: bool = False
-    zero_band: float = 0.0
+    zero_band: float = 0.0  # with ``zero_missing``, the largest magnitude that counts as 0
 
     @property
     def zero_missing_up_to(self) -> float | None:
@@ -191,8 +170,7 @@ def _bulleted(names: Sequence[str]) -> list[str]:
 def read_names(names: Any) -> tuple[Any, ...] | None:
     """Return ``feature_names`` as a tuple; None stays None.
 
-    Raise ``ParameterError`` if they are not a list.  The names themselves are checked with the
-    table.
+    The names themselves are checked with the table.
     """
     if names is None:
         return None
@@ -230,10 +208,7 @@ def new_schema(columns: Sequence[Column], named: bool, unknown: UnknownPolicy) -
 
 
 def position_of(key: object, schema: Schema, where: str) -> int:
-    """Return the position of a column.
-
-    Raise ``ParameterError`` if there is no such column.
-    """
+    """Return the position of a column."""
     names = schema.names
     if isinstance(key, str):
         if key in names:

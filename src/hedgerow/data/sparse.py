@@ -57,25 +57,16 @@ _MANY_COLUMNS = 1 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseTable:
-    """The stored entries of a validated sparse table, and its schema.
+    """The stored entries of a validated sparse table, and its schema."""
 
-    Attributes
-    ----------
-    row_start : int64, shape (n_rows + 1,)
-        Entries of row ``r`` are ``row_start[r] : row_start[r + 1]``.
-    column : int32, shape (n_entries,)
-        Column of each entry; distinct within a row.
-    value : float32, float64 or int64, shape (n_entries,)
-        Values as in :class:`hedgerow.data.reading.table.Table`.  Do not write to them: they may
-        be the user's own memory.
-    schema : Schema
-        If it has ``zero_missing``, no value is 0.
-    """
-
+    # int64 (n_rows + 1,); entries of row ``r`` are ``row_start[r] : row_start[r + 1]``
     row_start: IntArray
-    column: npt.NDArray[np.int32]
+    column: npt.NDArray[np.int32]  # int32 (n_entries,); column of each entry; distinct within a row
+    # float32, float64 or int64 (n_entries,); values as in
+    # :class:`hedgerow.data.reading.table.Table`.  Do not write to them: they may be the user's own
+    # memory.
     value: AnyArray
-    schema: Schema
+    schema: Schema  # if it has ``zero_missing``, no value is 0
 
     @property
     def n_rows(self) -> int:
@@ -189,14 +180,6 @@ def read_any(
     Sparse columns hold numbers only.  Duplicate entries are summed, in a copy.  ``zero_missing``
     treats 0 as missing; a ``schema`` has its own such option.  Other parameters are those of
     :func:`hedgerow.data.read_table`.
-
-    Examples
-    --------
-    >>> from scipy.sparse import csr_array
-    >>> from hedgerow.data import read_any
-    >>> table = read_any(csr_array(np.array([[0.0, 2.0], [0.0, 0.0], [np.nan, 0.0]])))
-    >>> table.n_rows, table.n_entries, table.schema.names
-    (3, 2, ('x0', 'x1'))
     """
     X = on_host(X)
     if type(X) is np.ndarray or not is_sparse(X):

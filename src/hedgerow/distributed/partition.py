@@ -22,8 +22,7 @@ from hedgerow.data.reading.columns import ReadColumn
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.data.schema import default_names
 from hedgerow.data.sources.base import Batch, Roles
-from hedgerow.data.sources.batches import one_axis
-from hedgerow.data.sources.columns import read_columns
+from hedgerow.data.sources.batches import one_axis, read_columns
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, HedgerowError
 from hedgerow.estimators import labels

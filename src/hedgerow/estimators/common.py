@@ -9,8 +9,8 @@ import numpy as np
 
 from hedgerow.cuda.arrays import gpu_array, is_cudf
 from hedgerow.data import Schema
-from hedgerow.data.reading.rows import is_named
-from hedgerow.data.reading.short_frames import labels_of
+from hedgerow.data.reading.frames import labels_of
+from hedgerow.data.reading.objects import is_named
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import HedgerowWarning, ParameterError, brief
 from hedgerow.params import Interval

@@ -97,7 +97,7 @@ class FittedReports(BaseEstimator, ABC):
 
         scikit-learn shows only four entries of a dictionary.
         """
-        from hedgerow.data.crosses import brief_value
+        from hedgerow.data.inputs import brief_value
 
         table = super()._get_fitted_attr_html(doc_link)
         table.pop("repeat_params_", None)

@@ -21,12 +21,15 @@ from hedgerow.kernels.shapley.background import (
     add_background_trees,
     fill_groups,
 )
-from hedgerow.kernels.shapley.leaf_groups import GROUP_FIELDS, Groups, GroupSpace, plan_groups
-from hedgerow.kernels.shapley.leaf_players import (
+from hedgerow.kernels.shapley.leaf_groups import (
+    GROUP_FIELDS,
     MOST_PLAYERS,
     MOST_TABLED,
+    Groups,
+    GroupSpace,
     Paths,
     Tables,
+    plan_groups,
     plan_paths,
 )
 from hedgerow.kernels.shapley.row_blocks import fill_block_keys, spread_players

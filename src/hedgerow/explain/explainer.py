@@ -33,9 +33,8 @@ from hedgerow.kernels.shapley.row_blocks import (
 )
 from hedgerow.kernels.shapley.single_rows import FEW_ROWS
 from hedgerow.kernels.shapley.tree_walk import BLOCK, FACTORS, LEAF, WORD, fill_factors
-from hedgerow.model.categories import CategoryReader
-from hedgerow.model.forest import Forest
-from hedgerow.model.other_forests import renumbered, used_columns
+from hedgerow.model.forest import Forest, renumbered, used_columns
+from hedgerow.model.layout import CategoryReader
 from hedgerow.model.predict import NO_CATEGORIES, codings_of, kernel_rows
 from hedgerow.once import once
 from hedgerow.threads import run_blocks

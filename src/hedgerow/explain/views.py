@@ -20,7 +20,7 @@ from hedgerow.explain.explanation import Explanation
 from hedgerow.explain.outputs import Outputs, forest_of_outputs, names_of_outputs, read_outputs
 from hedgerow.io.streaming import as_batches
 from hedgerow.model.booster_part import BoosterPart
-from hedgerow.model.other_forests import without_vectors
+from hedgerow.model.forest import without_vectors
 from hedgerow.once import once
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.inspection import background as bg
 from hedgerow.metrics import Metric, MetricChoice, make_metrics, metrics_of_queries, scored_as
 from hedgerow.metrics.queries import query_rows
-from hedgerow.model.importance import ImportanceKind, feature_importance
-from hedgerow.model.model import Model
+from hedgerow.model.model import ImportanceKind, Model, feature_importance
 from hedgerow.notebook import Viewed, largest, some_of
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import Interval

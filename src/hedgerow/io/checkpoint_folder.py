@@ -14,17 +14,22 @@ needed.  Reading uses the consecutive parts from round 1 up to the first that is
 damaged.  Rounds after a gap are removed and trained again, with the same result.  Incomplete
 files of a killed process are also removed.  No other file is changed.
 
-Two runs of the same fit that meet in a folder without locks would write the same rounds.
+A lock lets only one process at a time use the folder.  The system releases it when the process
+ends, even if it is killed.  Some network file systems have no locks: a warning is then logged, and
+two runs of the same fit that meet in such a folder would write the same rounds.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import logging
 import math
 import numbers
 import os
 import re
 import stat
+import sys
 import warnings
 from collections.abc import Iterable
 
@@ -40,8 +45,95 @@ from hedgerow.errors import (
     path_repr,
 )
 from hedgerow.io import checkpoint_parts
-from hedgerow.io.lock import FileLock
 from hedgerow.params import CHECKPOINT_SECONDS
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+logger = logging.getLogger("hedgerow")
+
+_BUSY = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
+
+
+class FileLock:
+    """A lock on a file, held until :meth:`release`; ``StorageError`` if someone else holds it."""
+
+    def __init__(self, path: str) -> None:
+        self._descriptor: int | None = _open(path)
+        try:
+            _acquire(self._descriptor)
+            self._note_holder()
+        except OSError as error:
+            if error.errno in _BUSY:
+                holder = self._holder()
+                self.release()
+                raise StorageError(f"{path} is locked by {holder}.") from None
+            logger.warning("%s cannot be locked: %s", path, error)
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Release the lock; a second call does nothing."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            with contextlib.suppress(OSError):
+                _give_back(descriptor)  # also releases the lock of forked children
+            os.close(descriptor)
+
+    def _note_holder(self) -> None:
+        """Write the owner into the file, for error messages of other processes; ignore failures."""
+        assert self._descriptor is not None
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._descriptor, 0)
+            os.write(self._descriptor, f"process {os.getpid()}".encode())
+
+    def _holder(self) -> str:
+        assert self._descriptor is not None
+        with contextlib.suppress(OSError):
+            return os.read(self._descriptor, 40).decode("ascii", "replace") or "another process"
+        return "another process"
+
+
+def _open(path: str) -> int:
+    """Open the lock file safely, even in a folder where others may write."""
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        descriptor = os.open(path, flags, 0o666)
+    except OSError:
+        if os.path.islink(path):
+            raise _not_its_own(path, "a symbolic link") from None
+        raise
+    found = os.fstat(descriptor)
+    if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and not os.path.islink(path):
+        return descriptor
+    os.close(descriptor)
+    raise _not_its_own(path, "a link to another file, or no regular file")
+
+
+def _not_its_own(path: str, what: str) -> OSError:
+    return OSError(errno.ELOOP, f"it is {what}, and nothing is written to it: remove it", path)
+
+
+if sys.platform == "win32":
+
+    def _acquire(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+
+    def _give_back(descriptor: int) -> None:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+
+else:
+
+    def _acquire(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _give_back(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
 
 FIT_FILE = "hedgerow-fit.safetensors"
 LOCK_FILE = "hedgerow.lock"

@@ -28,14 +28,20 @@ from hedgerow.arrays import AnyArray
 from hedgerow.atomic import write_atomically
 from hedgerow.boosting.row_data.class_weights import RECORD as CLASS_WEIGHT
 from hedgerow.boosting.row_data.offsets import RECORD as OFFSET_COLUMNS
-from hedgerow.data.categories.statistics import FIRST_TARGET, ROWS
-from hedgerow.data.inputs import Inputs
+from hedgerow.data.inputs import FIRST_TARGET, ROWS, Inputs
 from hedgerow.data.schema import Column, Rounding, Schema, Temporal
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import container, statistics, strict_json
 from hedgerow.io.container import Header
-from hedgerow.io.levels import LEVEL_DTYPES, level_arrays, level_record, read_levels
-from hedgerow.io.sets import SET_DTYPES, read_sets, set_arrays
+from hedgerow.io.levels import (
+    LEVEL_DTYPES,
+    SET_DTYPES,
+    level_arrays,
+    level_record,
+    read_levels,
+    read_sets,
+    set_arrays,
+)
 from hedgerow.io.slopes import SLOPE_DTYPES, read_slopes, slope_arrays
 from hedgerow.io.validate import FOREST_DTYPES, VECTOR_DTYPES, check_model
 from hedgerow.model.forest import Forest

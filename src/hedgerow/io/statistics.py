@@ -21,9 +21,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.data.categories.statistics import FIRST_TARGET, ROWS, TARGET, Statistic
-from hedgerow.data.crosses import OPERATIONS, Cross
-from hedgerow.data.inputs import Inputs
+from hedgerow.data.inputs import FIRST_TARGET, OPERATIONS, ROWS, TARGET, Cross, Inputs, Statistic
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError
 

@@ -18,7 +18,7 @@ from hedgerow.argument_types import BATCH_ROWS, check_batch_rows
 from hedgerow.arrays import AnyArray
 from hedgerow.errors import DataError, DataTypeError
 from hedgerow.model.booster_part import BoosterPart
-from hedgerow.model.rounds import trees_of_rounds
+from hedgerow.model.model import trees_of_rounds
 from hedgerow.params import PredictionKind
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hedgerow.data.crosses import OPERATIONS
+from hedgerow.data.inputs import OPERATIONS
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.model.model import AVERAGED
 from hedgerow.params import check_each

@@ -21,8 +21,7 @@ from hedgerow.boosting.row_data.class_weights import check_record
 from hedgerow.boosting.row_data.offsets import RECORD as OFFSET_COLUMNS
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError, ParameterError
-from hedgerow.io.levels import check_levels
-from hedgerow.io.sets import check_sets
+from hedgerow.io.levels import check_levels, check_sets
 from hedgerow.io.slopes import check_slope_columns, check_slopes
 from hedgerow.io.statistics import check_inputs
 from hedgerow.io.training_record import (

@@ -8,7 +8,7 @@ from typing import Any
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.data.reading.unseen import UnseenCounts
+from hedgerow.data.reading.table import UnseenCounts
 from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import SparseTable
 from hedgerow.model.model import Model

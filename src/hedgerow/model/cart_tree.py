@@ -1,10 +1,14 @@
-"""A fitted single tree (CART).
+"""A fitted single tree (CART), and its conversion to a forest.
 
 Glossary
 --------
 node       index into the arrays; the root is first, and children come after their parent
 leaf       node with ``feature == -1``
 value      class fractions, or mean (median) of the target, of the training rows of a node
+
+A single tree stores the category values of each split.  A forest stores the levels of a
+column, and a set of levels for each split.  As in the tree, a value that a split has not
+seen goes to the child with more training rows, even if another split has seen it.
 """
 
 from __future__ import annotations
@@ -16,11 +20,11 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray, distinct
 from hedgerow.data.reading.table import Table
-from hedgerow.data.schema import Schema
+from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import DataTypeError
 from hedgerow.kernels.cart.walk import WalkNodes, walk_rows
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
-from hedgerow.model.forest import Forest
+from hedgerow.model.forest import UNKNOWN_BIN, CategoryTables, Forest
 from hedgerow.threads import run_blocks
 
 _ROWS_PER_THREAD = 20_000
@@ -28,41 +32,18 @@ _ROWS_PER_THREAD = 20_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CartTree:
-    """Nodes of one tree; immutable.
+    """Nodes of one tree; immutable."""
 
-    Attributes
-    ----------
-    feature : int32, one per node
-        Column of the split; -1 in a leaf.
-    threshold_key : int64
-        Largest key (:mod:`hedgerow.kernels.tables.keys`) that goes left; 0 in a leaf
-        and at a categorical split.
-    missing_left : uint8
-        1 if a missing value goes left.
-    children_left, children_right : int32
-        -1 in a leaf.
-    value : float64, shape (n_nodes, n_outputs)
-        Class fractions, or the prediction of a regressor.
-    impurity : float64
-    n_node_samples : int64
-        Number of training rows.
-    weighted_n_node_samples : float64
-        Sum of the weights of the training rows.
-    category_start, category, category_left
-        Categories seen by each node, and whether they go left
-        (:class:`hedgerow.kernels.cart.walk.WalkNodes`).
-    schema : Schema
-    """
-
-    feature: npt.NDArray[np.int32]
-    threshold_key: IntArray
-    missing_left: npt.NDArray[np.uint8]
-    children_left: npt.NDArray[np.int32]
+    feature: npt.NDArray[np.int32]  # column of the split; -1 in a leaf
+    threshold_key: IntArray  # largest key that goes left; 0 in a leaf and at a categorical split
+    missing_left: npt.NDArray[np.uint8]  # 1 if a missing value goes left
+    children_left: npt.NDArray[np.int32]  # -1 in a leaf, as the right one
     children_right: npt.NDArray[np.int32]
-    value: FloatArray
+    value: FloatArray  # (n_nodes, n_outputs): class fractions, or predictions
     impurity: FloatArray
     n_node_samples: IntArray
     weighted_n_node_samples: FloatArray
+    # categories seen by each node, and whether they go left (:mod:`hedgerow.kernels.cart.walk`)
     category_start: IntArray
     category: IntArray
     category_left: npt.NDArray[np.uint8]
@@ -248,3 +229,68 @@ class CartTree:
             base_score=np.zeros(copies),
             n_features=self.n_features,
         )
+
+
+_ALL_PRESENT = np.iinfo(np.int64).max
+
+
+def forest_of(tree: CartTree, outputs: list[int]) -> tuple[Forest, Schema]:
+    """Return the forest of a tree, and the schema of its tables."""
+    plain = tree.copies(outputs)
+    if not tree.is_categorical.any():
+        return plain, tree.schema
+    used = distinct(tree.feature[tree.is_categorical])
+    levels = {int(j): _levels(tree, int(j)) for j in used}
+    nodes = np.flatnonzero(np.isin(tree.feature, used))
+    words = np.stack([_set_of(tree, int(node), levels[int(tree.feature[node])]) for node in nodes])
+    number = np.zeros(tree.node_count, dtype=np.int64)
+    number[nodes] = np.arange(len(nodes))
+    takes_set = np.tile(np.isin(tree.feature, used), len(outputs))
+    counts = [len(levels.get(j, ())) for j in range(tree.n_features)]
+    tables = CategoryTables(
+        words,
+        np.concatenate([np.arange(count) for count in counts]).astype(np.uint8),
+        np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+        unknown_in_sets=True,
+    )
+    threshold = np.where(takes_set, np.tile(number, len(outputs)), plain.threshold)
+    forest = replace(plain, threshold=threshold, categories=tables)
+    columns = tuple(
+        _category_column(column, levels[j]) if j in levels else column
+        for j, column in enumerate(tree.schema.columns)
+    )
+    return forest, replace(tree.schema, columns=columns, unknown="split")
+
+
+def _levels(tree: CartTree, column: int) -> IntArray:
+    """Return the ascending keys of the categories that splits of a column have seen."""
+    nodes = np.flatnonzero(tree.is_categorical & (tree.feature == column))
+    parts = [
+        tree.category[tree.category_start[node] : tree.category_start[node + 1]] for node in nodes
+    ]
+    keys = distinct(np.concatenate(parts))
+    if len(keys) > UNKNOWN_BIN:
+        raise DataTypeError(
+            f"column {tree.schema.names[column]!r} has {len(keys)} categories, but a set of a "
+            f"forest holds at most {UNKNOWN_BIN}: merge rare categories."
+        )
+    return keys
+
+
+def _set_of(tree: CartTree, node: int, levels: IntArray) -> npt.NDArray[np.uint64]:
+    """Return the bits of the levels, and of unknown categories, that go left at a node."""
+    bits = np.zeros(256, dtype=np.uint8)
+    part = slice(tree.category_start[node], tree.category_start[node + 1])
+    if part.start == part.stop:  # the split separates present from missing values
+        bits[: UNKNOWN_BIN + 1] = tree.threshold_key[node] == _ALL_PRESENT
+    else:
+        rows = tree.n_node_samples
+        larger = rows[tree.children_left[node]] > rows[tree.children_right[node]]
+        bits[: UNKNOWN_BIN + 1] = larger
+        bits[np.searchsorted(levels, tree.category[part])] = tree.category_left[part]
+    return np.packbits(bits, bitorder="little").view("<u8").astype(np.uint64)
+
+
+def _category_column(column: Column, keys: IntArray) -> Column:
+    values: IntArray | FloatArray = keys if column.kind == "int" else floats_of_keys(keys)
+    return replace(column, kind="category", levels=tuple(values.tolist()))

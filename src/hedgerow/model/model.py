@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from hedgerow.argument_types import is_one_of
+from hedgerow.arrays import FloatArray
 from hedgerow.data.inputs import Inputs
 from hedgerow.data.schema import Schema
-from hedgerow.errors import DataTypeError, brief
+from hedgerow.errors import DataTypeError, ParameterError, brief, did_you_mean
 from hedgerow.model.forest import Forest
 
 AVERAGED = "averaged"
@@ -74,3 +77,79 @@ def check_model(model: object) -> None:
     raise DataTypeError(
         f"model must be the Model of a booster, such as booster.model; got {brief(model)}.{hint}"
     )
+
+
+ImportanceKind: TypeAlias = Literal["gain", "split", "cover"]
+
+
+def feature_importance(model: Model, kind: ImportanceKind = "gain") -> FloatArray:
+    """Return the sum gain, number or cover over the splits of each column."""
+    # A split of a target statistic of two columns counts half for each.
+    check_model(model)
+    forest = model.forest
+    inner = forest.feature >= 0
+    weights = {"gain": forest.gain[inner], "split": None, "cover": forest.cover[inner]}
+    if not is_one_of(kind, weights):
+        raise ParameterError(
+            f"kind must be one of {', '.join(map(repr, weights))}; got {brief(kind)}."
+            f"{did_you_mean(kind, weights)}"
+        )
+    by_input = np.bincount(
+        forest.feature[inner], weights=weights[kind], minlength=forest.n_features
+    )
+    if model.inputs is None:
+        return by_input.astype(np.float64)
+    total = np.zeros(model.schema.n_features)
+    for amount, columns in zip(by_input, model.inputs.sources, strict=True):
+        total[list(columns)] += amount / len(columns)
+    return total
+
+
+def trees_of_rounds(model: Model, first_round: int, n_rounds: int | None) -> tuple[int, int]:
+    """Return the range of the trees of some rounds; by default of all from the first on."""
+    forest = model.forest
+    first = _check_count(first_round, "first_round", forest.n_rounds)
+    left = forest.n_rounds - first
+    count = left if n_rounds is None else _check_count(n_rounds, "n_rounds", left)
+    if count != forest.n_rounds:
+        check_stages(model)
+    per_round = forest.trees_per_round
+    return first * per_round, (first + count) * per_round
+
+
+def mean_of_trees(model: Model, raw: FloatArray, n_trees: int) -> FloatArray:
+    """Rescale raw scores of some trees of a random forest to the mean of these trees.
+
+    Leaf values of a random forest are divided by the number of all trees.  The raw scores of other
+    models do not change.
+    """
+    if n_trees in (0, model.forest.n_trees) or _boosting_of(model) != "rf":
+        return raw
+    base = model.forest.base_score[:, None]
+    return np.asarray(base + (raw - base) * (model.forest.n_trees / n_trees))
+
+
+def check_stages(model: Model) -> None:
+    """Raise ``ParameterError`` if the first rounds of the model are not a model."""
+    if AVERAGED in model.training:
+        raise ParameterError(
+            "this model is the mean of several models, whose trees follow one another: its "
+            "first rounds are not a model. Use the models of the folds."
+        )
+    if _boosting_of(model) == "dart":
+        raise ParameterError(
+            "this model was trained with boosting='dart', whose trees are rescaled when "
+            "later ones are added: its first rounds are not a model. Use all rounds."
+        )
+
+
+def _boosting_of(model: Model) -> str:
+    """Return the value of the training parameter ``boosting``."""
+    return str(model.training.get("parameters", {}).get("boosting", "gbdt"))
+
+
+def _check_count(value: Any, name: str, most: int) -> int:
+    is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not is_integer or not 0 <= value <= most:
+        raise ParameterError(f"{name} must be an integer from 0 to {most}; got {brief(value)}.")
+    return int(value)

@@ -31,9 +31,8 @@ from hedgerow.data.schema import position_of
 from hedgerow.errors import ParameterError, brief
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.cells import Boxes, Cells
-from hedgerow.model.forest import Forest
+from hedgerow.model.forest import Forest, without_vectors
 from hedgerow.model.model import Model
-from hedgerow.model.other_forests import without_vectors
 from hedgerow.model.predict import Predictor
 from hedgerow.params import Interval, read_direction
 

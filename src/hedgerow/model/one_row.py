@@ -17,9 +17,8 @@ import numpy.typing as npt
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray
 from hedgerow.data.schema import ColumnKind
 from hedgerow.kernels.prediction.one_row import add_one_row
-from hedgerow.model.categories import CategoryReader
 from hedgerow.model.forest import UNKNOWN_BIN, Forest
-from hedgerow.model.layout import CODINGS
+from hedgerow.model.layout import CODINGS, CategoryReader
 
 NO_SETS = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64))
 

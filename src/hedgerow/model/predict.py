@@ -33,12 +33,10 @@ from hedgerow.kernels.prediction.slopes import (
     records_of,
     writable_slopes,
 )
-from hedgerow.model.categories import CategoryReader
 from hedgerow.model.engine_tables import EngineTables
-from hedgerow.model.forest import Forest
-from hedgerow.model.layout import CODINGS, flat_view
+from hedgerow.model.forest import Forest, renumbered, used_columns
+from hedgerow.model.layout import CODINGS, CategoryReader, flat_view
 from hedgerow.model.one_row import RowScorer
-from hedgerow.model.other_forests import renumbered, used_columns
 from hedgerow.once import once
 from hedgerow.threads import run_blocks
 

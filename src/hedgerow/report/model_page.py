@@ -12,7 +12,7 @@ import numpy as np
 from hedgerow import __version__
 from hedgerow.arrays import AnyArray, distinct
 from hedgerow.booster import Booster
-from hedgerow.data.crosses import brief_value
+from hedgerow.data.inputs import brief_value
 from hedgerow.data.reading.temporal import text_of_ticks
 from hedgerow.data.schema import Column
 from hedgerow.inspection import explained_importance

@@ -2,8 +2,7 @@
 
 ::
 
-    server      socket, signals, uvicorn            needs hedgerow[serve]
-      app       routes, token, limits, metrics      needs hedgerow[serve]
+    app         socket, routes, limits, metrics     needs hedgerow[serve]
         records, tensors     bodies to answers: the JSON route, Open Inference Protocol v2
         requests             JSON, work, errors of clients
         slot                 the model in service, and its successor

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from hedgerow.serving.records import KINDS
-from hedgerow.serving.settings import Limits
+from hedgerow.serving.requests import Limits
 from hedgerow.serving.slot import ServedModel, type_of
 
 _FEW = 3

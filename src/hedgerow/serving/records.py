@@ -17,8 +17,15 @@ import numpy as np
 from hedgerow.argument_types import is_one_of
 from hedgerow.data.schema import check_same_names
 from hedgerow.errors import DataError, DataTypeError, brief
-from hedgerow.serving.requests import FEW_ROWS, RequestError, Work, check_keys, decoded, encoded
-from hedgerow.serving.settings import Limits
+from hedgerow.serving.requests import (
+    FEW_ROWS,
+    Limits,
+    RequestError,
+    Work,
+    check_keys,
+    decoded,
+    encoded,
+)
 from hedgerow.serving.slot import ServedModel
 
 KINDS = ("value", "raw", "probability")

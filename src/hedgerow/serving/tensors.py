@@ -19,8 +19,7 @@ from hedgerow.arrays import AnyArray
 from hedgerow.data.schema import check_same_names
 from hedgerow.errors import brief
 from hedgerow.serving.records import predict_rows
-from hedgerow.serving.requests import RequestError, Work, check_keys, decoded, encoded
-from hedgerow.serving.settings import Limits
+from hedgerow.serving.requests import Limits, RequestError, Work, check_keys, decoded, encoded
 from hedgerow.serving.slot import ServedModel, type_of
 
 _WIDTHS = (8, 16, 32, 64)

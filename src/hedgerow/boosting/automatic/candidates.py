@@ -15,8 +15,7 @@ from typing import Any, TypeAlias
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.automatic.data_size import DataSize
-from hedgerow.data.crosses import OPERATIONS
-from hedgerow.data.inputs import Inputs
+from hedgerow.data.inputs import OPERATIONS, Inputs
 from hedgerow.data.schema import Schema
 from hedgerow.params import BoostParams
 

@@ -43,8 +43,7 @@ from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.comm.base import Alone, Communicator, count_rows
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.binning.matrix import bin_unseen
-from hedgerow.data.external.memory_store import MemoryStore
-from hedgerow.data.external.row_store import RowVectors
+from hedgerow.data.external.row_store import MemoryStore, RowVectors
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.kernels.tables.keys import float_of_key, keys_of_floats

@@ -55,8 +55,7 @@ from hedgerow.growing.limits.isotonic import order_leaves, split_signs
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.kernels.primitives.exact_sum import exact_sum
 from hedgerow.metrics import Metric, evaluate, make_metrics
-from hedgerow.model.forest import Forest
-from hedgerow.model.other_forests import joined_forests
+from hedgerow.model.forest import Forest, joined_forests
 from hedgerow.objectives import Objective
 from hedgerow.objectives.base import LossRows
 from hedgerow.objectives.line_search import LeafRows, unit_of

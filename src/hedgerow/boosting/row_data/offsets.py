@@ -20,7 +20,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.row_data.checks import check_finite
 from hedgerow.data.reading.columns import ReadColumn, floats_of_column
-from hedgerow.data.reading.rows import is_named, named_columns, read_column
+from hedgerow.data.reading.objects import is_named, named_columns, read_column
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
 from hedgerow.model.model import Model

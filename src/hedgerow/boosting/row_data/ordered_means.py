@@ -12,7 +12,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.data import Schema
-from hedgerow.data.categories.statistics import (
+from hedgerow.data.inputs import (
     ROWS,
     TARGET,
     UNKNOWN_KEY,

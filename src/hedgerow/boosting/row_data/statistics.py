@@ -4,7 +4,7 @@ Category columns become target means, without target leakage.
 
 Glossary
 --------
-statistic      mean target by category (:mod:`hedgerow.data.categories.statistics`)
+statistic      mean target by category (:mod:`hedgerow.data.inputs`)
 ordered value  mean over the rows of the same category that precede a row in
                a random order, shrunk towards the overall mean by one row's weight
 copy           the training rows once more, with ordered values of another
@@ -53,15 +53,12 @@ from hedgerow.boosting.row_data.ordered_means import (
 )
 from hedgerow.data import Schema, SparseTable, Table
 from hedgerow.data.binning.cut_sample import codes_of
-from hedgerow.data.categories.statistics import Statistic
-from hedgerow.data.crosses import Cross
-from hedgerow.data.inputs import Inputs, with_kept
+from hedgerow.data.inputs import Cross, Inputs, Statistic, with_kept
 from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.errors import ParameterError
 from hedgerow.growing.limits.constraints import NO_INTERACTIONS, PAIRWISE
-from hedgerow.model.forest import Forest
+from hedgerow.model.forest import Forest, renumbered, used_columns
 from hedgerow.model.model import Model
-from hedgerow.model.other_forests import renumbered, used_columns
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
 

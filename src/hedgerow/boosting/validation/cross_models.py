@@ -12,8 +12,8 @@ from hedgerow.boosting.row_data.statistics import assembled
 from hedgerow.boosting.validation.cross import FoldPlan, GrownFold, GrownFolds
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.model.forest import average_forests, with_inputs_of_all
 from hedgerow.model.model import AVERAGED, Model
-from hedgerow.model.other_forests import average_forests, with_inputs_of_all
 
 
 def fold_model(plan: FoldPlan, fold: Fold, grown: GrownFold) -> Model:

@@ -8,7 +8,7 @@ targets), and so do the known categories::
                               v  v  v         rows of a fold, one byte a value
                               0  1  2
 
-Crosses of columns (:mod:`hedgerow.data.crosses`) do not depend on the target, and are computed
+Crosses of columns (:mod:`hedgerow.data.inputs`) do not depend on the target, and are computed
 once.  Encodings by the target are made separately for each fold: target statistics with their
 bins, and class weights.  Sorted columns (``tree_method="exact"``, ``"approx"``) are
 sorted for each fold.

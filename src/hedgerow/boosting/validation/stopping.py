@@ -74,7 +74,7 @@ class StoppingParams:
     plain                for ``"cv"``: the plain parameters, which the folds try last; only on the
                          first fold if the best parameters are better there
     tries_crosses        for ``"cv"`` with ``is_cautious``: at the end, the folds also try crosses
-                         of the columns with the largest gains (:mod:`hedgerow.data.crosses`)
+                         of the columns with the largest gains (:mod:`hedgerow.data.inputs`)
     allowance            for ``"cv"``: bounds on the estimated cost
                          (:mod:`hedgerow.boosting.automatic.cost`)
     finest_rate          for ``"cv"`` with a time budget: smallest learning rate of the model.  The

@@ -205,7 +205,7 @@ def _read(options: argparse.Namespace) -> tuple[str, Any]:
     """Return the title of the table and its split."""
     import numpy as np
 
-    from hedgerow.cli.reading import features, tables
+    from hedgerow.cli.reading import tables
     from hedgerow.data.sources.base import make_roles
     from hedgerow.data.sources.opening import open_files
     from hedgerow.datasets import load_pima
@@ -224,16 +224,16 @@ def _read(options: argparse.Namespace) -> tuple[str, Any]:
     )
     names = list(source.roles.features_of(tables.names_of(source.parts), source.name))
     table = tables.read_parts(source.parts, [*names, *options.target])
-    y = features.targets(table, options.target)
+    y = tables.targets(table, options.target)
     task = options.task
     if task == "auto":
-        task = features.guess_task(y, options.data, options.target[0])[0]
-    found = features.as_targets(y, task, options.data, options.target[0])
+        task = tables.guess_task(y, options.data, options.target[0])[0]
+    found = tables.as_targets(y, task, options.data, options.target[0])
     labels = np.column_stack(list(found.values())) if isinstance(found, Mapping) else found
     rows = np.arange(len(labels))[:, None]
     split = split_table(rows, labels, task, names, options.test, options.seed)
     train, test = split.X_train[:, 0], split.X_test[:, 0]
-    X, n_text = features.numbered_matrix(table, names, labels, train, task)
+    X, n_text = tables.numbered_matrix(table, names, labels, train, task)
     if n_text:
         say(
             f"{n_text} text column(s): levels are ordered by the mean target of their training "

@@ -93,16 +93,16 @@ def _read(
 ) -> _Rows:
     """Read the columns of the model and those that are no features."""
     from hedgerow.cli import engine
-    from hedgerow.cli.reading import features, tables
+    from hedgerow.cli.reading import tables
 
     booster = model.booster
     aside = [name for name in (*targets, options.weight, options.qid) if name is not None]
     names = engine.columns_for(booster, tables.names_of(parts), aside)
     table = tables.read_parts(parts, [*names, *aside], engine.text_columns(booster, targets))
-    X, y = table.features(names), features.targets(table, targets)
+    X, y = table.features(names), tables.targets(table, targets)
     return _Rows(
-        X if set(booster.feature_names) <= set(names) else features.matrix_of(X),
-        features.as_targets(y, model.task, table.path, targets[0]),
+        X if set(booster.feature_names) <= set(names) else tables.matrix_of(X),
+        tables.as_targets(y, model.task, table.path, targets[0]),
         None if options.weight is None else table.weights(options.weight),
         None if options.qid is None else table.role(options.qid),
     )
@@ -115,7 +115,7 @@ def _evaluate(options: argparse.Namespace) -> None:
     from hedgerow.boosting.row_data.dataset import Dataset
     from hedgerow.cli import engine
     from hedgerow.cli.reading import tables
-    from hedgerow.cli.reading.way import choose_way
+    from hedgerow.cli.reading.tables import choose_way
     from hedgerow.data.sources.base import make_roles
     from hedgerow.data.sources.opening import open_parts
 
@@ -169,7 +169,7 @@ def _report(options: argparse.Namespace) -> None:
 
     from hedgerow.atomic import write_atomically
     from hedgerow.cli import engine
-    from hedgerow.cli.reading import features, tables
+    from hedgerow.cli.reading import tables
     from hedgerow.data.sources.opening import open_parts
     from hedgerow.report import find, model_page
 
@@ -179,7 +179,7 @@ def _report(options: argparse.Namespace) -> None:
     found = find(
         model.booster,
         rows.X,
-        features.matrix_of(rows.y) if isinstance(rows.y, dict) else rows.y,
+        tables.matrix_of(rows.y) if isinstance(rows.y, dict) else rows.y,
         classes=None if model.classes is None else np.array(model.classes),
         sample_weight=rows.weight,
         qid=rows.qid,

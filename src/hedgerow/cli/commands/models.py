@@ -56,7 +56,7 @@ def _inspect(options: argparse.Namespace) -> None:
 
 
 def _as_text(facts: dict[str, Any]) -> str:
-    from hedgerow.data.crosses import brief_value
+    from hedgerow.data.inputs import brief_value
 
     importance = facts["importance"]
     lines = [
@@ -94,7 +94,7 @@ def _fold_lines(folds: dict[str, Any]) -> list[str]:
     tried = folds.get("tried", [])
     if not tried:
         return []
-    from hedgerow.data.crosses import brief_value
+    from hedgerow.data.inputs import brief_value
 
     n_folds, n_tested = folds["folds"]
     stride = folds.get("stride", 1.0)

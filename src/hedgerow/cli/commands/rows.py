@@ -96,7 +96,7 @@ def _add_files(parser: Any, purpose: str, batch_rows: str) -> None:
 
 def _run(options: argparse.Namespace, what: str, prepare: Any) -> None:
     """Write the table of a command, and print what was written."""
-    from hedgerow.io.table_files import check_output
+    from hedgerow.io.file_predictions import check_output
 
     if options.out != inputs.STANDARD:
         check_output(options.out)

@@ -43,10 +43,10 @@ def add_serve(commands: Any) -> None:
 
 
 def _serve(options: argparse.Namespace) -> None:
-    from hedgerow.serving.settings import Limits, Settings
+    from hedgerow.serving.requests import Limits, Settings
 
     try:
-        from hedgerow.serving.server import serve
+        from hedgerow.serving.app import serve
     except ModuleNotFoundError as error:
         raise UsageError(
             f"{error.name} is not installed; serving needs: pip install 'hedgerow[serve]'"

@@ -18,8 +18,7 @@ from hedgerow.errors import HedgerowError, InterruptedFitWarning
 
 if TYPE_CHECKING:
     from hedgerow.cli import engine
-    from hedgerow.cli.reading.tables import NamedColumns
-    from hedgerow.cli.reading.way import Way
+    from hedgerow.cli.reading.tables import NamedColumns, Way
     from hedgerow.data.sources.base import Roles
     from hedgerow.data.sources.opening import Source
 
@@ -141,7 +140,7 @@ def _check_and_train(options: argparse.Namespace) -> None:
 def _train(options: argparse.Namespace) -> None:
     from hedgerow.boosting.row_data.row_values import given_values
     from hedgerow.cli import engine
-    from hedgerow.cli.reading.way import choose_way
+    from hedgerow.cli.reading.tables import choose_way
     from hedgerow.data.sources.base import header_hint, make_roles
     from hedgerow.data.sources.opening import open_files
     from hedgerow.data.sources.paths import find_files
@@ -202,7 +201,7 @@ def _train_in_memory(options: argparse.Namespace, way: Way, source: Source) -> _
     from hedgerow.boosting.row_data.dataset import Dataset
     from hedgerow.boosting.row_data.row_values import given_values
     from hedgerow.cli import engine
-    from hedgerow.cli.reading import features, tables
+    from hedgerow.cli.reading import tables
     from hedgerow.data.sparse import check_width
 
     names, y_name = source.parts[0].column_names(), (options.target or ["y"])[0]
@@ -216,19 +215,19 @@ def _train_in_memory(options: argparse.Namespace, way: Way, source: Source) -> _
     else:
         used = source.roles.features_of(names, source.name)
         table = tables.read_parts(source.parts, [*used, *source.roles.aside()])
-        y = features.targets(table, options.target)
+        y = tables.targets(table, options.target)
         more |= _row_values(options, table)
         # The offset column joins the features for now.
         X, n_rows = table.features([*used, *source.roles.offset]), table.n_rows
         n_columns = len(used)
     task, why = options.task, "by --qid" if options.task == "ranking" else "as requested"
     if task == "auto":
-        task, why = features.guess_task(y, source.name, y_name)
+        task, why = tables.guess_task(y, source.name, y_name)
     settings = parse_settings(options.set, task)
     if options.valid is not None:
         more |= _validation(options, source, X, y)
-        more["y_val"] = features.as_targets(more["y_val"], task, options.valid, y_name)
-    targets = features.as_targets(y, task, source.name, y_name)
+        more["y_val"] = tables.as_targets(more["y_val"], task, options.valid, y_name)
+    targets = tables.as_targets(y, task, source.name, y_name)
     more = {name: value for name, value in more.items() if value is not None}
     job = engine.Job(task, settings, X, targets, more)
     say(f"{task} ({why}): {n_rows} rows, {n_columns} columns\n{way}")
@@ -260,7 +259,7 @@ def _row_values(
 def _validation(options: argparse.Namespace, source: Source, X: Any, y: Any) -> dict[str, Any]:
     """Return the validation rows, with the columns and types of the training rows."""
     from hedgerow.boosting.row_data.row_values import OF_TRAINING
-    from hedgerow.cli.reading import features, tables
+    from hedgerow.cli.reading import tables
     from hedgerow.data.sources.opening import open_parts
 
     parts = open_parts([options.valid], types_known=True)
@@ -274,10 +273,10 @@ def _validation(options: argparse.Namespace, source: Source, X: Any, y: Any) -> 
         entries.resize((entries.shape[0], X.shape[1]))
         return {"X_val": entries, "y_val": target}
     targets = y if isinstance(y, dict) else {options.target[0]: y}
-    text = features.text_columns({**X, **targets})
+    text = tables.text_columns({**X, **targets})
     wanted = [*X, *source.roles.without(OF_TRAINING).aside()]
     table = tables.read_parts(parts, wanted, text)
-    found = {"X_val": table.features(list(X)), "y_val": features.targets(table, options.target)}
+    found = {"X_val": table.features(list(X)), "y_val": tables.targets(table, options.target)}
     return found | _row_values(options, table, of_validation=True)
 
 
@@ -286,7 +285,7 @@ def _train_from_files(options: argparse.Namespace, way: Way, source: Source) -> 
     from hedgerow.boosting.external.dataset.from_files import from_files
     from hedgerow.boosting.row_data.row_values import OF_TRAINING
     from hedgerow.cli import engine
-    from hedgerow.cli.reading import features
+    from hedgerow.cli.reading import tables
     from hedgerow.estimators.file_fit import fit_files, summarize_targets
     from hedgerow.io.checkpoint_folder import checkpoint_at
 
@@ -302,9 +301,9 @@ def _train_from_files(options: argparse.Namespace, way: Way, source: Source) -> 
     facts = summarize_targets(data)
     task, why = options.task, "by --qid" if options.task == "ranking" else "as requested"
     if task == "auto":
-        task, why = features.guess_task_of(facts, source.name, y_name)
+        task, why = tables.guess_task_of(facts, source.name, y_name)
     if task == "classification" and not facts.is_text:
-        features.refuse_fractions(facts.values, source.name, y_name)
+        tables.refuse_fractions(facts.values, source.name, y_name)
     settings = parse_settings(options.set, task)
     estimator: Any = engine.estimator_class(task)(**settings, progress=shows_progress())
     names = data.feature_names

@@ -24,7 +24,7 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.convert.categories import Coded, schema_of
 from hedgerow.convert.meaning import column_names
 from hedgerow.convert.readers import records
-from hedgerow.data.categories.statistics import TARGET, Statistic
+from hedgerow.data.inputs import TARGET, Statistic
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError
 

@@ -13,7 +13,7 @@ from hedgerow.convert.readers import catboost_inputs as inputs
 from hedgerow.convert.readers import records
 from hedgerow.convert.thresholds import keys_up_to, keys_up_to_float32
 from hedgerow.convert.trees import TreeTable
-from hedgerow.data.categories.statistics import Statistic
+from hedgerow.data.inputs import Statistic
 from hedgerow.errors import ModelFormatError
 
 _MOST_DEPTH = 16

@@ -24,7 +24,7 @@ from hedgerow.convert.categories import Coded, schema_of
 from hedgerow.convert.meaning import Imported, Meaning, finished, linked, several
 from hedgerow.convert.thresholds import keys_up_to, keys_up_to_float32
 from hedgerow.convert.trees import TreeTable, joined
-from hedgerow.data.reading.rows import read_column
+from hedgerow.data.reading.objects import read_column
 from hedgerow.data.schema import Temporal, default_names
 from hedgerow.errors import DataTypeError, ModelFormatError, ParameterError
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.convert.writers.plain import PlainModel, PlainTree
-from hedgerow.data.categories.statistics import Statistic
+from hedgerow.data.inputs import Statistic
 
 VERSION = 1
 VERSION_WITH_MORE = 2

@@ -29,7 +29,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.convert.writers.plain import Line, PlainModel, PlainTree
-from hedgerow.data.categories.statistics import Statistic
+from hedgerow.data.inputs import Statistic
 from hedgerow.data.schema import Column, Rounding
 
 INT64, STRING, DOUBLE = 7, 8, 11

@@ -15,15 +15,13 @@ import numpy as np
 from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.boosting.row_data.class_weights import RECORD as CLASS_WEIGHT
 from hedgerow.boosting.row_data.offsets import RECORD as OFFSET_COLUMNS
-from hedgerow.data.categories.statistics import Statistic
-from hedgerow.data.crosses import Cross
+from hedgerow.data.inputs import Cross, Statistic
 from hedgerow.data.reading.columns import floats_of
 from hedgerow.data.reading.table import read_table
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.tables.keys import floats_of_keys, highest_key, keys_of_floats
-from hedgerow.model.forest import UNKNOWN_BIN
+from hedgerow.model.forest import UNKNOWN_BIN, without_vectors
 from hedgerow.model.model import Model
-from hedgerow.model.other_forests import without_vectors
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import CUSTOM, SeveralTargets, objective_of_record
 from hedgerow.objectives.custom.losses import Linked

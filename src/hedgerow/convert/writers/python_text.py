@@ -14,8 +14,8 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
-from hedgerow.data.categories.statistics import Statistic
 from hedgerow.data.external.scratch import scratch_folder
+from hedgerow.data.inputs import Statistic
 
 _TARGET = "Python"
 _MOST_DEPTH = 80

@@ -23,6 +23,15 @@ rows hold (:mod:`hedgerow.data.binning.cut_sample`).
 
 Each level of a category column has its own bin.  If there are more levels than bins,
 the heaviest levels have their own bins, and all other levels share the last bin.
+
+A sparse table has the cuts of the equal dense table: the zeros of a column are treated as a single
+entry with the mass of all of them::
+
+    dense    -2  -1   0  0  0  0  0  0  3   3       mass before   0 1 2 3 ... 9 10
+    sparse   -2  -1   0                 3   3                     0 1 2       8 9 10
+
+Masses are integers and their sums are exact, so
+:func:`hedgerow.kernels.tables.binning.choose_cuts` gets the same numbers in both cases.
 """
 
 from __future__ import annotations
@@ -34,7 +43,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, BinArray, BoolArray, FloatArray, IntArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, BinArray, BoolArray, FloatArray, IntArray
 from hedgerow.data.binning.cut_sample import (
     MOST_CATEGORY_BINS,
     SAMPLE_ROWS,
@@ -49,7 +58,6 @@ from hedgerow.data.binning.forced_bins import (
     keys_of_forced,
     sort_column,
 )
-from hedgerow.data.binning.sparse_cuts import find_sparse_cuts
 from hedgerow.data.missing import missing_of
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
@@ -57,14 +65,110 @@ from hedgerow.data.sparse import AnyTable, SparseTable
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.kernels.primitives.hashing import BIN_SAMPLE_STREAM
 from hedgerow.kernels.primitives.intrinsics import FAN_OUT
-from hedgerow.kernels.tables.binning import (
-    LOOKUP_WIDTH,
-    gather_columns,
-    sample_rows,
-)
+from hedgerow.kernels.tables.binning import LOOKUP_WIDTH, gather_columns, sample_rows
 from hedgerow.kernels.tables.keys import float32_threshold_keys, floats_of_keys, keys_of_floats
+from hedgerow.kernels.tables.sparse import count_entries, gather_entries
 from hedgerow.once import once
 from hedgerow.threads import run_blocks
+
+_COLUMNS_PER_THREAD = 200
+
+_NO_ROWS: IntArray = np.zeros(0, dtype=np.int64)
+_NO_MASS: FloatArray = np.zeros(0)
+
+
+def find_sparse_cuts(
+    table: SparseTable,
+    rows: IntArray,
+    mass: FloatArray | None,
+    most_bins: IntArray,
+    forced: dict[int, AnyArray],
+    n_threads: int,
+) -> list[tuple[AnyArray, AnyArray]]:
+    """Find the values just below and just above each cut of each column."""
+    entries, n_features = table.entries(), table.n_features
+    listed = _NO_ROWS if len(rows) == table.n_rows else rows
+    counts = np.zeros(n_features, dtype=np.int64)
+    count_entries(entries, listed, counts)
+    start = np.concatenate(([0], np.cumsum(counts)))
+    values = np.empty(start[-1], dtype=table.value.dtype)
+    masses = np.empty(0 if mass is None else start[-1])
+    gather_entries(
+        entries, listed, _NO_MASS if mass is None else mass, start[:-1].copy(), values, masses
+    )
+    unrecorded: FloatArray = float(len(rows)) - counts.astype(np.float64)
+    if mass is not None:
+        unrecorded = mass.sum() - _sums(masses, start)
+    if table.schema.zero_missing:
+        unrecorded = np.zeros(n_features)
+    found, rest = _cuts_of_constants(values, start, unrecorded, forced)
+
+    def find(first: int, last: int) -> None:
+        runs = np.empty(counts.max(initial=0) + 2, dtype=np.int64)
+        space = runs, np.empty(most_bins.max(), dtype=np.int64)
+        for j in rest[first:last].tolist():
+            part = slice(start[j], start[j + 1])
+            part_masses = None if mass is None else masses[part]
+            ordered, mass_before = _with_zeros(values[part], part_masses, unrecorded[j])
+            most = int(most_bins[j])
+            found[j] = cuts_of_column(ordered, mass_before, forced.get(j), most, space)
+
+    run_blocks(find, len(rest), n_threads, _COLUMNS_PER_THREAD)
+    return found
+
+
+def _sums(masses: FloatArray, start: IntArray) -> FloatArray:
+    """Return the sum of the integer masses of each column, which is exact."""
+    before = np.concatenate(([0.0], np.cumsum(masses)))
+    return before[start[1:]] - before[start[:-1]]
+
+
+def _cuts_of_constants(
+    values: AnyArray, start: IntArray, unrecorded: FloatArray, forced: dict[int, AnyArray]
+) -> tuple[list[tuple[AnyArray, AnyArray]], IntArray]:
+    """Return the cuts of columns with at most one stored value, and the other columns.
+
+    Such columns, typically indicators, need no sorting: their only cut is between 0 and
+    the value, if both occur.
+    """
+    n_features = len(start) - 1
+    none = values[:0]
+    found = [(none, none)] * n_features
+    held = np.flatnonzero(start[1:] > start[:-1])
+    if len(held) == 0:
+        return found, held
+    low = np.minimum.reduceat(values, start[held])
+    high = np.maximum.reduceat(values, start[held])
+    constant = low == high  # NaN is not
+    if values.dtype == np.int64:
+        constant &= low != MISSING_KEY
+    constant &= ~np.isin(held, list(forced))
+    cut = constant & (unrecorded[held] > 0) & (low != 0)
+    zero = np.zeros(1, values.dtype)
+    for j, k in zip(held[cut], np.flatnonzero(cut), strict=True):
+        value = low[k : k + 1]
+        found[j] = (zero, value) if value[0] > 0 else (value, zero)
+    return found, held[~constant]
+
+
+def _with_zeros(
+    column: AnyArray, masses: FloatArray | None, unrecorded: float
+) -> tuple[AnyArray, FloatArray]:
+    """Return the sorted non-missing values with a single 0, and the mass before each.
+
+    ``column`` is sorted in place.
+    """
+    counts = np.arange(len(column) + 1, dtype=np.float64)
+    ordered, mass_before = sort_column(column, masses, counts)
+    left, right = (int(np.searchsorted(ordered, 0, side=side)) for side in ("left", "right"))
+    if unrecorded == 0 and left == right:
+        return ordered, mass_before
+    zero = np.zeros(1, column.dtype)
+    return (
+        np.concatenate([ordered[:left], zero, ordered[right:]]),
+        np.concatenate([mass_before[: left + 1], mass_before[right:] + unrecorded]),
+    )
+
 
 MOST_BINS = 255
 """Largest ``max_bins``: with the bin of missing values, eight bits are full."""
@@ -95,28 +199,18 @@ class Edges(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BinSpec:
-    """The cuts of all features.
+    """The cuts of all features."""
 
-    Attributes
-    ----------
-    cut_keys : int64
-        Ascending keys of the cuts of feature 0, then of feature 1, ...
-    cut_start : int64, shape (n_features + 1,)
-        Cuts of feature ``j`` are ``cut_keys[cut_start[j] : cut_start[j + 1]]``.
-    stride : int
-        Power of two from 16 to 256.  The missing bin is ``stride - 1`` for every
-        feature; value bins are smaller.
-    level_bin : uint8
-        Bin of each level of the category columns, column after column.
-    level_start : int64, shape (n_features + 1,)
-        Levels of feature ``j`` are ``level_start[j] : level_start[j + 1]``.
-    """
-
-    cut_keys: IntArray
+    cut_keys: IntArray  # int64; ascending keys of the cuts of feature 0, then of feature 1, ...
+    # int64 (n_features + 1,); cuts of feature ``j`` are ``cut_keys[cut_start[j] : cut_start[j +
+    # 1]]``
     cut_start: IntArray
     schema: Schema
+    # power of two from 16 to 256.  The missing bin is ``stride - 1`` for every feature; value bins
+    # are smaller.
     stride: int
-    level_bin: BinArray
+    level_bin: BinArray  # uint8; bin of each level of the category columns, column after column
+    # int64 (n_features + 1,); levels of feature ``j`` are ``level_start[j] : level_start[j + 1]``
     level_start: IntArray
 
     @property
@@ -202,13 +296,6 @@ def fit_bins(
     ``forced`` has cuts to use whatever the data, by name.  ``rows`` are used instead of the seeded
     sample.  ``columns`` are the numbers of the first columns in the user's table, if others follow
     that are computed from these.
-
-    Examples
-    --------
-    >>> from hedgerow.data import fit_bins, read_table
-    >>> spec = fit_bins(read_table(np.array([[1.0], [2.0], [2.0], [np.nan]])), max_bins=255)
-    >>> spec.n_bins(0), spec.stride
-    (2, 16)
     """
     most_bins = _most_bins(max_bins, table.n_features)
     if weight is not None and np.shape(weight) != (table.n_rows,):

@@ -53,16 +53,9 @@ _ROWS_TO_SAMPLE = 1024
 
 @dataclass(frozen=True, slots=True)
 class BundleRules:
-    """Parameters of feature bundling; see the estimators for their meaning.
+    """Parameters of feature bundling; see the estimators for their meaning."""
 
-    Attributes
-    ----------
-    when : {True, False, "auto"}
-        ``bundle_features``.  With False, column ``j`` of the matrix is feature ``j``.
-    order : {"count", "degree"}
-    conflicts : {"sum", "max"}
-    """
-
+    # ``bundle_features``.  With False, column ``j`` of the matrix is feature ``j``.
     when: bool | str = "auto"
     order: str = "count"
     conflicts: str = "sum"
@@ -71,45 +64,28 @@ class BundleRules:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """Column and cells of each feature in a binned matrix.
+    """Column and cells of each feature in a binned matrix."""
 
-    Attributes
-    ----------
-    column : int32, shape (n_features,)
-        Column of the matrix; -1 for a feature that is never active.
-    first : int32, shape (n_features,)
-        First cell of the feature in its bundle; -1 if the feature has its own column,
-        which then holds its bins.
-    count : int32, shape (n_features,)
-        Number of cells of the feature in its bundle.
-    default_bin : int32, shape (n_features,)
-        Default code of the feature.
-    members : int32
-        Features of column 0, 1, ..., in the order of their cells.
-    member_start : int64, shape (n_columns + 1,)
-        Features of column ``c`` are ``members[member_start[c] : member_start[c + 1]]``.
-    n_single : int32, shape (n_columns,)
-        Number of indicators: members with a single cell and default bin 0, which come
-        first in the bundle, ascending.  0 for columns of one feature.
-    n_cells : int32, shape (n_columns,)
-        Number of cells of a bundle, including cell 0; number of bins of a column of one
-        feature.
-    stride : int
-        Histogram bins of each column: a power of two greater than every ``n_cells``.
-    n_conflicts : int
-        Number of values of training rows that conflicts hide.
-    """
-
+    # int32 (n_features,); column of the matrix; -1 for a feature that is never active
     column: npt.NDArray[np.int32]
+    # int32 (n_features,); first cell of the feature in its bundle; -1 if the feature has its own
+    # column, which then holds its bins
     first: npt.NDArray[np.int32]
+    # int32 (n_features,); number of cells of the feature in its bundle
     count: npt.NDArray[np.int32]
-    default_bin: npt.NDArray[np.int32]
-    members: npt.NDArray[np.int32]
+    default_bin: npt.NDArray[np.int32]  # int32 (n_features,); default code of the feature
+    members: npt.NDArray[np.int32]  # features of column 0, 1, ..., in the order of their cells
+    # int64 (n_columns + 1,); features of column ``c`` are ``members[member_start[c] :
+    # member_start[c + 1]]``
     member_start: IntArray
+    # int32 (n_columns,); number of indicators: members with a single cell and default bin 0, which
+    # come first in the bundle, ascending.  0 for columns of one feature.
     n_single: npt.NDArray[np.int32]
+    # int32 (n_columns,); number of cells of a bundle, including cell 0; number of bins of a column
+    # of one feature
     n_cells: npt.NDArray[np.int32]
-    stride: int
-    n_conflicts: int = 0
+    stride: int  # histogram bins of each column: a power of two greater than every ``n_cells``
+    n_conflicts: int = 0  # number of values of training rows that conflicts hide
 
     @property
     def n_columns(self) -> int:
@@ -174,23 +150,12 @@ def lay_out(table: SparseTable, spec: BinSpec, rules: BundleRules, n_threads: in
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ActiveRows:
-    """The rules that decide which features share a column.
+    """The rules that decide which features share a column."""
 
-    Attributes
-    ----------
-    n_rows : int
-        Number of training rows.
-    default_bin : int32 (n_features,)
-    count : int64 (n_features,)
-        Number of active rows of each feature.
-    cells : int64 (n_features,)
-        Cells that each feature needs.
-    """
-
-    n_rows: int
-    default_bin: npt.NDArray[np.int32]
-    count: IntArray
-    cells: IntArray
+    n_rows: int  # number of training rows
+    default_bin: npt.NDArray[np.int32]  # int32 (n_features,)
+    count: IntArray  # int64 (n_features,); number of active rows of each feature
+    cells: IntArray  # int64 (n_features,); cells that each feature needs
 
     def tried(self) -> IntArray:
         """Return the features that may be bundled; fewer than two never are."""

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.missing import lowest_of, missing_of
 from hedgerow.data.reading.columns import as_floats, keys_by_kind
 from hedgerow.data.reading.table import Table
-from hedgerow.data.schema import ColumnKind, Schema
+from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import SparseTable
 from hedgerow.kernels.tables.contents import N_SLOTS, note_entries, note_values
 from hedgerow.kernels.tables.sparse import Entries, count_entries, gather_entries
@@ -64,49 +64,6 @@ def distinct_values(column: AnyArray) -> AnyArray | None:
     return _held(slots[0]) if counts[0] <= MOST_VALUES else None
 
 
-class ColumnValues:
-    """Distinct values of a column of numbers that is read in parts, as long as they are few."""
-
-    def __init__(self) -> None:
-        self._parts: dict[str, AnyArray] = {}  # by type
-        self._are_many = False
-
-    def add(self, column: AnyArray) -> None:
-        """Add a plain column."""
-        if not self._are_many:
-            found = distinct_values(column)
-            self._join([] if found is None else [found], found is None)
-
-    def parts(self) -> list[AnyArray] | None:
-        """Return the values of each type for :meth:`merge`; None if there are many."""
-        return None if self._are_many else list(self._parts.values())
-
-    def merge(self, parts: Sequence[AnyArray] | None) -> None:
-        """Add the result of :meth:`parts` of other rows."""
-        self._join(parts or [], parts is None)
-
-    def _join(self, parts: Sequence[AnyArray], are_many: bool) -> None:
-        for part in parts:
-            known = self._parts.get(part.dtype.char)
-            self._parts[part.dtype.char] = (
-                part if known is None else distinct(np.concatenate([known, part]))
-            )
-        lengths = [len(part) for part in self._parts.values()]
-        self._are_many |= are_many or max(lengths, default=0) > MOST_VALUES
-        if self._are_many:
-            self._parts = {}
-
-    def finish(self, kind: ColumnKind, dtype: Any, zero_missing: bool) -> AnyArray | None:
-        """Return the values as in a table of ``dtype``, ascending; None if there are many."""
-        if self._are_many:
-            return None
-        parts = [as_in_table(part, np.array(kind == "int"), dtype) for part in self._parts.values()]
-        found: AnyArray = distinct(np.concatenate([np.zeros(0, dtype), *parts]))
-        if zero_missing:
-            found = found[found != 0]
-        return found if len(found) <= MOST_VALUES else None
-
-
 def as_in_table(values: AnyArray, is_int: AnyArray, dtype: Any) -> AnyArray:
     """Convert plain numbers to the type of a table, which is int64 if it has columns of ints."""
     if dtype == np.int64:
@@ -114,22 +71,34 @@ def as_in_table(values: AnyArray, is_int: AnyArray, dtype: Any) -> AnyArray:
     return as_floats(values).astype(dtype)
 
 
-class EntryValues:
-    """Distinct values of each column of sparse rows, as long as they are few.
+class FewValues:
+    """Distinct values of columns that are read in parts, as long as they are few.
 
-    Pairs of a column and a value are kept, sorted.  If there are more than ``MOST_PAIRS``, no
+    Pairs of a column and a value are kept, sorted.  If there are more than ``most_pairs``, no
     column counts as having few.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_pairs: int | None = None) -> None:
+        self._most_pairs = most_pairs
         self._many = np.zeros(0, dtype=np.uint8)
         self._n_entries = np.zeros(0, dtype=np.int64)
         self._pairs: list[tuple[IntArray, AnyArray]] = []
         self._n_known = self._n_new = 0
         self._is_full = False
 
-    def add(self, entries: Entries, n_features: int, rows: tuple[int, int]) -> None:
-        """Add some rows; later rows may have more columns."""
+    def add_column(self, j: int, column: AnyArray) -> None:
+        """Add a part of column ``j`` of a dense table, as plain numbers."""
+        self._widen(j + 1)
+        if self._many[j]:
+            return
+        found = distinct_values(column)
+        if found is None:
+            self._many[j] = 1
+        else:
+            self._append(np.full(len(found), j), found)
+
+    def add_entries(self, entries: Entries, n_features: int, rows: tuple[int, int]) -> None:
+        """Add some sparse rows; later rows may have more columns."""
         first, last = (int(entries.row_start[row]) for row in rows)
         part = Entries(
             entries.row_start[rows[0] : rows[1] + 1] - first,
@@ -178,7 +147,7 @@ class EntryValues:
         self._n_known, self._n_new = sum(len(columns) for columns, _ in self._pairs), 0
         # A sum that only rises, whatever the order of the rows.
         n_pairs = self._n_known + int(self._many.sum()) * (MOST_VALUES + 1)
-        if n_pairs > MOST_PAIRS:
+        if self._most_pairs is not None and n_pairs > self._most_pairs:
             self._is_full, self._pairs = True, []
 
     def arrays(self) -> tuple[bool, list[AnyArray]]:
@@ -187,18 +156,24 @@ class EntryValues:
         pairs = [array for pair in self._pairs for array in pair]
         return self._is_full, [self._many.astype(np.int64), self._n_entries, *pairs]
 
-    def merge(self, is_full: bool, arrays: Sequence[AnyArray]) -> None:
-        """Add the result of :meth:`arrays` of other rows."""
+    def merge(
+        self, is_full: bool, arrays: Sequence[AnyArray], places: IntArray | None = None
+    ) -> None:
+        """Add the result of :meth:`arrays` of other rows; ``places`` are those of their columns."""
         many, n_entries, *pairs = arrays
-        self._widen(len(many))
-        self._many[: len(many)] |= many.astype(np.uint8)
-        self._n_entries[: len(many)] += n_entries
+        places = np.arange(len(many)) if places is None else places[: len(many)]
+        self._widen(int(places.max(initial=-1)) + 1)
+        self._many[places] |= many.astype(np.uint8)
+        self._n_entries[places] += n_entries
         self._is_full |= is_full
         for columns, values in zip(pairs[::2], pairs[1::2], strict=True):
-            self._append(columns, values)
+            self._append(places[columns], values)
 
-    def finish(self, schema: Schema, dtype: Any, n_rows: int) -> dict[int, AnyArray]:
-        """Return the ascending values of each column that has few, as in a table of ``dtype``."""
+    def finish(self, schema: Schema, dtype: Any, n_rows: int = 0) -> dict[int, AnyArray]:
+        """Return the ascending values of each column that has few, as in a table of ``dtype``.
+
+        ``n_rows`` are the sparse rows, whose values that are not recorded are 0.
+        """
         self._widen(schema.n_features)
         self._join()
         if self._is_full:
@@ -206,7 +181,7 @@ class EntryValues:
         is_int = np.array([kind == "int" for kind in schema.kinds], dtype=np.bool_)
         columns = [columns for columns, _ in self._pairs]
         values = [as_in_table(part, is_int[own], dtype) for own, part in self._pairs]
-        if not schema.zero_missing:  # a value that is not recorded is 0
+        if not schema.zero_missing:
             columns.append(np.flatnonzero(self._n_entries < n_rows))
             values.append(np.zeros(len(columns[-1]), dtype))
         each = np.concatenate([_NO_ROWS, *columns])
@@ -229,10 +204,10 @@ def _distinct_pairs(columns: IntArray, values: AnyArray) -> tuple[IntArray, AnyA
 
 def few_of_entries(table: SparseTable) -> dict[int, AnyArray]:
     """Return the values of each column of a sparse table that has few."""
-    entries, found, row = table.entries(), EntryValues(), 0
+    entries, found, row = table.entries(), FewValues(MOST_PAIRS), 0
     while row < table.n_rows:
         end = int(np.searchsorted(table.row_start, table.row_start[row] + _ENTRIES_AT_ONCE))
         stop = min(max(end, row + 1), table.n_rows)
-        found.add(entries, table.n_features, (row, stop))
+        found.add_entries(entries, table.n_features, (row, stop))
         row = stop
     return found.finish(table.schema, table.value.dtype, table.n_rows)

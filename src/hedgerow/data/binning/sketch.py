@@ -25,134 +25,86 @@ the error.  Both operations are defined in appendix A of "XGBoost: A Scalable Tr
 System" (KDD 2016).
 
 Numbers are float64.  Sums of integer weights up to 2**53 are exact.  Other sums are rounded
-outwards, lower bounds down and upper bounds up, so the bounds also hold for real numbers, and
-``error`` includes the rounding.  All additions have a fixed order, so the same input gives
-the same bytes on every machine.
+*outwards*, lower bounds down and upper bounds up, and only where the sum is not exact, so the
+bounds also hold for real numbers, and ``error`` includes the rounding.  Four more additions give
+the exact rounding error of a sum ``a + b`` (:func:`_lost`)::
+
+    a + b  =  sum + lost        lost < 0: the sum was rounded up, so step down
+
+All additions have a fixed order, so the same input gives the same bytes on every machine.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
-from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
+from hedgerow.arrays import MISSING_KEY, FloatArray, IntArray, distinct
+from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.kernels.tables.keys import keys_of_floats
-from hedgerow.kernels.tables.sketch import add_down, add_up, fit_weights, nearest, prefix_bounds
 
-Summary: TypeAlias = tuple[IntArray, FloatArray, FloatArray, FloatArray]
-"""``value``, ``rank_low``, ``rank_high``, ``weight``."""
-
-MOST_WEIGHT: Final = 1e280
+MOST_WEIGHT = 1e280
 """Largest weight of a value: the sum over all rows that fit in memory is finite."""
-
-_MOST_TOTAL: Final = 1e300
-_LARGEST_SIZE: Final = 2**24
 
 
 @dataclass(frozen=True, eq=False)
 class QuantileSketch:
     """Bounds of the ranks of all values of a weighted column, derived from a few values.
 
-    :meth:`of` makes a sketch.  A sketch is immutable: :meth:`merge` and :meth:`prune` return new
-    sketches, and the arrays are read-only copies.  Two sketches are equal if they hold the same
-    numbers.
-
-    Attributes
-    ----------
-    value : int64, shape (n_values,)
-        Ascending keys of the kept values, including the smallest and the largest of the
-        column.  ``hedgerow.kernels.tables.keys.floats_of_keys`` converts keys of a float
-        column to numbers.
-    rank_low : float64, shape (n_values,)
-        Lower bound of the weight of all smaller values.
-    rank_high : float64, shape (n_values,)
-        Upper bound of the weight of all smaller and equal values.
-    weight : float64, shape (n_values,)
-        Lower bound of the weight of the values equal to this one.
-
-    Raises
-    ------
-    DataError
-        If the arrays are not a summary: values do not ascend, lengths differ, or bounds
-        contradict each other.
-
-    Notes
-    -----
-    Sketches of int64 columns and of float columns cannot be distinguished: merge only
-    sketches of the same column.
+    :meth:`of` makes a sketch; :meth:`merge` and :meth:`prune` return new ones.  Sketches of int64
+    columns and of float columns cannot be told apart: merge only sketches of the same column.
 
     Examples
     --------
     >>> import numpy as np
     >>> from hedgerow.data.binning.sketch import QuantileSketch
-    >>> from hedgerow.kernels.tables.keys import floats_of_keys
-    >>> sketch = QuantileSketch.of(np.array([0.5, 2.0, 2.0, np.nan]), [1.0, 2.0, 1.0, 5.0])
-    >>> floats_of_keys(sketch.value), sketch.rank_low, sketch.total, sketch.error
-    (array([0.5, 2. ]), array([0., 1.]), 4.0, 0.0)
     >>> halves = QuantileSketch.of(np.arange(100)).merge(QuantileSketch.of(np.arange(100, 200)))
     >>> halves.query([100.0]), halves.prune(4).value, halves.prune(4).error <= 1 / 4
     (array([100]), array([  0,  50, 100, 150, 199]), True)
     """
 
-    value: IntArray
-    rank_low: FloatArray
-    rank_high: FloatArray
-    weight: FloatArray
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            dtype = np.int64 if field.name == "value" else np.float64
-            array = np.asarray(getattr(self, field.name)).astype(dtype, order="C", casting="safe")
-            array.setflags(write=False)
-            object.__setattr__(self, field.name, array)
-        check(self._summary)
+    value: IntArray  # ascending keys of the kept values, with the smallest and the largest
+    rank_low: FloatArray  # lower bound of the weight of all smaller values
+    rank_high: FloatArray  # upper bound of the weight of all smaller and equal values
+    weight: FloatArray  # lower bound of the weight of the values equal to this one
 
     @classmethod
     def of(cls, values: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> QuantileSketch:
-        """Make a summary that keeps every distinct value of a column.
-
-        Raise ``DataError`` if a weight is negative, infinite, NaN or too large, or the shapes
-        differ. Raise ``DataTypeError`` if values or weights have another type.
-        """
-        values, weights = read_column(values, weights)
-        return cls(*summarize(*present(values, weights)))
+        """Make a summary that keeps every distinct value of a column of floats or keys."""
+        column = np.asarray(values)
+        keys: IntArray = column if column.dtype == np.int64 else keys_of_floats(column)
+        mass = np.ones(len(keys)) if weights is None else np.asarray(weights, dtype=np.float64)
+        fine = (mass >= 0) & (mass <= MOST_WEIGHT)
+        if mass.shape != keys.shape or not fine.all():
+            raise DataError(
+                f"weights must be a number from 0 to {MOST_WEIGHT} for each of the {len(keys)} "
+                "values."
+            )
+        present = (keys != MISSING_KEY) & (mass > 0)
+        keys, mass = keys[present], mass[present]
+        if not len(keys):
+            return cls(keys, mass, mass, mass)
+        order = np.argsort(keys, kind="stable")  # also fixes the order of sums of equal keys
+        keys, mass = keys[order], mass[order]
+        start = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+        stop = np.append(start[1:], len(keys))
+        low, high = prefix_bounds(mass)
+        together = np.maximum(add_down(low[stop], -high[start]), 0.0)
+        mass = np.where(stop - start == 1, mass[start], together)
+        low, high = low[start], high[stop]
+        return cls(keys[start], low, high, fit_weights(low, high, mass))
 
     def __len__(self) -> int:
         return len(self.value)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, QuantileSketch):
-            return NotImplemented
-        return all(map(np.array_equal, self._summary, other._summary))
-
-    def __hash__(self) -> int:
-        return hash(tuple(array.tobytes() for array in self._summary))
-
-    def __reduce__(self) -> tuple[type[QuantileSketch], Summary]:
-        return QuantileSketch, self._summary
 
     @property
     def total(self) -> float:
         """Weight of the column, rounded up if its sum is not exact."""
         return float(self.rank_high[-1]) if len(self) else 0.0
-
-    @property
-    def min(self) -> int:
-        """Key of the smallest value; raises ``DataError`` if there are no values."""
-        self._require_values("min")
-        return int(self.value[0])
-
-    @property
-    def max(self) -> int:
-        """Key of the largest value; raises ``DataError`` if there are no values."""
-        self._require_values("max")
-        return int(self.value[-1])
 
     @cached_property
     def error(self) -> float:
@@ -179,12 +131,6 @@ class QuantileSketch:
         """Return bounds of the ranks of any values, kept or not: of ``r-``, ``r+`` and the weight.
 
         ``rank_high - rank_low - weight`` is at most ``error * total``, except for rounding.
-
-        Examples
-        --------
-        >>> from hedgerow.data.binning.sketch import QuantileSketch
-        >>> QuantileSketch.of([10, 20, 20, 40]).bounds([5, 20, 30])
-        (array([0., 1., 3.]), array([0., 3., 3.]), array([0., 2., 0.]))
         """
         keys = np.asarray(keys, dtype=np.int64)
         if not len(self):
@@ -200,20 +146,15 @@ class QuantileSketch:
         return low, high, np.where(kept, self.weight[here], 0.0)
 
     def merge(self, other: QuantileSketch) -> QuantileSketch:
-        """Return the summary of both columns together.
+        """Return the summary of both columns together, which keeps every value that either keeps.
 
-        It keeps every value that either sketch keeps.  Its ``error`` is at most the larger
-        of the two errors, plus one rounding if sums are not exact.  The *bound* does not
-        depend on the order of merges.  The kept values do, if sketches are pruned between
-        merges.
-
-        Raises ``DataError`` if the total exceeds 1e300.
+        Its ``error`` is at most the larger of the two errors, plus one rounding if sums are not
+        exact.  The *bound* does not depend on the order of merges.  The kept values do, if
+        sketches are pruned between merges.
         """
         if not len(self) or not len(other):
             return other if len(other) else self
-        keys = np.concatenate([self.value, other.value])
-        keys.sort()
-        keys = keys[np.append(True, keys[1:] != keys[:-1])]
+        keys = distinct(np.concatenate([self.value, other.value]))
         low, high, weight = self.bounds(keys)
         other_low, other_high, other_weight = other.bounds(keys)
         low, high = add_down(low, other_low), add_up(high, other_high)
@@ -223,40 +164,33 @@ class QuantileSketch:
     def prune(self, size: int) -> QuantileSketch:
         """Keep at most ``size + 1`` values, which adds at most ``1 / size`` to ``error``.
 
-        The smallest and the largest value are kept.  A sketch that is small enough is
-        returned unchanged.
+        The smallest and the largest value are kept.  About ``10 / eps`` is enough for an error of
+        ``eps``.
         """
-        size = checked_size(size)
+        if size < 1:
+            raise ParameterError(f"size must be at least 1, got {brief(size)}.")
         if len(self) <= size + 1:
             return self
         # Scale by a power of two near the total, because tiny totals would lose bits.
         _, exponent = np.frexp(self.total)
-        low, high, weight = (np.ldexp(array, -int(exponent)) for array in self._summary[1:])
-        ranks = high[-1] * (np.arange(1, size) / size)
-        kept = np.zeros(len(self), dtype=bool)
-        kept[nearest(low, high, weight, ranks)] = True
+        summary = self.rank_low, self.rank_high, self.weight
+        low, high, weight = (np.ldexp(array, -int(exponent)) for array in summary)
+        kept = np.zeros(len(self), dtype=np.bool_)
+        kept[nearest(low, high, weight, high[-1] * (np.arange(1, size) / size))] = True
         kept[[0, -1]] = True
-        value, low, high, weight = self._summary
-        return QuantileSketch(value[kept], low[kept], high[kept], weight[kept])
+        return QuantileSketch(self.value[kept], *(array[kept] for array in summary))
 
     def query(self, rank: npt.ArrayLike) -> IntArray:
         """Return the kept values nearest to ranks from 0 to ``total``.
 
         They are keys ``x`` with ``r-(x) - t <= rank <= r+(x) + t``, ``t = error * total / 2``.
-
-        Examples
-        --------
-        >>> from hedgerow.data.binning.sketch import QuantileSketch
-        >>> QuantileSketch.of(range(11)).query([0.0, 5.5, 11.0])
-        array([ 0,  5, 10])
         """
-        self._require_values("query")
         ranks = np.asarray(rank, dtype=np.float64)
         inside = (ranks >= 0) & (ranks <= self.total)
-        if not inside.all():
+        if not (len(self) and inside.all()):
             raise ParameterError(
-                f"rank must lie from 0 to the total weight {self.total!r}, "
-                f"got {brief(float(ranks[~inside][0]))}; multiply a quantile by .total."
+                f"rank must lie from 0 to the total weight {self.total!r} of a column with values: "
+                "multiply a quantile by .total."
             )
         return self.value[nearest(self.rank_low, self.rank_high, self.weight, ranks)]
 
@@ -266,15 +200,10 @@ class QuantileSketch:
         Let ``r(z)`` be the weight of the values below ``z`` relative to the total.  Then
         ``r(s[j + 1]) - r(s[j]) < eps`` for all neighbours, unless ``s[j]`` alone weighs
         ``eps - error`` or more; the next kept value follows such a value directly.  There are as
-        few as the bounds allow, with ``min`` and ``max``: at most about ``2 / (eps - error)``.
-
-        Examples
-        --------
-        >>> from hedgerow.data.binning.sketch import QuantileSketch
-        >>> QuantileSketch.of(range(100)).cuts(0.25)
-        array([ 0, 24, 48, 72, 96, 99])
+        few as the bounds allow, with the smallest and the largest value: at most about
+        ``2 / (eps - error)``.
         """
-        if isinstance(eps, bool) or not self.error < eps <= 1:
+        if not self.error < eps <= 1:
             raise ParameterError(
                 f"eps must be above the error of the sketch, {self.error!r}, and at most 1; "
                 f"got {brief(eps)}; a sketch of larger size has a smaller error."
@@ -290,112 +219,67 @@ class QuantileSketch:
             chosen.append(after[chosen[-1]])
         return self.value[chosen]
 
-    @property
-    def _summary(self) -> Summary:
-        return self.value, self.rank_low, self.rank_high, self.weight
-
     def _total_low(self) -> float:
         """Compute the total weight, rounded down."""
         return float(add_down(self.rank_low[-1:], self.weight[-1:])[0])
 
-    def _require_values(self, wanted: str) -> None:
-        if not len(self):
-            raise DataError(
-                f"{wanted} of an empty sketch: every value was missing or had weight 0."
-            )
+
+def _lost(a: FloatArray, b: FloatArray, total: FloatArray) -> FloatArray:
+    """Compute ``a + b - total`` exactly, where ``total`` is the rounded sum ``a + b``."""
+    part = total - a
+    return (a - (total - part)) + (b - part)
 
 
-def checked_size(size: int) -> int:
-    """Return the size of a pruned sketch; raise ``ParameterError`` if it is invalid."""
-    whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
-    if not whole or not 1 <= size <= _LARGEST_SIZE:
-        raise ParameterError(
-            f"size must be an integer from 1 to {_LARGEST_SIZE}, got {brief(size)}; "
-            "about 10 / eps is enough for an error of eps."
-        )
-    return int(size)
+def add_down(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Compute the largest float64 that is not above ``a + b``."""
+    total = a + b
+    return np.where(_lost(a, b, total) < 0, np.nextafter(total, -np.inf), total)
 
 
-def read_column(
-    values: npt.ArrayLike, weights: npt.ArrayLike | None
-) -> tuple[AnyArray, FloatArray | None]:
-    """Validate all values and weights of a chunk, and return them as arrays."""
-    column = np.asarray(values)
-    if column.dtype not in (np.float32, np.float64, np.int64):
-        raise DataTypeError(
-            f"values must be float32, float64 or int64 keys, got {column.dtype}: convert them."
-        )
-    if column.ndim != 1:
-        raise DataError(f"values must be one column, got shape {column.shape}.")
-    if weights is None:
-        return column, None
-    given = np.asarray(weights)
-    if given.dtype.kind not in "biuf":
-        raise DataTypeError(f"weights must be numbers, got {given.dtype}.")
-    if given.shape != column.shape:
-        raise DataError(
-            f"weights must have one number for each of the {len(column)} values, "
-            f"got shape {given.shape}."
-        )
-    masses: FloatArray = given.astype(np.float64, copy=False)
-    fine = (masses >= 0) & (masses <= MOST_WEIGHT)
-    if not fine.all():
-        row = int(np.argmin(fine))
-        raise DataError(
-            f"weights must be from 0 to {MOST_WEIGHT}, got {float(masses[row])} in row {row}."
-        )
-    return column, masses
+def add_up(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Compute the smallest float64 that is not below ``a + b``."""
+    total = a + b
+    return np.where(_lost(a, b, total) > 0, np.nextafter(total, np.inf), total)
 
 
-def present(values: AnyArray, weights: FloatArray | None) -> tuple[IntArray, FloatArray]:
-    """Return the keys and weights of the present values with positive weight."""
-    keys: IntArray = values if values.dtype == np.int64 else keys_of_floats(values)
-    weights = np.ones(len(keys)) if weights is None else weights
-    there = (keys != MISSING_KEY) & (weights > 0)
-    return keys[there], weights[there]
+def prefix_bounds(weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bound the sums of the first 0, 1, ..., n weights of at least 0, whose sum is finite."""
+    # The plain cumulative sum is off by the sum of the rounding errors of its additions.
+    # That sum is added back.  It is rounded, too, but its error is at most ``n * 2**-52``
+    # of the sum of its absolute terms, so the bounds are an ulp or two apart.
+    total = np.append(0.0, np.cumsum(weight))
+    lost = np.append(0.0, _lost(total[:-1], weight, total[1:]))
+    if not lost.any():
+        return total, total
+    missing, size = np.cumsum(lost), np.cumsum(np.abs(lost))
+    slack = size * (len(weight) * 2.0**-52)
+    slack = np.where(size > 0, np.nextafter(slack, np.inf), 0.0)
+    low = np.maximum(add_down(add_down(total, missing), -slack), 0.0)
+    high = add_up(add_up(total, missing), slack)
+    # Each sum is at least as large as the one before it, and so must be the bounds.
+    return np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
 
 
-def summarize(keys: IntArray, weights: FloatArray) -> Summary:
-    """Make a summary that keeps all keys, from keys in any order with positive weights."""
-    if not len(keys):
-        return keys, weights, weights, weights
-    order = np.argsort(keys, kind="stable")  # also fixes the order in which equal keys are added
-    keys, weights = keys[order], weights[order]
-    start = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-    stop = np.append(start[1:], len(keys))
-    low, high = prefix_bounds(weights)
-    together = np.maximum(add_down(low[stop], -high[start]), 0.0)
-    weight = np.where(stop - start == 1, weights[start], together)
-    low, high = low[start], high[stop]
-    return keys[start], low, high, fit_weights(low, high, weight)
+def fit_weights(low: FloatArray, high: FloatArray, weight: FloatArray) -> FloatArray:
+    """Lower weights to the distance between the bounds; only rounding makes this necessary."""
+    # Afterwards ``low[i] + weight[i] <= low[i + 1]`` and
+    # ``high[i] + weight[i + 1] <= high[i + 1]`` hold for the real sums, so that bounds
+    # taken between two values never cross those at the values.
+    above = add_down(np.append(low[1:], high[-1]), -low)
+    below = add_down(high, -np.append(0.0, high[:-1]))
+    return np.minimum(weight, np.minimum(above, below))
 
 
-def check(summary: Summary) -> None:
-    """Raise ``DataError`` unless the arrays are a valid summary."""
-    value, low, high, weight = summary
-    if any(array.shape != (value.size,) for array in summary):
-        raise DataError("the arrays of a sketch must be flat and of one length.")
-    if not len(value):
-        return
-    # Comparisons with NaN are false.  Sums are compared as real numbers: the float64 `weight`
-    # is at most a difference if and only if it is at most the difference rounded down.
-    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        rules = {
-            "value must ascend, without MISSING_KEY": (value[1:] > value[:-1]).all()
-            and value[0] != MISSING_KEY,
-            "rank_low must begin with 0": low[0] == 0,
-            f"ranks and weights must lie from 0 to {_MOST_TOTAL}": all(
-                ((array >= 0) & (array <= _MOST_TOTAL)).all() for array in (low, high, weight)
-            ),
-            "the total must be positive": low[-1] + weight[-1] > 0,
-            "rank_low + weight must not exceed the next rank_low": (
-                weight[:-1] <= add_down(low[1:], -low[:-1])
-            ).all(),
-            "rank_high plus the next weight must not exceed the next rank_high": (
-                weight <= add_down(high, -np.append(0.0, high[:-1]))
-            ).all(),
-            "rank_low + weight must not exceed rank_high": (weight <= add_down(high, -low)).all(),
-        }
-    broken = [rule for rule, holds in rules.items() if not holds]
-    if broken:
-        raise DataError(f"not a summary of a column: {broken[0]}.")
+def nearest(low: FloatArray, high: FloatArray, weight: FloatArray, rank: FloatArray) -> IntArray:
+    """Find the positions of the values whose ranks are nearest to ``rank``."""
+    # Between the middles of the bounds of two values, the first value is nearer where twice
+    # the rank lies below the sum of the bounds of a value between them (the query function of
+    # the XGBoost paper, appendix A).
+    last = len(low) - 1
+    twice = 2 * rank
+    before = np.searchsorted(low + high, twice, side="right") - 1
+    first = np.clip(before, 0, max(last - 1, 0))
+    second = np.minimum(first + 1, last)
+    between = (low[first] + weight[first]) + (high[second] - weight[second])
+    found = np.where(twice < between, first, second)
+    return np.where(before < 0, 0, np.where(before >= last, last, found))

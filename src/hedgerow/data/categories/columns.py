@@ -125,10 +125,7 @@ def arrow_codes(array: Any) -> IntArray:
 
 
 def levels_of(column: ReadColumn, name: str) -> tuple[Sequence[Level], IntArray]:
-    """Return the levels that occur in a column and the code of each row (-1: missing).
-
-    Raise ``DataError`` if a text is not valid Unicode.
-    """
+    """Return the levels that occur in a column and the code of each row (-1: missing)."""
     values = column.values
     codes = np.full(len(values), MISSING_CODE, dtype=np.int64)
     if not isinstance(values, np.ndarray):
@@ -182,13 +179,7 @@ def may_be_numbers(texts: Sequence[str]) -> bool:
 
 
 def nearly_numbers(texts: Sequence[str], counts: AnyArray) -> NearlyNumbers | None:
-    """Return what a column of these different texts looks like; None if it is not numbers at all.
-
-    Examples
-    --------
-    >>> print(nearly_numbers(["1.5", "n/k", "2"], np.array([12, 1, 8])))
-    20 of 21 values are numbers
-    """
+    """Return what a column of these different texts looks like; None if it is not numbers."""
     if not may_be_numbers(texts[:_FEW_TEXTS]):
         return None
     numbers = [_number(text) for text in texts]
@@ -247,9 +238,6 @@ def codes_of(column: ReadColumn, schema: Schema, j: int) -> IntArray:
     """Return the code of each row among the levels of column ``j``.
 
     A missing value has the code -1, an unknown category -2.
-
-    Raise ``DataTypeError`` if the levels are text and the column holds numbers, or vice
-    versa.
     """
     index, name, values = schema.level_index(j), schema.columns[j].name, column.values
     if index.is_empty or column.is_text != index.is_text:
@@ -302,11 +290,7 @@ def check_unknown(unknown: object) -> UnknownCategory:
 
 
 def chosen_columns(categorical: CategoricalFeatures, names: Sequence[str]) -> BoolArray | None:
-    """Return the mask of the category columns; None for ``"auto"``.
-
-    Raise ``ParameterError`` if ``categorical`` has an unsupported form, names an unknown
-    column, or names a column twice.
-    """
+    """Return the mask of the category columns; None for ``"auto"``."""
     if isinstance(categorical, str) and categorical == "auto":
         return None
     if categorical is None:

@@ -35,14 +35,6 @@ def drop_unused_levels(
 
     Ties go to the lower level, and dropped categories become missing values.  Each row counts its
     positive ``weight``, by default 1.
-
-    Examples
-    --------
-    >>> from hedgerow.data import Table, drop_unused_levels, read_table
-    >>> table = read_table({"colour": ["red", "blue", "red"]})
-    >>> first = Table(table.values[:1], table.schema)
-    >>> drop_unused_levels(first).schema.columns[0].levels
-    ('red',)
     """
     columns, new_codes = list(table.schema.columns), {}
     for j, column in enumerate(columns):
@@ -73,10 +65,7 @@ def drop_unused_levels(
 
 
 def recode(table: Table, schema: Schema, unknown: UnknownPolicy | None = None) -> Table:
-    """Convert the category codes of a table to the codes of another schema.
-
-    Raise ``DataError`` if there are unknown categories and ``unknown`` is ``"error"``.
-    """
+    """Convert the category codes of a table to the codes of another schema."""
     unknown = schema.unknown if unknown is None else unknown
     if schema is table.schema:
         return table

@@ -64,24 +64,15 @@ def in_memory(n_entries: int) -> RowArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnBlocks:
-    """The entries of all columns, each sorted by value.
+    """The entries of all columns, each sorted by value."""
 
-    Attributes
-    ----------
-    entries : uint32, shape (n_entries + PADDING,)
-        Blocks of column 0, 1, ...  The lower 31 bits are a row; the top bit is set if the
-        value differs from the previous one.  Equal values are sorted by row.
-    starts : int64, shape (n_features + 1,)
-        The block of column ``j`` is ``entries[starts[j] : starts[j + 1]]``.
-    table : Table
-        The table with the values.
-    empty : callable
-        Returns space for the lists of nodes, where that for the blocks came from.
-    """
-
+    # uint32 (n_entries + PADDING,); blocks of column 0, 1, ...  The lower 31 bits are a row; the
+    # top bit is set if the value differs from the previous one.  Equal values are sorted by row.
     entries: RowArray
+    # int64 (n_features + 1,); the block of column ``j`` is ``entries[starts[j] : starts[j + 1]]``
     starts: IntArray
-    table: Table
+    table: Table  # the table with the values
+    # returns space for the lists of nodes, where that for the blocks came from
     empty: Empty = in_memory
 
     @property
@@ -110,13 +101,6 @@ def sort_columns(
 
     ``empty`` returns space for the entries.  Within ``memory`` bytes columns are sorted side by
     side, but at least one is.  The blocks do not depend on the number of threads.
-
-    Examples
-    --------
-    >>> from hedgerow.data import read_table
-    >>> blocks = sort_columns(read_table(np.array([[3.5], [np.nan], [-1.0], [3.5]])))
-    >>> blocks.rows_of(0)
-    array([2, 0, 3], dtype=uint32)
     """
     if table.n_rows >= _MOST_ROWS:
         raise DataError(

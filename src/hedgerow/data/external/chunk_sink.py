@@ -12,8 +12,14 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.matrix import BinnedMatrix
-from hedgerow.data.external.block_files import GRANULE, LARGE_PAGE, Block, BlockFile
-from hedgerow.data.external.column_codec import encode_column, find_lz4
+from hedgerow.data.external.block_files import (
+    GRANULE,
+    LARGE_PAGE,
+    Block,
+    BlockFile,
+    encode_column,
+    find_lz4,
+)
 from hedgerow.data.external.disk_store import ChunkRecord, DiskStore, RowBuffer, StoreFiles
 from hedgerow.data.external.memory_plan import RowShape, divide_memory, file_cache_bytes
 from hedgerow.data.external.row_store import RowVectors
@@ -26,47 +32,10 @@ Compression = Literal["auto", "none", "always"]
 class ChunkSink:
     """Writer that takes binned rows in batches of any size and writes chunks of equal size.
 
-    Their targets, weights and offsets stay in memory.
-
-    Parameters
-    ----------
-    spec : BinSpec
-        Bins of all rows; every batch is binned with them, one feature a column.
-    cache_dir : sequence of paths
-        Existing folders, at least one.  A temporary folder is made in each.  Chunks are
-        distributed over them in turn, and each folder has its own thread that fetches its chunks.
-    memory_limit : int
-        Memory in bytes for the store, including the chunks in use.
-    n_outputs, n_vectors : int, default=1
-        As for :class:`~hedgerow.data.external.memory_plan.RowShape`.
-    compression : {"auto", "none", "always"}, default="auto"
-        Chunks to encode: those that the file cache is unlikely to keep, none, or all.
-        Models do not depend on it.
-    chunk_rows : int, optional
-        Rows of a chunk; by default determined by the limit and the size of a row.
-
-    Raises
-    ------
-    ParameterError
-        If the limit is too small (the message names the minimum), or a path is no folder.
-    StorageError
-        If a folder is not writable.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from hedgerow.data import bin_table, fit_bins, read_table
-    >>> from hedgerow.data.external.row_store import RowVectors
-    >>> table = read_table(np.arange(10.0).reshape(-1, 1))
-    >>> spec = fit_bins(table, max_bins=255)
-    >>> with tempfile.TemporaryDirectory() as folder, ChunkSink(spec, [folder], 2**24) as sink:
-    ...     for _ in range(3):
-    ...         sink.append(bin_table(table, spec), RowVectors(np.arange(10.0)))
-    ...     store, rows = sink.finish()
-    ...     with store:
-    ...         [(chunk.n_rows, float(rows.target[chunk.rows].sum())) for chunk in store.chunks()]
-    [(30, 135.0)]
+    A temporary folder is made in each folder of ``cache_dir``; chunks are distributed over them in
+    turn, and each has its own thread that fetches its chunks.  ``memory_limit`` bytes are for the
+    store, including the chunks in use.  ``compression`` says which chunks to encode: those that the
+    file cache is unlikely to keep, none, or all; models do not depend on it.
     """
 
     def __init__(

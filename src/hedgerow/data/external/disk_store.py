@@ -50,8 +50,15 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray, BinArray, FloatArray, aligned_empty, aligned_zeros
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.matrix import PAD, BinnedMatrix, tile_shape
-from hedgerow.data.external.block_files import Block, BlockFile, fetch, let_go, mapped_array
-from hedgerow.data.external.column_codec import RAW, ColumnDecoder
+from hedgerow.data.external.block_files import (
+    RAW,
+    Block,
+    BlockFile,
+    ColumnDecoder,
+    fetch,
+    let_go,
+    mapped_array,
+)
 from hedgerow.data.external.memory_plan import RowShape, divide_memory, fits_in_one_chunk
 from hedgerow.data.external.row_store import EVERYTHING, Chunk, ChunkStore, Uses
 from hedgerow.data.external.scratch import ScratchFolder
@@ -62,24 +69,14 @@ from hedgerow.threads import work_ahead
 
 @dataclass(frozen=True, slots=True)
 class ChunkRecord:
-    """Blocks of a chunk.
-
-    Attributes
-    ----------
-    file : int
-        Index of the file with the blocks.
-    numbers : Block or None
-        Float64, one column after the other.
-    by_row : Block or None
-        The layout by row; None if it is made from the columns.
-    columns : tuple of Block
-        One block for the layout by column if ``by_row`` is set, else one encoded block per column.
-    """
+    """Blocks of a chunk."""
 
     n_rows: int
-    file: int
-    numbers: Block | None
-    by_row: Block | None
+    file: int  # index of the file with the blocks
+    numbers: Block | None  # float64, one column after the other
+    by_row: Block | None  # the layout by row; None if it is made from the columns
+    # one block for the layout by column if ``by_row`` is set, else one encoded
+    # block per column
     columns: tuple[Block, ...]
 
     @property
@@ -91,18 +88,10 @@ class ChunkRecord:
 
 @dataclass(frozen=True, slots=True)
 class StoreFiles:
-    """Files that a sink passes to a store.
+    """Files that a sink passes to a store."""
 
-    Attributes
-    ----------
-    folders : list of ScratchFolder
-        Folder of each stripe.
-    blocks : list of BlockFile
-        File of each stripe.
-    """
-
-    folders: list[ScratchFolder]
-    blocks: list[BlockFile]
+    folders: list[ScratchFolder]  # folder of each stripe
+    blocks: list[BlockFile]  # file of each stripe
     chunks: list[ChunkRecord]
 
     def close(self) -> None:
@@ -116,17 +105,7 @@ class StoreFiles:
 class RowBuffer:
     """Rows with a bin for each column, and their numbers.
 
-    Parameters
-    ----------
-    capacity : int
-        Largest number of rows.
-    n_numbers : int
-        Columns whose values are kept.
-
-    Attributes
-    ----------
-    n_rows : int
-        Number of rows in the buffer; the caller sets it to 0 to reuse the memory.
+    The caller sets ``n_rows`` to 0 to reuse the memory.
     """
 
     def __init__(self, capacity: int, n_columns: int, n_numbers: int) -> None:
@@ -185,30 +164,9 @@ class _Buffers(NamedTuple):
 
 
 class DiskStore(ChunkStore):
-    """Chunks on disk.
+    """Chunks on disk; it serves any number of fits, one at a time.
 
-    :meth:`hedgerow.data.external.chunk_sink.ChunkSink.finish` creates it.  A store serves any
-    number of fits, one at a time.
-
-    Parameters
-    ----------
-    files : StoreFiles
-        Deleted by :meth:`close`.
-    shape : RowShape
-    spec : BinSpec
-        One column for each feature: there are no bundles.
-    memory_limit : int
-        Memory in bytes of chunks in use and of resident chunks.
-
-    Attributes
-    ----------
-    chunk_sizes : list of int
-        A single one if all rows fit in memory.
-    n_resident : int
-        Number of resident chunks.
-
-    Every method raises :class:`hedgerow.errors.StorageError` if a file cannot be read or
-    written, or has changed.
+    ``memory_limit`` are the bytes of chunks in use and of the first ``n_resident`` chunks.
     """
 
     def __init__(

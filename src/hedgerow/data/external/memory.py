@@ -35,11 +35,6 @@ def memory_bytes(limit: int | float | str | None, name: str = "memory_limit") ->
     """Convert a limit to bytes: a number, text with a unit, or None for half of the free memory.
 
     ``name`` is that of the parameter, for errors.
-
-    Examples
-    --------
-    >>> memory_bytes("2 GB"), memory_bytes("1.5 MiB"), memory_bytes(4096)
-    (2000000000, 1572864, 4096)
     """
     if limit is None:
         return int(DEFAULT_SHARE * available_memory())
@@ -61,13 +56,7 @@ def memory_bytes(limit: int | float | str | None, name: str = "memory_limit") ->
 
 
 def shown_bytes(n_bytes: int) -> str:
-    """Format a number of bytes with the units of :func:`memory_bytes`.
-
-    Examples
-    --------
-    >>> shown_bytes(2_340_000_000), shown_bytes(900)
-    ('2.34 GB', '900 B')
-    """
+    """Format a number of bytes with the units of :func:`memory_bytes`."""
     for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if n_bytes >= size:
             return f"{n_bytes / size:.3g} {unit}"

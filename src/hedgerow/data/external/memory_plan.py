@@ -54,21 +54,11 @@ _PAGES = 10 * 4096  # each array of a chunk may share a page with another
 
 @dataclass(frozen=True, slots=True)
 class RowShape:
-    """Sizes that determine the memory of a row.
+    """Sizes that determine the memory of a row."""
 
-    Attributes
-    ----------
-    n_columns : int
-        Columns of bins.
-    n_numbers : int
-        Columns whose values are kept, for linear leaves.
-    n_outputs, n_vectors : int
-        Raw scores of a row, and outputs of a tree.
-    """
-
-    n_columns: int
-    n_numbers: int = 0
-    n_outputs: int = 1
+    n_columns: int  # columns of bins
+    n_numbers: int = 0  # columns whose values are kept, for linear leaves
+    n_outputs: int = 1  # n_outputs, n_vectors: raw scores of a row, and outputs of a tree
     n_vectors: int = 1
 
     @property
@@ -101,25 +91,13 @@ def packed_words_of(n_vectors: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """The parts of a memory limit.
+    """The parts of a memory limit."""
 
-    Attributes
-    ----------
-    chunk_rows : int
-        Rows of each chunk but the last.
-    n_slots : int
-        Number of chunks in memory temporarily.
-    n_resident : int
-        Number of resident chunks if not all fit; see :meth:`resident_of`.
-    n_all : int
-        Largest number of chunks that can all be resident.
-    """
-
-    chunk_rows: int
+    chunk_rows: int  # rows of each chunk but the last
     chunk_bytes: int
-    n_slots: int
-    n_resident: int
-    n_all: int
+    n_slots: int  # number of chunks in memory temporarily
+    n_resident: int  # number of resident chunks if not all fit; see :meth:`resident_of`
+    n_all: int  # largest number of chunks that can all be resident
 
     def resident_of(self, n_chunks: int) -> int:
         """Return how many of ``n_chunks`` chunks are resident, counted from the first."""
@@ -129,16 +107,7 @@ class MemoryPlan:
 def divide_memory(
     limit: int, shape: RowShape, n_stripes: int, chunk_rows: int | None = None
 ) -> MemoryPlan:
-    """Divide a limit of bytes; ``chunk_rows`` are the rows of a chunk, if already fixed.
-
-    Raise ``ParameterError`` if the limit is too small; the message names the minimum.
-
-    Examples
-    --------
-    >>> plan = divide_memory(100_000_000, RowShape(28), n_stripes=1)
-    >>> plan.chunk_rows, plan.n_slots, plan.resident_of(1000), plan.resident_of(10)
-    (262144, 3, 3, 3)
-    """
+    """Divide a limit of bytes; ``chunk_rows`` are the rows of a chunk, if already fixed."""
     n_slots = n_stripes + 2
     fewest = FEWEST_ROWS if chunk_rows is None else chunk_rows
     smallest = RESERVE + n_slots * shape.chunk_bytes(fewest)

@@ -19,15 +19,15 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray, aligned_empty
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, aligned_empty, aligned_zeros
 from hedgerow.data.binning.bins import BinSpec
-from hedgerow.data.binning.matrix import BinnedMatrix
+from hedgerow.data.binning.matrix import PAD, BinnedMatrix
 
 
 class RowVectors(NamedTuple):
@@ -88,23 +88,13 @@ ROWS_ONLY = Uses(columns=())
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunk:
-    """A chunk of rows; its arrays are valid until the next chunk is requested.
+    """A chunk of rows; its arrays are valid until the next chunk is requested."""
 
-    Attributes
-    ----------
-    number : int
-        Position in the store.
-    start : int
-        Number of its first row among the rows of the store.
-    matrix : BinnedMatrix
-        Bins in both layouts.
-    numbers : float64 (n_rows, n_features) in Fortran order, or None
-        Values of the columns, for linear leaves.
-    """
-
-    number: int
-    start: int
-    matrix: BinnedMatrix
+    number: int  # position in the store
+    start: int  # number of its first row among the rows of the store
+    matrix: BinnedMatrix  # bins in both layouts
+    # float64 (n_rows, n_features) in Fortran order, or None; values of the columns, for linear
+    # leaves
     numbers: FloatArray | None
 
     @property
@@ -118,18 +108,10 @@ class Chunk:
 
 
 class ChunkStore(ABC):
-    """The chunks of one process.
+    """The chunks of one process."""
 
-    Attributes
-    ----------
-    spec : BinSpec
-        Bins, the same for all ranks.
-    chunk_sizes : sequence of int
-        Rows of each chunk; may be empty.  A single chunk stays in memory.
-    """
-
-    spec: BinSpec
-    chunk_sizes: Sequence[int]
+    spec: BinSpec  # the same for all ranks
+    chunk_sizes: Sequence[int]  # may be empty; a single chunk stays in memory
 
     @property
     def n_rows(self) -> int:
@@ -165,3 +147,50 @@ class ChunkStore(ABC):
     @abstractmethod
     def close(self) -> None:
         """Free memory, threads and temporary files; a second call does nothing."""
+
+
+class MemoryStore(ChunkStore):
+    """The rows of a binned matrix, in chunks of ``chunk_rows``.
+
+    A single chunk shares the matrix; several are copies.
+    """
+
+    def __init__(
+        self,
+        matrix: BinnedMatrix,
+        numbers: FloatArray | None = None,
+        *,
+        chunk_rows: int | None = None,
+    ) -> None:
+        self.spec, n_rows = matrix.spec, matrix.n_rows
+        step = max(1, n_rows if chunk_rows is None else chunk_rows)
+        parts = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+        self.chunk_sizes: Sequence[int] = [part.stop - part.start for part in parts]
+        self._chunks = [
+            Chunk(
+                number,
+                part.start,
+                matrix if len(parts) == 1 else rows_of(matrix, part.start, part.stop),
+                None if numbers is None else np.asfortranarray(numbers[part]),
+            )
+            for number, part in enumerate(parts)
+        ]
+
+    def chunks(
+        self, numbers: Sequence[int] | None = None, uses: Uses = EVERYTHING
+    ) -> Iterator[Chunk]:
+        for number in range(len(self._chunks)) if numbers is None else numbers:
+            yield self._chunks[number]
+
+    def close(self) -> None:
+        self._chunks, self.chunk_sizes = [], []
+
+
+def rows_of(matrix: BinnedMatrix, start: int, stop: int) -> BinnedMatrix:
+    """Copy rows ``start`` to ``stop`` of a matrix."""
+    n_tiles, _, width = matrix.by_row.shape
+    by_row = aligned_zeros((n_tiles, stop - start + PAD, width), np.uint8)
+    by_row[:, : stop - start] = matrix.by_row[:, start:stop]
+    by_column = aligned_zeros((len(matrix.by_column), stop - start + PAD), np.uint8)
+    by_column[:, : stop - start] = matrix.by_column[:, start:stop]
+    return replace(matrix, by_row=by_row, by_column=by_column)

@@ -73,19 +73,9 @@ def explained(doing: str, path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 class ScratchFolder:
-    """A new temporary folder.
+    """A new temporary folder in an existing one.
 
-    Parameters
-    ----------
-    parent : path
-        An existing folder.  Scratch folders in it whose owners are gone are deleted.
-
-    Raises
-    ------
-    ParameterError
-        If ``parent`` is not a folder.
-    StorageError
-        If no folder can be created in ``parent``.
+    Scratch folders beside it whose owners are gone are deleted.
     """
 
     def __init__(self, parent: str | os.PathLike[str]) -> None:
@@ -104,10 +94,7 @@ class ScratchFolder:
 
 
 def temporary_folder(advice: str = "name a folder in cache_dir") -> str:
-    """Return the system's folder for temporary files.
-
-    Raise ``StorageError`` if none is writable; the message ends with ``advice``.
-    """
+    """Return the system's folder for temporary files."""
     try:
         return tempfile.gettempdir()
     except OSError as error:
@@ -116,10 +103,7 @@ def temporary_folder(advice: str = "name a folder in cache_dir") -> str:
 
 @contextlib.contextmanager
 def scratch_folder(parent: str | os.PathLike[str] | None = None) -> Iterator[Path]:
-    """Yield a new scratch folder, which is deleted at the end of the block.
-
-    Raise ``StorageError`` if no folder can be created.
-    """
+    """Yield a new scratch folder, which is deleted at the end of the block."""
     if parent is None:
         parent = temporary_folder("set TMPDIR to a folder in which you may write")
     with contextlib.closing(ScratchFolder(parent)) as folder:

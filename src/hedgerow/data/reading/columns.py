@@ -51,32 +51,21 @@ Sort: TypeAlias = Literal["numbers", "text"] | Temporal
 
 @dataclass(slots=True, eq=False)
 class ReadColumn:
-    """A column of a table: a number for each row, or different values and places among them.
+    """A column of a table: a number for each row, or different values and places among them."""
 
-    Attributes
-    ----------
-    values : plain numbers (float32, float64 or int64), or texts
-        With ``codes``, the different values: texts are distinct, numbers may repeat or be missing.
-    codes : integers, shape (n_rows,), or None
-        Place of the value of each row; -1 for a missing value.
-    sort : str or None, default="numbers"
-        Dates, times and durations are microseconds.  None if there are no values and the type
-        does not tell.
-    is_small : bool, default=False
-        Whether the type has only numbers that compare alike as floats and as integers: booleans
-        and integers of up to 32 bits.
-    is_category : bool, default=False
-        Whether the type is one of categories: text, or a dictionary.
-    dtype : object
-        Type in the table, for messages.
-    """
-
+    # plain numbers (float32, float64 or int64), or texts; with ``codes``, the different values:
+    # texts are distinct, numbers may repeat or be missing
     values: AnyArray | Texts
+    # integers (n_rows,), or None; place of the value of each row; -1 for a missing value
     codes: IntArray | None = None
+    # Dates, times and durations are microseconds.  None if there are no values and the type does
+    # not tell.
     sort: Sort | None = "numbers"
+    # whether the type has only numbers that compare alike as floats and as integers: booleans and
+    # integers of up to 32 bits
     is_small: bool = False
-    is_category: bool = False
-    dtype: object = ""
+    is_category: bool = False  # whether the type is one of categories: text, or a dictionary
+    dtype: object = ""  # type in the table, for messages
 
     def __len__(self) -> int:
         return len(self.values if self.codes is None else self.codes)
@@ -144,11 +133,7 @@ class ReadColumn:
 
 
 def plain_numbers(values: AnyArray, names: Sequence[str]) -> AnyArray:
-    """Convert ``values`` to float32, float64 or int64, without a copy if possible.
-
-    Raise ``DataError`` for complex numbers, or integers that no int64 key can hold. Raise
-    ``DataTypeError`` for text and other values that are not numbers.
-    """
+    """Convert ``values`` to float32, float64 or int64, without a copy if possible."""
     kind, size = values.dtype.kind, values.dtype.itemsize
     if kind in "Mm":
         return in_microseconds(values, names)
@@ -170,12 +155,8 @@ def plain_numbers(values: AnyArray, names: Sequence[str]) -> AnyArray:
 
 
 def in_microseconds(values: AnyArray, names: Sequence[str], first_row: int = 0) -> IntArray:
-    """Convert dates or durations, shape (n_rows, n_columns), to microseconds, rounded down.
-
-    ``first_row`` is the number of the first row, for the error.
-
-    Raise ``DataError`` for a value that int64 cannot hold: NumPy would wrap it around.
-    """
+    """Convert dates or durations, shape (n_rows, n_columns), to microseconds, rounded down."""
+    # NumPy wraps around a value that int64 cannot hold.
     found = values.astype(f"{values.dtype.kind}8[us]")
     if np.datetime_data(values.dtype)[0] in _COARSE_UNITS:
         far = (found.astype(values.dtype) != values) & ~np.isnat(values)

@@ -5,12 +5,26 @@ importing the library.  Nulls, ``NaN`` and ``NaT`` are missing values.
 
 Long text columns are encoded by Arrow if it is installed, others by a Python dict.
 Categorical columns are encoded by the values of their dictionary, in any order.
+
+Frames of few rows have a fast path (:func:`read_short`).  A service that predicts one row at a time
+often passes it as a frame of pandas, polars or Arrow, and wrapping every column takes ten times as
+long as reading one value.  So columns of common types are read together:
+
+=========================  ====================================================
+library                    types
+=========================  ====================================================
+pandas                     numbers and bools of NumPy, objects, text, categories of text
+polars, Arrow              numbers, bools, text, categories of text
+=========================  ====================================================
+
+The general reader handles all other types, and all errors.  Both readers return equal
+columns (``tests/data/test_short_frames.py``).
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Literal, TypeAlias
@@ -18,12 +32,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from hedgerow.argument_types import is_one_of
-from hedgerow.arrays import AnyArray
+from hedgerow.arrays import MISSING_KEY, AnyArray
 from hedgerow.cuda.arrays import is_cudf, on_host
-from hedgerow.data.categories.columns import arrow_codes, encode_arrow, text_column
+from hedgerow.data.categories.columns import arrow_codes, encode_arrow, encode_texts, text_column
 from hedgerow.data.reading.columns import ReadColumn, plain_numbers, text_message
-from hedgerow.data.reading.objects import read_objects
-from hedgerow.data.reading.rows import read_column
+from hedgerow.data.reading.objects import read_column, read_objects
 from hedgerow.data.schema import Schema, check_same_names, default_names
 from hedgerow.errors import (
     DataError,
@@ -34,6 +47,130 @@ from hedgerow.errors import (
     brief,
     did_you_mean,
 )
+
+MOST_ROWS = 64
+"""Most rows of the fast path; more rows amortise the cost of the general reader."""
+
+_F4, _F8, _I8 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
+_TEXT, _OBJECTS = "text", "objects"
+_NUMBERS: dict[str, np.dtype[Any]] = {
+    **dict.fromkeys(("bool", "int8", "int16", "uint8", "uint16", "float16", "float32"), _F4),
+    **dict.fromkeys(("int32", "uint32", "float64"), _F8),
+    **dict.fromkeys(("int64", "uint64"), _I8),
+}
+_TYPES: dict[Any, np.dtype[Any] | str] = {
+    **_NUMBERS,
+    **{np.dtype(name): dtype for name, dtype in _NUMBERS.items()},
+    "boolean": _F4,
+    "float": _F4,
+    "double": _F8,
+    np.dtype(object): _OBJECTS,
+    **dict.fromkeys(("string", "categorical", "enum", "large_string"), _TEXT),
+}
+"""How to read types of NumPy, polars and Arrow; see :mod:`hedgerow.data.reading.columns`."""
+
+_FRAMES = {
+    "pandas": ("DataFrame",),
+    "polars": ("DataFrame",),
+    "pyarrow": ("Table", "RecordBatch"),
+}
+
+Columns = list[ReadColumn]
+
+
+def read_short(X: Any, names: Sequence[str]) -> Columns | None:
+    """Return the columns of a short frame in the order of ``names``."""
+    labels = labels_of(X)
+    if labels is None or not 0 < X.shape[0] <= MOST_ROWS:
+        return None
+    library = _library_of(X)
+    if labels != list(names):
+        texts = len(labels) == len(names) and all(type(label) is str for label in labels)
+        if not texts or set(labels) != set(names):
+            return None
+        X = X.select(list(names)) if library == "pyarrow" else X[list(names)]
+    if library == "pandas":
+        types = [_pandas_type(dtype) for dtype in X.dtypes.tolist()]
+    elif library == "polars":
+        types = [dtype.base_type().__name__.lower() for dtype in X.dtypes]
+    else:
+        types = [_arrow_type(field.type) for field in X.schema]
+    targets = [_TYPES.get(name) for name in types]
+    if any(target is None for target in targets):  # NumPy takes None for float64
+        return None
+    columns: Iterable[Sequence[Any]]
+    if library == "pandas":
+        columns = X.to_numpy(dtype=object).T.tolist()
+    elif library == "polars":
+        columns = zip(*X.rows(), strict=True)
+    else:
+        columns = (column.to_pylist() for column in X.columns)
+    found: Columns = []
+    for target, values, name in zip(targets, columns, names, strict=True):
+        if target is _OBJECTS:
+            found.append(read_objects(np.fromiter(values, object, len(values)), name))
+        elif target is _TEXT:
+            found.append(_texts(values))
+        elif (numbers := _numbers(values, target)) is not None:
+            found.append(ReadColumn(numbers))
+        else:
+            return None
+    return found
+
+
+def labels_of(X: Any) -> list[Any] | None:
+    """Return the column labels of a frame of pandas, polars or Arrow; None for other types."""
+    library = _library_of(X)
+    if library is None:
+        return None
+    return list(X.schema.names if library == "pyarrow" else X.columns)
+
+
+def _library_of(X: Any) -> str | None:
+    kind = type(X)
+    library = kind.__module__.partition(".")[0]
+    return library if kind.__name__ in _FRAMES.get(library, ()) else None
+
+
+def _arrow_type(dtype: Any) -> str:
+    """Return the name of an Arrow type; "string" for a dictionary of text."""
+    values = getattr(dtype, "value_type", None)
+    is_text = (
+        values is not None
+        and str(dtype).startswith("dictionary")
+        and (str(values) in ("string", "large_string"))
+    )
+    return "string" if is_text else str(dtype)
+
+
+def _numbers(values: Sequence[Any], dtype: Any) -> AnyArray | None:
+    """Convert numbers and missing values; return None if no int64 key can hold one."""
+    known = [None if value != value else value for value in values]  # NaN
+    if dtype != _I8:
+        return np.array(known, dtype=dtype)
+    if any(value is not None and not MISSING_KEY < value < 2**63 for value in known):
+        return None  # the general reader raises the error
+    return np.array([MISSING_KEY if value is None else value for value in known], dtype=dtype)
+
+
+def _texts(values: Sequence[Any]) -> ReadColumn:
+    """Encode a text column, in which every other object is a missing value."""
+    missing = [not isinstance(value, str) for value in values]
+    return encode_texts(values, np.array(missing) if any(missing) else None)
+
+
+def _pandas_type(dtype: Any) -> Any:
+    """Return a type of NumPy, or "string" for text and categories of text."""
+    if isinstance(dtype, np.dtype):
+        return dtype
+    kind = type(dtype).__name__
+    if kind == "CategoricalDtype":
+        categories = dtype.categories
+        is_text = type(categories.dtype).__name__ == "StringDtype"
+        is_text = is_text or categories.inferred_type == "string"
+        return "string" if is_text else ""
+    return "string" if kind == "StringDtype" else ""
+
 
 _ROWS_FOR_ARROW = 2000
 """Shorter text columns are encoded by a dict, which is faster than importing Arrow."""
@@ -56,11 +193,7 @@ class Frame:
 
 
 def as_frame(X: object) -> Frame | None:
-    """Wrap ``X`` as a frame, or return None if it is not one.
-
-    Raise ``DataError`` if X is a single column, or two columns have the same name. Raise
-    ``DataTypeError`` if X is a lazy frame, or only some of the column names are text.
-    """
+    """Wrap ``X`` as a frame, or return None if it is not one."""
     import narwhals.stable.v2 as nw
 
     X = _as_table(X)
@@ -133,10 +266,7 @@ def warn_of_labels(frame: Frame) -> None:
 
 
 def in_order(frame: Frame, schema: Schema) -> Frame:
-    """Reorder the columns of ``frame`` by name to match ``schema``.
-
-    Raise ``DataError`` if columns are missing or unknown.
-    """
+    """Reorder the columns of ``frame`` by name to match ``schema``."""
     if not (frame.named and schema.named) or frame.names == schema.names:
         return frame
     check_same_names(frame.names, schema.names)
@@ -180,11 +310,7 @@ def columns_by_name(X: object, names: Sequence[str]) -> dict[str, AnyArray]:
 
 
 def read_series(series: Any, name: str) -> ReadColumn:
-    """Read one column of an eager frame.
-
-    Raise ``DataError`` if a value cannot be represented, or the library cannot convert the
-    column. Raise ``DataTypeError`` if the values are not numbers, dates, booleans or text.
-    """
+    """Read one column of an eager frame."""
     dtype = series.dtype
     kind = type(dtype).__name__
     try:
@@ -285,8 +411,6 @@ def make_frame(columns: dict[str, list[Any]], backend: FrameLibrary) -> Any:
     """Build a data frame of the library ``backend``; None returns the dict itself.
 
     For polars and pyarrow, columns with lists of text and lists of numbers become text.
-
-    Raise ``ParameterError`` if ``backend`` is not a supported library.
     """
     known = ("pandas", "polars", "pyarrow")
     if backend is None:

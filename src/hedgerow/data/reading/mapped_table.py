@@ -37,14 +37,9 @@ _LIST_SHARE = 0.125
 class RowSpace:
     """Folders for tables in files, and the memory for work on them.
 
-    Files are deleted when nothing refers to their table any more, or by :meth:`close`.
-
-    Parameters
-    ----------
-    folders : sequence of str
-        Rows go to the first; sorted lists go to each in turn.
-    n_parts : int, default=1
-        Number of selections of rows (:meth:`MappedTable.take`) that share the memory.
+    Rows go to the first folder; sorted lists go to each in turn.  ``n_parts`` selections of rows
+    (:meth:`MappedTable.take`) share the memory.  Files are deleted when nothing refers to their
+    table any more, or by :meth:`close`.
     """
 
     def __init__(self, folders: Sequence[str], memory_limit: int, n_parts: int = 1) -> None:
@@ -84,16 +79,10 @@ class RowSpace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MappedTable(Table):
-    """A table in a file.
-
-    Attributes
-    ----------
-    folder : ScratchFolder
-        It has the file.
-    """
+    """A table in a file."""
 
     space: RowSpace = field(kw_only=True)
-    folder: ScratchFolder = field(kw_only=True)
+    folder: ScratchFolder = field(kw_only=True)  # has the file
 
     def ranges(self) -> Iterator[slice]:
         """Yield the ranges of rows that are copied at a time."""

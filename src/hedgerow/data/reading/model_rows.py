@@ -37,22 +37,15 @@ _SPARSE_BYTES = 1 << 26
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileRows:
-    """Consecutive rows of a file.
-
-    Attributes
-    ----------
-    first_row : int
-        Number of rows of the file before these.
-    features : frame, dict of arrays, or sparse array
-        The columns of the model, in a form for :func:`hedgerow.data.read_any`.
-    keys : dict from name to Arrow array
-        Columns to copy to the output; text if the format has no types.
-    """
+    """Consecutive rows of a file."""
 
     path: str
-    first_row: int
+    first_row: int  # number of rows of the file before these
     n_rows: int
+    # frame, dict of arrays, or sparse array; the columns of the model, in a form for
+    # :func:`hedgerow.data.read_any`
     features: Any
+    # dict from name to Arrow array; columns to copy to the output; text if the format has no types
     keys: dict[str, Any]
 
 

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY
-from hedgerow.data.categories.statistics import UNKNOWN_KEY, Statistic
-from hedgerow.data.inputs import Inputs
+from hedgerow.data.inputs import UNKNOWN_KEY, Inputs, Statistic
 from hedgerow.data.schema import Schema
 
 _PLAIN = frozenset({float, int, bool, str, type(None), np.float64})
@@ -39,15 +38,7 @@ class _Category(NamedTuple):
 
 
 class RowReader:
-    """Reader of single rows for one model.
-
-    Parameters
-    ----------
-    schema : Schema
-        Schema of the user's rows.
-    inputs : Inputs or None
-        Inputs of the trees, if these are not the columns themselves.
-    """
+    """Reader of single rows for one model."""
 
     def __init__(self, schema: Schema, inputs: Inputs | None) -> None:
         self._n, self._names = schema.n_features, schema.names

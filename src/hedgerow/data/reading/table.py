@@ -13,6 +13,7 @@ compare as int64, the values are the int64 keys of all columns
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -41,8 +42,8 @@ from hedgerow.data.reading.columns import (
     text_message,
     with_missing,
 )
-from hedgerow.data.reading.rows import is_named, named_columns, read_column
-from hedgerow.data.reading.short_frames import read_short
+from hedgerow.data.reading.frames import read_short
+from hedgerow.data.reading.objects import is_named, named_columns, read_column
 from hedgerow.data.reading.temporal import NUMBERS, as_trained
 from hedgerow.data.schema import (
     Column,
@@ -63,21 +64,13 @@ _FLOAT64 = np.dtype(np.float64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Validated values and their schema.
+    """Validated values and their schema."""
 
-    Attributes
-    ----------
-    values : float32, float64 or int64, shape (n_rows, n_features)
-        Any strides, aligned, native byte order.  Do not write to them: they may be
-        the user's own memory.  int64 values are keys.
-    schema : Schema
-        Names, kinds and category levels of the columns.
-    unseen : mapping from str to int
-        Number of rows with an unknown category, for each column that has such rows.
-    """
-
+    # float32, float64 or int64 (n_rows, n_features); any strides, aligned, native byte order.  Do
+    # not write to them: they may be the user's own memory.  int64 values are keys.
     values: AnyArray
-    schema: Schema
+    schema: Schema  # names, kinds and category levels of the columns
+    # number of rows with an unknown category, for each column that has such rows
     unseen: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -114,15 +107,6 @@ def read_table(
     ``schema.unknown`` is ``"error"``.  Without one, every value that occurs in a category column
     is a level of a new schema; ``categorical``, ``unknown`` and ``names`` are those of
     :class:`hedgerow.Dataset`.  ``reader`` is the name of the caller, for an error.
-
-    Examples
-    --------
-    >>> from hedgerow.data import read_table
-    >>> table = read_table({"size": [1.5, 2.0, None], "colour": ["red", "blue", "red"]})
-    >>> table.schema.columns[1].levels, table.values[:, 1].tolist()
-    (('blue', 'red'), [1.0, 0.0, 1.0])
-    >>> read_table({"colour": "green", "size": 1.0}, table.schema).unseen
-    {'colour': 1}
     """
     if (
         type(X) is np.ndarray
@@ -226,10 +210,7 @@ def _read_dict(
 def check_names(
     names: Sequence[str] | None, n_columns: int, own: Sequence[str] | None = None
 ) -> None:
-    """Raise unless there is one distinct string for each column.
-
-    Names that a table has of its own must be the same.
-    """
+    """Raise unless there is one distinct string for each column, as in a table with names."""
     if names is None:
         return
     if len(names) != n_columns:
@@ -413,3 +394,28 @@ def check_n_features(n_features: int, schema: Schema, reader: str) -> None:
             f"X has {n_features} features, but {reader} is expecting {schema.n_features} "
             "features as input"
         )
+
+
+class UnseenCounts:
+    """Thread-safe counts of rows with an unknown category, by column."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def add(self, unseen: Mapping[str, int]) -> None:
+        """Add the counts of one table."""
+        if unseen:
+            with self._lock:
+                for name, count in unseen.items():
+                    self._counts[name] = self._counts.get(name, 0) + count
+
+    def totals(self) -> dict[str, int]:
+        """Return a copy of the counts."""
+        with self._lock:
+            return dict(self._counts)
+
+    def reset(self) -> None:
+        """Set all counts to 0."""
+        with self._lock:
+            self._counts.clear()

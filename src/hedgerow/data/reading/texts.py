@@ -38,13 +38,6 @@ def parse(texts: Any, decimal: str = ".") -> tuple[TextKind, Any]:
     """Return the kind of an Arrow column of text and the column in the type of that kind.
 
     ``decimal`` is the decimal mark.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> kind, column = parse(pa.array(["3", None, "0.5"]))
-    >>> kind, column.to_pylist()
-    ('float', [3.0, None, 0.5])
     """
     if texts.null_count == len(texts):
         return "nothing", convert(texts, "nothing")
@@ -118,15 +111,7 @@ def first_other(texts: Any, kinds: Sequence[TextKind], decimal: str = ".") -> in
 
 
 def microseconds(texts: Sequence[str | None]) -> npt.NDArray[np.datetime64]:
-    """Convert texts to ``M8[us]`` times, in UTC or without a zone; None becomes NaT.
-
-    Raise ``ValueError`` if a text is not a date or time, or only some texts have a zone.
-
-    Examples
-    --------
-    >>> microseconds(["2026-01-01T09:00:00+09:00", "2026-01-01 00:00Z"]).tolist()[0].hour
-    0
-    """
+    """Convert texts to ``M8[us]`` times, in UTC or without a zone; None becomes NaT."""
     found = [None if text is None else dt.datetime.fromisoformat(text) for text in texts]
     zoned = {time.tzinfo is not None for time in found if time is not None}
     if len(zoned) > 1:

@@ -7,8 +7,8 @@
         v
     parts, in order  -- batches of columns, read as a table in memory is (columns.py)
         |
-        |  pass one: Survey      facts.py: one kind per column; level_counts.py;
-        v                        row_sample.py: the rows from which cuts are chosen
+        |  pass one: Survey      facts.py: one kind per column, levels;
+        v                        binning.cut_sample: the rows from which cuts are chosen
     Schema, BinSpec
         |
         |  pass two: BatchReader, data.bin_table

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.data.sources.base import Batch
-from hedgerow.data.sources.columns import read_columns
+from hedgerow.data.sources.batches import read_columns
 from hedgerow.data.sources.paths import DataFile, Fingerprint, changed, check_unchanged, fingerprint
 from hedgerow.errors import DataError, HedgerowError, ParameterError, StorageError
 

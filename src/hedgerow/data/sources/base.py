@@ -23,43 +23,22 @@ from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Consecutive rows of a part.
+    """Consecutive rows of a part."""
 
-    Attributes
-    ----------
-    n_rows : int
-        May be 0.
-    columns : mapping of str to ReadColumn
-        Columns by name; empty for sparse rows.
-    named : bool
-        Whether the names are the user's.
-    sparse : scipy.sparse.csr_array, or None
-        The features, if they are sparse.
-    target, weight : ReadColumn, or None
-        Set if the target and weight are not columns of the table.
-    """
-
-    n_rows: int
-    columns: Mapping[str, ReadColumn]
-    named: bool = True
-    sparse: Any = None
+    n_rows: int  # may be 0
+    columns: Mapping[str, ReadColumn]  # columns by name; empty for sparse rows
+    named: bool = True  # whether the names are the user's
+    sparse: Any = None  # scipy.sparse.csr_array, or None; the features, if they are sparse
+    # target, weight: set if the target and weight are not columns of the table
     target: ReadColumn | None = None
     weight: ReadColumn | None = None
 
 
 class Part(Protocol):
-    """A file, or all batches of a function.
+    """A file, or all batches of a function."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the part in messages.
-    types_known : bool
-        Whether types of columns are ignored (:mod:`hedgerow.data.sources.columns`).
-    """
-
-    name: str
-    types_known: bool
+    name: str  # in messages
+    types_known: bool  # types of columns are ignored (:mod:`hedgerow.data.sources.batches`)
 
     def column_names(self) -> tuple[str, ...] | None:
         """Return the names of all columns, or None if they are unknown before reading rows."""
@@ -70,32 +49,19 @@ class Part(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The role of each column.
+    """The role of each column."""
 
-    Attributes
-    ----------
-    target : str or None
-        None if batches carry the target themselves (LibSVM, tuples).
-    drop : tuple of str
-        Columns not used.
-    further : tuple of str
-        Second and later targets.
-    of_rows : mapping from str to str
-        Columns of further values of rows, by argument of :class:`hedgerow.Dataset`.
-    features : tuple of str, or None
-        Features in this order.  None means all other columns, in the order of the first file.
-    named : bool
-        False if the names of targets and offsets are not the user's.
-    """
-
-    target: str | None = None
+    target: str | None = None  # None if batches carry the target themselves (LibSVM, tuples)
     weight: str | None = None
     offset: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()  # columns not used
+    # features in this order.  None means all other columns, in the order of
+    # the first file.
     features: tuple[str, ...] | None = None
-    further: tuple[str, ...] = ()
+    further: tuple[str, ...] = ()  # second and later targets
+    # columns of further values of rows, by argument of :class:`hedgerow.Dataset`
     of_rows: Mapping[str, str] = field(default_factory=dict)
-    named: bool = True
+    named: bool = True  # False if the names of targets and offsets are not the user's
 
     def without(self, values: Collection[str]) -> Roles:
         """Return the roles without those of some values of rows."""
@@ -194,21 +160,14 @@ def check_same_columns(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadRequest:
-    """Options for reading the features.
-
-    Attributes
-    ----------
-    categorical : "auto", list, mask or None
-        As in :func:`hedgerow.data.read_table`.
-    unknown : {"missing", "backoff", "error"}
-    feature_names : tuple of str, or None
-        Names for tables without names.
-    """
+    """Options for reading the features."""
 
     roles: Roles = field(default_factory=Roles)
+    # as in :func:`hedgerow.data.read_table`
     categorical: CategoricalFeatures = "auto"
     unknown: UnknownCategory = "missing"
     zero_missing: bool = False
+    # names for tables without names
     feature_names: tuple[str, ...] | None = None
 
 

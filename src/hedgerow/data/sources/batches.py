@@ -1,4 +1,8 @@
-"""Rows from a function of the user that returns the same batches at each call."""
+"""Batches: read as tables in memory are, given by a function, and converted with a schema.
+
+Pass two reads a batch with the schema from pass one, so a row gets the same bins as in memory,
+whichever batch contains it.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,63 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
+from hedgerow.arrays import AnyArray
 from hedgerow.cuda.arrays import on_host
+from hedgerow.data.categories.columns import nearly_numbers
+from hedgerow.data.reading.columns import ReadColumn, floats_of_column
+from hedgerow.data.reading.frames import as_frame, read_series, warn_of_labels
+from hedgerow.data.reading.objects import is_named, named_columns, read_column
+from hedgerow.data.reading.table import Table, with_schema
+from hedgerow.data.schema import Schema, default_names
 from hedgerow.data.sources.base import Batch
-from hedgerow.data.sources.columns import read_columns
-from hedgerow.data.sparse import is_sparse
-from hedgerow.errors import DataError, DataTypeError, HedgerowError, StorageError
+from hedgerow.data.sparse import AnyTable, is_sparse, mark_zeros, read_any
+from hedgerow.errors import DataError, DataTypeError, HedgerowError, StorageError, brief
+
+
+def read_columns(X: Any, wanted: Sequence[str] | None = None) -> Batch:
+    """Read a batch of any kind that :func:`hedgerow.data.read_table` accepts, except sparse."""
+    if is_named(X):
+        named = named_columns(X)
+        found = {n: read_column(c, n) for n, c in named.items() if _is_wanted(n, wanted)}
+        return Batch(len(next(iter(named.values()), ())), found)
+    if not isinstance(X, np.ndarray | list | tuple):
+        frame = as_frame(X)
+        if frame is not None:
+            warn_of_labels(frame)
+            # Look up by label: pandas labels may be numbers.
+            series = zip(frame.native.iter_columns(), frame.names, strict=True)
+            read = {name: read_series(s, name) for s, name in series if _is_wanted(name, wanted)}
+            return Batch(int(frame.native.shape[0]), read, frame.named)
+    array: AnyArray = X if isinstance(X, np.ma.MaskedArray) else np.asarray(on_host(X))
+    if array.ndim != 2:
+        raise DataError(f"a batch must have two axes, rows and columns; got shape {array.shape}.")
+    names = default_names(array.shape[1])
+    read = {n: read_column(array[:, j], n) for j, n in enumerate(names) if _is_wanted(n, wanted)}
+    return Batch(len(array), read, False)
+
+
+def _is_wanted(name: str, wanted: Sequence[str] | None) -> bool:
+    return wanted is None or name in wanted
+
+
+def vector_of(column: ReadColumn, name: str, role: str) -> npt.NDArray[np.float64]:
+    """Convert a target, weight or offset to float64."""
+    hint = ""
+    if not isinstance(column.values, np.ndarray):
+        codes = column.codes
+        assert codes is not None
+        counts = np.bincount(codes[codes >= 0], minlength=len(column.values))
+        found = nearly_numbers(column.values, counts)
+        hint = "" if found is None else f" {found}, but not {brief(found.odd)}."
+    numbers = column.plain(
+        f"{role} column {name!r} has type {column.dtype}, but must hold numbers.{hint}"
+    )
+    if column.sort not in (None, "numbers"):
+        raise DataTypeError(f"{role} column {name!r} holds {column.sort}, but must hold numbers.")
+    return np.ascontiguousarray(floats_of_column(numbers, "int"), dtype=np.float64)
+
 
 BatchFunction: TypeAlias = Callable[[], Any]
 """Function that returns a new iterator, or an Arrow stream, of the same batches at each call."""
@@ -103,10 +158,7 @@ def _read_tuple(item: tuple[Any, ...]) -> Batch:
 
 
 def one_axis(values: Any, name: str) -> Any:
-    """Return a column of a frame, or an array, without axes of length 1.
-
-    Raise ``DataError`` if ``values`` has several columns.
-    """
+    """Return a column of a frame, or an array, without axes of length 1."""
     if isinstance(values, Mapping):
         lengths = [len(column) for column in values.values()]
         raise not_one_axis(name, (max(lengths, default=0), len(lengths)))
@@ -130,3 +182,38 @@ def not_one_axis(name: str, shape: tuple[Any, ...]) -> DataError:
             "target=['event', 'time']."
         )
     return DataError(f"{name} must have one axis, got shape {tuple(shape)}.{hint}")
+
+
+class BatchReader:
+    """Reader that converts batches, with columns ``names``, to tables with the schema of pass one.
+
+    Training rows are read strictly: unknown categories raise if the schema says so.  Those of
+    validation rows are no mistake of the user.
+    """
+
+    def __init__(
+        self, schema: Schema, names: tuple[str, ...], types_known: bool, is_strict: bool = False
+    ) -> None:
+        lenient = schema.unknown == "error" and not is_strict
+        self.schema = replace(schema, unknown="missing") if lenient else schema
+        self._names, self._types_known = names, types_known
+
+    def table(self, batch: Batch, where: str) -> AnyTable:
+        """Return all rows of a batch as numbers."""
+        try:
+            if batch.sparse is not None:
+                entries = batch.sparse
+                entries.resize((entries.shape[0], self.schema.n_features))
+                return read_any(entries, self.schema)
+            columns = []
+            for name, column in zip(self._names, self.schema.columns, strict=True):
+                part = batch.columns[name]
+                as_floats = self._types_known and column.kind == "float" and part.codes is None
+                if as_floats and part.temporal is None:
+                    part = replace(part, values=floats_of_column(part.plain(""), "int"))
+                columns.append(part)
+            table = with_schema(columns, self.schema, typed=batch.named)
+        except HedgerowError as error:
+            raise type(error)(f"{where}: {error}") from error
+        marked = mark_zeros(table, self.schema.zero_missing)
+        return Table(marked.values, self.schema, table.unseen)

@@ -50,10 +50,7 @@ FOUND_OUT = Dialect()
 
 
 def dialect_of(path: str, given: Dialect) -> tuple[str, str, str]:
-    """Return encoding, separator and decimal mark of a file, as far as possible as given.
-
-    Raise ``StorageError`` if the file is certainly not in UTF-8, and nothing tells its encoding.
-    """
+    """Return encoding, separator and decimal mark of a file, as far as possible as given."""
     first = _beginning(path)
     encoding = given.encoding
     if encoding is None:

@@ -51,21 +51,13 @@ NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A data file.
-
-    Attributes
-    ----------
-    format : {"parquet", "arrow", "csv", "libsvm"}
-    partition : tuple of (name, text)
-        Columns named by folders of the path; None means missing.
-    dialect : Dialect
-        What the user says about a text file.
-    """
+    """A data file."""
 
     path: str
     format: Format
+    # columns named by folders of the path; None means missing
     partition: tuple[tuple[str, str | None], ...] = ()
-    dialect: Dialect = FOUND_OUT
+    dialect: Dialect = FOUND_OUT  # what the user says about a text file
 
     def __fspath__(self) -> str:
         return self.path

@@ -26,16 +26,20 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.binning.bins import integer_mass_at
 from hedgerow.data.binning.cut_sample import (
     SAMPLE_ROWS,
+    Block,
     CutSample,
     Hashes,
+    RowSample,
     absent_term,
     add_columns,
     add_entries,
     factors_of,
     float_masses,
+    join,
     mixed,
+    stack_sparse,
 )
-from hedgerow.data.binning.few_values import ColumnValues, EntryValues
+from hedgerow.data.binning.few_values import MOST_PAIRS, FewValues
 from hedgerow.data.categories.columns import (
     chosen_columns,
     code_column,
@@ -55,10 +59,8 @@ from hedgerow.data.reading.columns import (
 from hedgerow.data.reading.table import Table, check_names
 from hedgerow.data.schema import Column, Schema, new_schema
 from hedgerow.data.sources.base import Batch, ReadRequest
-from hedgerow.data.sources.facts import ColumnFacts
-from hedgerow.data.sources.level_counts import LevelCounts
+from hedgerow.data.sources.facts import ColumnFacts, LevelCounts
 from hedgerow.data.sources.packing import pack, unpack
-from hedgerow.data.sources.row_sample import Block, RowSample, join, stack_sparse
 from hedgerow.data.sparse import (
     AnyTable,
     SparseTable,
@@ -81,19 +83,11 @@ _COLUMNS_TO_TRIM = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """Result of pass one.
-
-    Attributes
-    ----------
-    sample : CutSample
-        All rows from which cuts are chosen.
-    n_rows : int
-        Number of training rows.
-    """
+    """Result of pass one."""
 
     schema: Schema
-    sample: CutSample
-    n_rows: int
+    sample: CutSample  # all rows from which cuts are chosen
+    n_rows: int  # number of training rows
     types_known: bool
 
     @property
@@ -104,21 +98,12 @@ class Found:
 
 @dataclass(slots=True)
 class _Surveyed:
-    """What is known of a column that is not sparse.
+    """What is known of a column that is not sparse."""
 
-    Attributes
-    ----------
-    label : str
-        Name of the column in the schema.
-    chosen : bool or None
-        Whether the user says that it is a category; None if its type says that.
-    """
-
-    label: str
-    chosen: bool | None
+    label: str  # name of the column in the schema
+    chosen: bool | None  # whether the user says that it is a category; None if its type says that
     levels: LevelCounts
     facts: ColumnFacts = field(default_factory=ColumnFacts)
-    values: ColumnValues = field(default_factory=ColumnValues)
 
     def add(
         self, column: ReadColumn, mass: FloatArray | None, where: str, is_named: bool
@@ -155,15 +140,7 @@ class _Surveyed:
 
 
 class Survey:
-    """Facts, levels and sampled rows of one process.
-
-    Parameters
-    ----------
-    seed : int
-        Seed of the fit.
-    largest_weight : float, optional
-        Largest weight of all training rows; None if all weights are 1.
-    """
+    """Facts, levels and sampled rows of one process."""
 
     def __init__(
         self,
@@ -180,7 +157,7 @@ class Survey:
         self.types_known = False
         self.is_sparse = False
         self.columns: list[_Surveyed] = []
-        self.entry_facts, self.entry_values = ColumnFacts(), EntryValues()
+        self.entry_facts, self.few = ColumnFacts(), FewValues()
         self._seed, self._largest_weight = seed, largest_weight
         self._factors: Hashes = np.zeros(0, dtype=np.uint64)
 
@@ -197,6 +174,7 @@ class Survey:
         self.named, self.types_known, self.is_sparse = named, types_known, sparse
         self.names = () if sparse else tuple(names)
         if sparse:
+            self.few = FewValues(MOST_PAIRS)
             return
         labels, given = self.names, self.requested.feature_names
         if given is not None:
@@ -247,7 +225,7 @@ class Survey:
             part, is_coded = surveyed.add(column, mass, where, is_named)
             numbers = surveyed.numbers_of(column, part, is_coded)
             if numbers is not None:
-                surveyed.values.add(numbers)
+                self.few.add_column(j, numbers)
                 add_columns(numbers[:, None], factors[j : j + 1], is_int, absent, hashes)
             parts.append(part)
             coded.append(is_coded)
@@ -280,7 +258,7 @@ class Survey:
         hashes, is_int = np.zeros(n_rows, np.uint64), np.ones(n_columns, dtype=np.uint8)
         absent = absent_term(self.requested.zero_missing)
         add_entries(entries, self._factors_of(n_columns), is_int, absent, hashes)
-        self.entry_values.add(entries, n_columns, (0, n_rows))
+        self.few.add_entries(entries, n_columns, (0, n_rows))
         hashes = mixed(hashes)
         kept = self.sample.choose(hashes)
         self.sample.add(Block(hashes[kept], mass[kept], [], (), table[kept]))
@@ -308,11 +286,10 @@ class Survey:
         for own, other in zip(self.columns, (later.columns[place] for place in order), strict=True):
             own.facts.merge(other.facts)
             own.facts.check(own.label, own.chosen)
-            own.values.merge(other.values.parts())
             codes = own.levels.merge(other.levels.values(), other.levels.mass())
             new_codes.append(np.append(codes, MISSING_CODE))
         self.entry_facts.merge(later.entry_facts)
-        self.entry_values.merge(*later.entry_values.arrays())
+        self.few.merge(*later.few.arrays(), None if self.is_sparse else np.argsort(order))
         for block in later.sample.blocks:
             coded = tuple(block.coded[place] for place in order)
             columns = [
@@ -335,12 +312,11 @@ class Survey:
                     {
                         "facts": asdict(column.facts),
                         "levels": [column.levels.values(), column.levels.mass()],
-                        "values": column.values.parts(),
                     }
                     for column in self.columns
                 ],
                 "entry_facts": asdict(self.entry_facts),
-                "entry_values": self.entry_values.arrays(),
+                "few": self.few.arrays(),
                 "n_rows": self.sample.n_rows,
                 "blocks": [
                     [block.hashes, block.mass, block.columns, block.coded, _plain(block.entries)]
@@ -363,9 +339,8 @@ class Survey:
         for column, record in zip(survey.columns, value["columns"], strict=True):
             column.facts = ColumnFacts(**record["facts"])
             column.levels.merge(*record["levels"])
-            column.values.merge(record["values"])
         survey.entry_facts = ColumnFacts(**value["entry_facts"])
-        survey.entry_values.merge(*value["entry_values"])
+        survey.few.merge(*value["few"])
         survey.sample.n_rows = value["n_rows"]
         for hashes, mass, columns, coded, entries in value["blocks"]:
             if entries is not None:
@@ -379,11 +354,7 @@ class Survey:
     # -- the end -------------------------------------------------------------
 
     def finish(self, most_levels: int = MOST_LEVELS) -> Found:
-        """Return the schema and the rows from which cuts are chosen.
-
-        Raise ``DataError`` or ``DataTypeError`` if there are no rows, or the types of a column
-        have no common type.
-        """
+        """Return the schema and the rows from which cuts are chosen."""
         n_rows = self.sample.n_rows
         if self.names is None or n_rows == 0:
             raise DataError("the data have no rows to train on.")
@@ -403,11 +374,8 @@ class Survey:
         schema = new_schema(found, self.named, self.requested.unknown)
         zero_missing = self.requested.zero_missing
         table = mark_zeros(Table(stack(columns, schema.kinds), schema), zero_missing)
-        few = {}
-        for j, surveyed in enumerate(self.columns):
-            each = surveyed.values.finish(found[j].kind, table.values.dtype, zero_missing)
-            if each is not None and found[j].kind != "category":
-                few[j] = each
+        every = self.few.finish(table.schema, table.values.dtype)
+        few = {j: each for j, each in every.items() if found[j].kind != "category"}
         sample = CutSample(table, None, mass, few, level_mass)
         return Found(table.schema, sample, n_rows, self.types_known)
 
@@ -456,7 +424,7 @@ class Survey:
             names=self.requested.feature_names,
         )
         assert isinstance(table, SparseTable)
-        few = self.entry_values.finish(table.schema, table.value.dtype, n_rows)
+        few = self.few.finish(table.schema, table.value.dtype, n_rows)
         return Found(table.schema, CutSample(table, None, mass, few), n_rows, self.types_known)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from hedgerow.data.reading.texts import TextKind, convert, join_kinds, parse
 from hedgerow.data.sources.arrow_files import arrow, open_native
 from hedgerow.data.sources.base import Batch, check_names
-from hedgerow.data.sources.columns import read_columns
+from hedgerow.data.sources.batches import read_columns
 from hedgerow.data.sources.dialects import MISSING_TEXT, dialect_of
 from hedgerow.data.sources.paths import DataFile, changed, check_unchanged, fingerprint
 from hedgerow.errors import DataError, HedgerowError, StorageError
@@ -37,17 +37,7 @@ def joined_kinds(parts: Iterable[Mapping[str, TextKind]]) -> dict[str, TextKind]
 
 
 class TextPart:
-    """A CSV or TSV file; see :class:`hedgerow.data.sources.base.Part`.
-
-    Attributes
-    ----------
-    text : set of str
-        Columns to keep as text.
-    kinds : mapping of str to str, or None
-        Kinds of columns in all rows of all files, before they are read in batches.
-    decimal : {".", ","}
-        Decimal mark.
-    """
+    """A CSV or TSV file; see :class:`hedgerow.data.sources.base.Part`."""
 
     types_known = True
 
@@ -56,6 +46,7 @@ class TextPart:
         self.name, self.text = file.path, set[str]()
         self._before = fingerprint(file.path)
         self.kinds: Mapping[str, TextKind] | None = None
+        self._held: list[Any] | None = None
         self._encoding, self._separator, self.decimal = dialect_of(file.path, file.dialect)
         self._names = self._look()
 
@@ -80,9 +71,16 @@ class TextPart:
     def find_kinds(self, max_bytes: int) -> dict[str, TextKind]:
         """Read the file to find the kinds of its columns."""
         names = [name for name in self._names if name not in self.text]
+        return self._kinds_of(names, self._pieces(names or self._names[:1], max_bytes))
+
+    def hold(self, columns: Sequence[str]) -> dict[str, TextKind]:
+        """Read columns for the next call of :meth:`batches`; return their kinds."""
+        self._held = list(self._pieces(columns, _LARGEST_BLOCK))
+        return self._kinds_of([name for name in columns if name not in self.text], self._held)
+
+    def _kinds_of(self, names: Sequence[str], pieces: Iterable[Any]) -> dict[str, TextKind]:
         return joined_kinds(
-            {name: parse(piece.column(name), self.decimal)[0] for name in names}
-            for piece in self._pieces(names or self._names[:1], max_bytes)
+            {name: parse(piece.column(name), self.decimal)[0] for name in names} for piece in pieces
         )
 
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
@@ -92,7 +90,8 @@ class TextPart:
         assert self.kinds is not None
         wanted = [n for n in self._names if columns is None or n in columns] or self._names[:1]
         kinds = {n: "text" if n in self.text else self.kinds.get(n, "nothing") for n in wanted}
-        for piece in self._pieces(wanted, max_bytes):
+        held, self._held = self._held, None
+        for piece in self._pieces(wanted, max_bytes) if held is None else held:
             typed = {n: convert(piece.column(n), kinds[n], self.decimal) for n in wanted}
             if any(column is None for column in typed.values()):
                 raise changed(self.name, "its columns have other types")

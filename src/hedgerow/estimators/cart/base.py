@@ -44,8 +44,7 @@ from hedgerow.inspection.background import Inspected
 from hedgerow.io.training_record import is_count
 from hedgerow.kernels.cart.impurity import GINI, POISSON, SQUARED_ERROR
 from hedgerow.kernels.cart.search import Least
-from hedgerow.model.cart_forest import forest_of
-from hedgerow.model.cart_tree import CartTree
+from hedgerow.model.cart_tree import CartTree, forest_of
 from hedgerow.model.model import Model
 from hedgerow.params import Interval, MonotoneConstraints
 from hedgerow.plot.views import InspectionPictures

@@ -99,11 +99,6 @@ class Exchange:
             return local
         return np.asarray(self._gather(local.reshape(-1), "sums").sum(axis=0).reshape(local.shape))
 
-    @property
-    def n_turns(self) -> int:
-        """Number of ranks that visit their rows in turn."""
-        return self.size if self.adds else 1
-
     def take_turns(
         self, groups: Sequence[IntArray], sums: FloatArray, visit: Callable[[int], None]
     ) -> None:

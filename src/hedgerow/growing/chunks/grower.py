@@ -136,7 +136,9 @@ class ChunkGrower(CompiledGrower):
         self._slopes: ChunkSlopes | None = None
         if fit.params.linear_leaves:
             limits = LineLimits.of(store.spec, fit.params, fit.objective)
-            state, of_leaves = self._state, (self._rows_in_order, self._chunks_of_leaves)
+            state, of_leaves = self._state, (
+                self._rows_in_order, lambda leaves: self._chunks_with(self._found[leaves])
+            )  # fmt: skip
             quantized = state.rows.quantized[None]
             if state.vectors.used == 1:
                 quantized = state.vectors.outputs.quantized
@@ -336,10 +338,6 @@ class ChunkGrower(CompiledGrower):
         for k in np.flatnonzero(self._split_in_vain[leaves]):
             found[starts[k] : starts[k + 1]].sort()
         return found, starts
-
-    def _chunks_of_leaves(self, leaves: IntArray) -> list[int]:
-        """Return numbers of the chunks that have rows of some leaves of the last tree."""
-        return self._chunks_with(self._found[leaves])
 
     def _chunks_with(self, nodes: IntArray) -> list[int]:
         """Return numbers of the chunks that have rows of the nodes, by their found numbers."""

@@ -89,7 +89,8 @@ class ChunkSlopes:
         n_terms = int(terms[0].count.sum())
         if n_terms == 0:
             return slopes.slopes_of(terms, n_nodes, n_terms)
-        groups = divided(with_terms, count[with_terms], self._exchange.n_turns)
+        n_turns = self._exchange.size if self._exchange.adds else 1
+        groups = divided(with_terms, count[with_terms], n_turns)
         for stage in range(slope_fit.STAGES):
 
             def visit(number: int, stage: int = stage) -> None:

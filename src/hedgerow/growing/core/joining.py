@@ -27,6 +27,7 @@ from hedgerow.growing.core.slopes import (
     LeafSpace,
     SlopeFinder,
     choose_columns,
+    empty_slopes,
     leaf_space,
     pack_terms,
 )
@@ -225,7 +226,8 @@ class TreeJoiner:
     ) -> None:
         self._finish, self._n_outputs = finish, len(state.loss_data.raw)
         most_nodes, n_trees = len(state.tree.table), n_rounds * self._n_outputs
-        rows = _no_rows(self._n_outputs) if unseen is None else unseen.walked
+        none = Walked(np.zeros((1, 0, 1), dtype=np.uint8), 1, np.zeros((self._n_outputs, 0)))
+        rows = none if unseen is None else unseen.walked
         self._lines: LeafLines | None = None
         if slopes is not None:
             self._lines = _leaf_lines(state, slopes, n_trees, outside, unseen)
@@ -283,10 +285,6 @@ class TreeJoiner:
         return found
 
 
-def _no_rows(n_outputs: int) -> Walked:
-    return Walked(np.zeros((1, 0, 1), dtype=np.uint8), 1, np.zeros((n_outputs, 0)))
-
-
 def _leaf_lines(
     state: s.State,
     slopes: SlopeFinder,
@@ -309,14 +307,7 @@ def _leaf_lines(
         rules=(penalty, float(state.settings.learning_rate), longest),
         constant=int(state.settings.constant_hessian),
         room=np.zeros((2, 0)),
-        slopes=Slopes(
-            np.empty(n_nodes + n_trees, dtype=np.int64),
-            np.empty(TERMS * n_nodes, dtype=np.int32),
-            np.empty(TERMS * n_nodes),
-            np.empty(TERMS * n_nodes),
-            np.empty(n_nodes),
-            np.empty(n_nodes),
-        ),
+        slopes=empty_slopes(n_nodes + n_trees, TERMS * n_nodes, n_nodes),
         outside=seen,
         unseen=seen if unseen is None else unseen.lines(most_nodes),
     )

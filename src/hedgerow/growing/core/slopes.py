@@ -104,17 +104,22 @@ def pack_terms(terms: LeafTerms, n_nodes: int, slopes: Slopes) -> int:
     return n
 
 
-def slopes_of(terms: Sequence[LeafTerms], n_nodes: int, most_terms: int) -> Slopes:
-    """Return the lines of the first ``n_nodes`` nodes."""
-    n_lines, most_terms = len(terms) * n_nodes, len(terms) * most_terms
-    slopes = Slopes(
-        np.empty(n_lines + 1, dtype=np.int64),
-        np.empty(most_terms, dtype=np.int32),
-        np.empty(most_terms),
-        np.empty(most_terms),
+def empty_slopes(n_starts: int, n_terms: int, n_lines: int) -> Slopes:
+    """Return space for lines and their terms."""
+    return Slopes(
+        np.empty(n_starts, dtype=np.int64),
+        np.empty(n_terms, dtype=np.int32),
+        np.empty(n_terms),
+        np.empty(n_terms),
         np.empty(n_lines),
         np.empty(n_lines),
     )
+
+
+def slopes_of(terms: Sequence[LeafTerms], n_nodes: int, most_terms: int) -> Slopes:
+    """Return the lines of the first ``n_nodes`` nodes."""
+    n_lines, most_terms = len(terms) * n_nodes, len(terms) * most_terms
+    slopes = empty_slopes(n_lines + 1, most_terms, n_lines)
     n_terms = pack_terms(_side_by_side(terms, n_nodes), n_lines, slopes)
     start, column, slope, center, low, high = slopes
     return Slopes(start, column[:n_terms], slope[:n_terms], center[:n_terms], low, high)

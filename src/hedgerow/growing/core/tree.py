@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.data import BinnedMatrix
-from hedgerow.data.binning.pairs import left_bytes
+from hedgerow.data.binning.matrix import left_bytes
 from hedgerow.growing.core.kept_nodes import Nodes
 from hedgerow.growing.core.state import NUMBER_VALUE
 from hedgerow.kernels.prediction.predict import add_chosen_vectors

@@ -30,7 +30,7 @@ import numpy as np
 
 from hedgerow.argument_types import listed
 from hedgerow.data.binning.bins import MOST_BINS
-from hedgerow.data.crosses import OPERATIONS
+from hedgerow.data.inputs import OPERATIONS
 from hedgerow.data.schema import Schema, position_of
 from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.growing.limits.forced_splits import Splits, read_forced_splits, splits_of_levels

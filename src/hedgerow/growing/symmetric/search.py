@@ -25,8 +25,14 @@ from hedgerow.growing.core.stages.bundle_search import (
 )
 from hedgerow.growing.core.stages.gradients import tree_units
 from hedgerow.growing.core.state import Level, State
-from hedgerow.growing.symmetric.gain import Price, worth_of
-from hedgerow.growing.symmetric.level import price_of, set_column, set_number, sets_of
+from hedgerow.growing.symmetric.level import (
+    Price,
+    price_of,
+    set_column,
+    set_number,
+    sets_of,
+    worth_of,
+)
 from hedgerow.growing.vectors.gradients import largest_units
 from hedgerow.growing.vectors.search import prepare_node, sets_of_node
 from hedgerow.kernels.simd.lanes import WIDTH, gather, lane_of, load_lanes

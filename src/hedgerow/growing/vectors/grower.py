@@ -20,9 +20,8 @@ from hedgerow.growing.core.setup import Allocate, Fit
 from hedgerow.growing.core.slopes import LineOutput, unit_sizes
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.core.walked_rows import WalkedRows
-from hedgerow.growing.sampling.goss import follows_gradients
+from hedgerow.growing.sampling.goss import follows_gradients, unit_scale
 from hedgerow.growing.vectors.bounds import bounds_of_outputs
-from hedgerow.growing.vectors.sampling import scale_of_vectors
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.histograms.vector_histogram import Sums, width_of
 from hedgerow.kernels.simd.lanes import N_LANES
@@ -31,8 +30,7 @@ from hedgerow.kernels.splits.monotone import Constraints
 from hedgerow.kernels.splits.vector_category import Groups
 from hedgerow.kernels.splits.vector_split import FILLED_SIZE, LANE_ROWS
 from hedgerow.objectives.base import Objective
-from hedgerow.objectives.derivatives import PRECOMPUTED, LossData
-from hedgerow.params import BoostParams
+from hedgerow.objectives.derivatives import PRECOMPUTED
 
 
 class VectorGrower(TreeGrower):
@@ -99,25 +97,6 @@ def line_outputs(
     ]
 
 
-def numbers_of_node(params: BoostParams, n_outputs: int) -> int:
-    """Return how many numbers a growing tree keeps of a node: values, and middles of its sides."""
-    return n_outputs if params.monotone_constraints is None else 2 * n_outputs
-
-
-def _with_sampler(
-    state: s.State, params: BoostParams, n_outputs: int, allocate: Allocate
-) -> s.State:
-    """Return the state with samples that keep the weights of rows, which all outputs share."""
-    if not follows_gradients(params):
-        return state
-    weights = allocate(state.loss_data.raw.shape[1], np.float64)
-    weights[:] = 1.0
-    sampler = state.options.sampler._replace(packs=np.int64(0), weights=weights)
-    scale = np.float64(scale_of_vectors(params, n_outputs))
-    state.scalars[s.IS_UNIT_SCALE] = scale.view(np.int64)
-    return state._replace(options=state.options._replace(sampler=sampler))
-
-
 def with_vectors(
     state: s.State,
     fit: Fit,
@@ -127,10 +106,23 @@ def with_vectors(
 ) -> s.State:
     """Return the state of a single output, extended for several outputs."""
     n_outputs, n_rows = fit.raw.shape
-    state = _with_sampler(state, fit.params, n_outputs, allocate)
+    options, loss_data, params = state.options, state.loss_data, fit.params
+    if follows_gradients(params):  # all outputs share the weights of the rows
+        weights = allocate(n_rows, np.float64)
+        weights[:] = 1.0
+        sampler = options.sampler._replace(packs=np.int64(0), weights=weights)
+        options = options._replace(sampler=sampler)
+        scale = unit_scale(params) * (n_outputs if params.sampling == "mvs" else 1)
+        state.scalars[s.IS_UNIT_SCALE] = np.float64(scale).view(np.int64)
+    if fit.objective.kernel_id == PRECOMPUTED:  # for all outputs before each tree
+        derivatives = allocate((2 * n_outputs, n_rows), np.float64)
+        loss_data = loss_data._replace(probability=derivatives)
+    scalars = np.repeat(state.scalars[None], n_outputs, axis=0)
+    scalars[:, s.IS_OUTPUT] = np.arange(n_outputs)
     n_nodes, n_threads = len(state.tree.table), state.team.n_threads
-    groups = make_groups(state.options.categories, n_outputs, n_threads)
-    n_kept = numbers_of_node(fit.params, n_outputs)
+    groups = make_groups(options.categories, n_outputs, n_threads)
+    # Numbers that a growing tree keeps of a node: values, and middles of its sides.
+    n_kept = n_outputs if params.monotone_constraints is None else 2 * n_outputs
     outputs = s.Outputs(
         target=_targets_of(fit.target, fit.objective),
         quantized=allocate((n_outputs, 2 * n_rows), np.int32),
@@ -138,15 +130,15 @@ def with_vectors(
         sums=sums,
         measured=aligned_zeros((n_threads, n_outputs, 2), np.int64),
         dropped=np.zeros((n_outputs, 2), dtype=np.int64),
-        scalars=scalars_of(state.scalars, n_outputs),
+        scalars=scalars,
         vectors=np.zeros((n_nodes, n_kept)),
         cover=np.zeros(n_nodes),
     )
-    scalars: IntArray = outputs.scalars[0]
     return state._replace(
         settings=state.settings._replace(packs_all=0),
-        loss_data=_with_all_derivatives(state.loss_data, fit.objective, allocate),
-        scalars=scalars,
+        loss_data=loss_data,
+        scalars=scalars[0],
+        options=options,
         vectors=s.Vectors(1, outputs, make_trial(groups, n_kept, n_outputs, n_threads)),
     )
 
@@ -157,16 +149,8 @@ def counts_alone(counts: npt.NDArray[np.integer]) -> HistogramSums:
     return HistogramSums(nothing, nothing, counts)
 
 
-def _with_all_derivatives(data: LossData, objective: Objective, allocate: Allocate) -> LossData:
-    """Add room for the derivatives of all outputs, where they are computed before each tree."""
-    if objective.kernel_id != PRECOMPUTED:
-        return data
-    n_outputs, n_rows = data.raw.shape
-    return data._replace(probability=allocate((2 * n_outputs, n_rows), np.float64))
-
-
 def make_trial(groups: Groups, n_kept: int, n_outputs: int, n_threads: int) -> s.Trial:
-    """Return space for the search; ``n_kept`` is the result of :func:`numbers_of_node`."""
+    """Return space for the search of a tree that keeps ``n_kept`` numbers of each node."""
     n_lanes = -(-n_outputs // N_LANES) * N_LANES
     return s.Trial(
         totals=aligned_zeros((n_threads, n_outputs, 2), np.int64),
@@ -179,13 +163,6 @@ def make_trial(groups: Groups, n_kept: int, n_outputs: int, n_threads: int) -> s
         given=aligned_zeros((n_threads, 2), np.float64),
         groups=groups,
     )
-
-
-def scalars_of(scalars: IntArray, n_outputs: int) -> IntArray:
-    """Return a copy of one output's scalars for each output."""
-    repeated = np.repeat(scalars[None], n_outputs, axis=0)
-    repeated[:, s.IS_OUTPUT] = np.arange(n_outputs)
-    return repeated
 
 
 def make_groups(categories: s.Categories, n_outputs: int, n_threads: int) -> Groups:

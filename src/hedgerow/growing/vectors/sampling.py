@@ -21,12 +21,11 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.stages.gradients import BLOCK, power_of_two
-from hedgerow.growing.sampling.goss import draw_rows, unit_scale
+from hedgerow.growing.sampling.goss import draw_rows
 from hedgerow.growing.sampling.thresholds import LARGEST
 from hedgerow.growing.vectors.gradients import choose_dropped, write_words
 from hedgerow.kernels.primitives.barrier import barrier, share
 from hedgerow.kernels.primitives.intrinsics import float_of_bits
-from hedgerow.params import BoostParams
 
 
 @kernel(inner=True)
@@ -132,8 +131,3 @@ def draw_vectors(thread: int, state: s.State) -> None:
         choose_dropped(outputs.measured, state.settings.n_rows, outputs.dropped)
     barrier(state.team)
     write_words(thread, state)
-
-
-def scale_of_vectors(params: BoostParams, n_outputs: int) -> float:
-    """Return the factor on the units of fixed-point numbers after the rows are sampled."""
-    return unit_scale(params) * (n_outputs if params.sampling == "mvs" else 1)

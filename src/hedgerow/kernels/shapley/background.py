@@ -43,12 +43,13 @@ from hedgerow.kernels.shapley.leaf_groups import (
     NODE,
     STOP,
     Groups,
+    Paths,
+    Tables,
     find_entries,
     numbers_of_player,
     read_group,
     read_leaf,
 )
-from hedgerow.kernels.shapley.leaf_players import Paths, Tables
 from hedgerow.kernels.shapley.pattern_lists import read_lists
 from hedgerow.kernels.shapley.row_blocks import add_to_total
 from hedgerow.kernels.shapley.tree_walk import (

@@ -14,7 +14,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.prediction.slopes import Slopes, sum_within, term_at
 from hedgerow.kernels.primitives.intrinsics import count_ones
-from hedgerow.kernels.shapley.leaf_players import Paths, Tables
+from hedgerow.kernels.shapley.leaf_groups import Paths, Tables
 from hedgerow.kernels.shapley.tree_walk import WORD, Walks
 
 _WORD = np.uint64(WORD)

@@ -1,6 +1,6 @@
 """Inputs computed from rows in batches: target statistics and crosses.
 
-Crosses (:mod:`hedgerow.data.crosses`) need only the row itself.  Statistics
+Crosses (:mod:`hedgerow.data.inputs`) need only the row itself.  Statistics
 (:mod:`hedgerow.boosting.row_data.statistics`) take a pass of their own::
 
     pass one    levels of all columns                        (needed for bins in any case)
@@ -48,11 +48,9 @@ from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.data import Table
 from hedgerow.data.binning.bins import BinSpec, fit_sample, sampled_rows
 from hedgerow.data.binning.cut_sample import codes_of
-from hedgerow.data.categories.statistics import Statistic
-from hedgerow.data.crosses import Cross
 from hedgerow.data.external.memory import shown_bytes
 from hedgerow.data.external.scratch import ScratchFolder, explained
-from hedgerow.data.inputs import Inputs, with_kept
+from hedgerow.data.inputs import Cross, Inputs, Statistic, with_kept
 from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.data.schema import Schema
 from hedgerow.data.sources.survey import Found

@@ -40,7 +40,7 @@ from hedgerow.data.external.memory import give_back_memory
 from hedgerow.data.external.scratch import ScratchFolder
 from hedgerow.data.reading.table import check_n_features
 from hedgerow.data.schema import Schema, check_same_names
-from hedgerow.data.sources.binning import BatchReader
+from hedgerow.data.sources.batches import BatchReader
 from hedgerow.data.sources.opening import keep_as_text
 from hedgerow.data.sources.survey import Found, Survey
 from hedgerow.data.sparse import AnyTable, numbers_of

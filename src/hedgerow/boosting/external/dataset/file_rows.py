@@ -18,7 +18,7 @@ from hedgerow.boosting.row_data.class_weights import weights_by_class
 from hedgerow.boosting.row_data.row_values import Reading, RowValue
 from hedgerow.data.reading.columns import ReadColumn
 from hedgerow.data.sources.base import Batch, Part, Roles, check_same_columns, no_column
-from hedgerow.data.sources.columns import vector_of
+from hedgerow.data.sources.batches import vector_of
 from hedgerow.data.sources.opening import Source
 from hedgerow.data.sources.paths import changed
 from hedgerow.data.sparse import AnyTable

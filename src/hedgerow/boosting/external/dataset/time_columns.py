@@ -25,7 +25,7 @@ from hedgerow.boosting.row_data.event_times import (
 )
 from hedgerow.comm.base import Communicator
 from hedgerow.data.reading.columns import ReadColumn
-from hedgerow.data.sources.columns import vector_of
+from hedgerow.data.sources.batches import vector_of
 
 Names = tuple[str | None, str | None]
 """The user's names of the two columns; None for columns without names."""

@@ -28,16 +28,14 @@ from hedgerow.data.binning.bins import (
 )
 from hedgerow.data.binning.bundles import BundleRules
 from hedgerow.data.binning.cut_sample import SAMPLE_ROWS, CutSample, sample_of
-from hedgerow.data.binning.matrix import bin_bundled, bin_unseen
-from hedgerow.data.binning.pairs import may_pay, pair_columns
+from hedgerow.data.binning.matrix import bin_bundled, bin_unseen, pair_columns, pairs_may_pay
 from hedgerow.data.external.blocks import ColumnBlocks, sort_columns
 from hedgerow.data.inputs import Inputs
 from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ParameterError
-from hedgerow.model.forest import Forest
+from hedgerow.model.forest import Forest, without_vectors
 from hedgerow.model.model import Model
-from hedgerow.model.other_forests import without_vectors
 from hedgerow.params import BoostParams
 
 
@@ -74,7 +72,7 @@ def prepare_rows(
         spec = keep_bins(spec, start)
         first = of_a_kind(in_bins_of(spec, start), params)
     matrix = bin_bundled(train.table, spec, bundle_rules(params), n_threads)
-    if may_pay(matrix):
+    if pairs_may_pay(matrix):
         matrix = pair_columns(matrix, n_threads)
     if validation is None:
         return data(train, matrix), None, first
