@@ -26,7 +26,7 @@ from hedgerow import (
     train,
 )
 from hedgerow.boosting.automatic.recipe import plain_values
-from hedgerow.distributed import Resilience, estimators
+from hedgerow.distributed import Resilience, work
 from hedgerow.distributed.collections import persist_tables
 from hedgerow.distributed.one_worker import run_alone
 from hedgerow.errors import AllRowsNeededError, CommunicationError, DataError, DataTypeError
@@ -247,7 +247,7 @@ def test_few_rows_have_the_smaller_trees_of_the_local_fit(client: Any, n_present
 
 
 def test_defaults_of_many_rows_on_a_cluster_are_plain(client: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(estimators, "FEW_VALUES", 100)
+    monkeypatch.setattr(work, "FEW_VALUES", 100)
     data = whole_table()
     X, y = data[COLUMNS], data["amount"]
     parts = [dd.from_pandas(each, npartitions=2) for each in (X, y)]

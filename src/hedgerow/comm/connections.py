@@ -1,6 +1,6 @@
 """Ranks in processes of one or several machines, which communicate over TCP and shared memory.
 
-An engine (Dask, Spark, Ray) only starts the ranks and tells them the addresses::
+An engine (Dask, Spark) only starts the ranks and tells them the addresses::
 
     listener = Listener(host)                  on each rank; its address goes to the engine
     with joined(listener, token, rank, addresses) as ranks:
@@ -359,26 +359,11 @@ def joined(
     is_cancelled: Callable[[], bool] = lambda: False,
     tls: Tls | None = None,
 ) -> Iterator[Collectives]:
-    """Yield the communicator of a rank.
+    """Yield the communicator of a rank, and close its ``listener``.
 
-    Parameters
-    ----------
-    listener : Listener
-        Of this rank; it is closed once all other ranks have connected.
-    token : bytes
-        32 random bytes, the same on all ranks.
-    rank : int
-    addresses : sequence of str
-        The addresses of the listeners of all ranks.
-    timeout : float
-        Seconds that a rank waits for another in one exchange.
-    connect_timeout : float
-        Seconds in which all ranks must have connected.
-    shares_memory : bool
-        Whether ranks of one machine use shared memory.
-    is_cancelled : callable
-        Asked while this rank waits; True ends the training.
-    tls : Tls or None
+    ``addresses`` are those of the listeners of all ranks; ``token`` is the same on all.  All must
+    have connected within ``connect_timeout`` seconds, and then answer in each exchange within
+    ``timeout``.  ``is_cancelled`` is asked while this rank waits: True ends the training.
     """
     size = len(addresses)
     connections: dict[int, _Connection] = {}

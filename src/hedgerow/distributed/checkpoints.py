@@ -23,12 +23,7 @@ _WAIT = "200 ms"
 class ClusterStore:
     """A :class:`hedgerow.boosting.resume.checkpoint.CheckpointStore` of one rank.
 
-    Parameters
-    ----------
-    parts : sequence of bytes
-        Parts from earlier attempts, in order.
-    save : callable
-        Function that stores one more part.
+    ``parts`` are those of earlier attempts, in order; ``save`` stores one more.
     """
 
     def __init__(self, parts: Sequence[bytes], save: Callable[[bytes], None]) -> None:

@@ -80,21 +80,11 @@ class _Lost(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parts:
-    """The partitions of a table.
+    """The partitions of a table."""
 
-    Attributes
-    ----------
-    futures : sequence of Future
-        Futures of all partitions, in order.
-    lengths : sequence of int
-        Rows of each partition.
-    everywhere : bool
-        Whether each rank gets all partitions.
-    """
-
-    futures: Sequence[Any]
-    lengths: Sequence[int]
-    everywhere: bool = False
+    futures: Sequence[Any]  # futures of all partitions, in order
+    lengths: Sequence[int]  # rows of each partition
+    everywhere: bool = False  # whether each rank gets all partitions
 
     def of_ranks(self, n_ranks: int) -> list[range]:
         """Return the numbers of the partitions of each rank."""
@@ -380,17 +370,6 @@ def contiguous(lengths: Sequence[int], n_ranks: int) -> list[range]:
 
     A partition goes to the rank whose share of all rows contains the middle row of the
     partition, so no rank has more than its share plus one partition.
-
-    Parameters
-    ----------
-    lengths : sequence of int
-        Rows of each partition; zeros are allowed.
-    n_ranks : int
-
-    Returns
-    -------
-    list of range
-        Numbers of the partitions of each rank; may be empty.
 
     Examples
     --------

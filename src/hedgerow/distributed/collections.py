@@ -30,32 +30,17 @@ NAMES = {"X": "X", "y": "y"} | {value.name: value.of_fit for value in ROW_VALUES
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tables:
-    """The tables of a training.
-
-    Attributes
-    ----------
-    train : Parts
-    validation : Parts or None
-    n_features : int
-    n_present : int
-        Training rows of positive weight.
-    checksums : two tuples of int
-        Checksums of the partitions of the training and validation rows.
-    roles : Roles
-        Of the columns that are not features.
-    target_names : tuple of str, or None
-        The user's names of several targets.
-    needs_all_rows : tuple of str
-        Reasons why one worker must hold all rows, as sentences; may be empty.
-    """
+    """The tables of a training."""
 
     train: Parts
     validation: Parts | None
     n_features: int
-    n_present: int
+    n_present: int  # training rows of positive weight
+    # Checksums of the partitions of the training and validation rows
     checksums: tuple[tuple[int, ...], tuple[int, ...]]
-    roles: Roles
-    target_names: tuple[str, ...] | None = None
+    roles: Roles  # of the columns that are not features
+    target_names: tuple[str, ...] | None = None  # the user's names of several targets
+    # Reasons why one worker must hold all rows, as sentences; may be empty
     needs_all_rows: tuple[str, ...] = ()
 
     @property

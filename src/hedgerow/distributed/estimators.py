@@ -10,8 +10,6 @@ from typing import Any, ClassVar, Never, Self, TypeAlias
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.automatic.defaults import depends_on_rows
-from hedgerow.boosting.external.dataset.file_checks import check_parts
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.row_data.class_weights import corrected
 from hedgerow.boosting.row_data.row_values import given_values
@@ -24,8 +22,8 @@ from hedgerow.distributed.parallelism import Parallelism, check_parallelism
 from hedgerow.distributed.partition import Labels, add_masses, unique_labels
 from hedgerow.distributed.prediction import predict_lazily
 from hedgerow.distributed.training import train_on_workers
-from hedgerow.distributed.work import TrainWork
-from hedgerow.errors import AllRowsNeededError, ParameterError, brief
+from hedgerow.distributed.work import check_calls_nothing, check_rows_may_be_divided, work_of
+from hedgerow.errors import AllRowsNeededError, ParameterError
 from hedgerow.estimators import HedgerowClassifier, HedgerowRegressor, labels
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.file_fit import loss_spec_of
@@ -34,10 +32,6 @@ from hedgerow.model.model import Model
 
 Train: TypeAlias = Callable[[LossSpec, Labels | None], Model]
 """Trains on all workers, with this loss and conversion of labels."""
-
-
-FEW_VALUES = 20_000_000
-"""Most values of a small table, rows times columns."""
 
 
 class OnCluster(HedgerowEstimator):
@@ -54,17 +48,7 @@ class OnCluster(HedgerowEstimator):
     ) -> tuple[Any, Tables]:
         """Return the client, and the partitions on the workers."""
         check_parallelism(parallelism)
-        for name in ("callbacks", "progress"):
-            if getattr(self, name):
-                raise ParameterError(
-                    f"{name}={brief(getattr(self, name))} would be called in the process that "
-                    f"trains, which is a worker of the cluster: leave {name} out."
-                )
-        if vars(self).get("_skl_callbacks"):
-            raise ParameterError(
-                "callbacks of scikit-learn would be called in the process that trains, which is "
-                "a worker of the cluster: remove them by set_callbacks()."
-            )
+        check_calls_nothing(self)
         client = client or _default_client()
         require_target(train["y"], type(self).__name__)
         return client, persist_tables(client, train, validation)
@@ -78,46 +62,14 @@ class OnCluster(HedgerowEstimator):
     ) -> Self:
         """Fit on all workers or, if a feature needs all rows at once, on one."""
         try:
-            self._check_parts(tables)
+            tables.check_can_be_divided()
+            check_rows_may_be_divided(self, tables.n_present, tables.n_features)
             fit()
         except AllRowsNeededError as reason:
             alone = FitAlone(self.to_local())
             fitted = run_alone(client, alone, tables, reason, resilience)
             self.__dict__ = dict(vars(fitted))
         return self
-
-    def _check_parts(self, tables: Tables) -> None:
-        """Raise for features that need all rows, before rows are read."""
-        if self.warm_start and "booster_" in vars(self):
-            raise AllRowsNeededError("warm_start=True continues with rows in memory.")
-        params, stopping = self._params(), self._stopping()
-        check_parts(None, params)
-        tables.check_can_be_divided()
-        by_rows = depends_on_rows(params, stopping, self._automatic(), tables.n_present)
-        # One worker chooses for a small table, which takes minutes; larger ones get plain defaults.
-        if by_rows and tables.n_present * tables.n_features <= FEW_VALUES:
-            raise AllRowsNeededError(
-                f"Parameters are 'auto' whose values depend on the rows; for tables up to "
-                f"{FEW_VALUES:,} values a cluster chooses them like a fit in memory."
-            )
-
-    def _work(
-        self,
-        loss: LossSpec,
-        memory_limit: int | None,
-        known: Labels | None = None,
-    ) -> TrainWork:
-        return TrainWork(
-            loss,
-            self._params(),
-            self._stopping(),
-            self.eval_metric,
-            known,
-            self.categorical_features,
-            self.unknown_category,
-            memory_limit=memory_limit,
-            n_jobs=self.n_jobs,
-        )
 
     def to_local(self) -> Any:
         """Return the fitted estimator for tables in memory, with the same parameters and model."""
@@ -201,7 +153,7 @@ class OnClusterByRows(OnCluster):
         client, tables = self._prepare(client, parallelism, rows, valid)
 
         def train(loss: LossSpec, known: Labels | None) -> Model:
-            work = self._work(loss, memory_limit, known)
+            work = work_of(self, loss, known, memory_limit=memory_limit)
             return train_on_workers(client, work, tables, parallelism, resilience)
 
         return self._fit_on(

@@ -39,20 +39,11 @@ _SHARE = 0.7
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainAlone:
-    """Call of :func:`hedgerow.train` on all rows, which returns a booster.
-
-    Attributes
-    ----------
-    params : dict
-    reading : dict
-        Further arguments of the Datasets.
-    init_model : bytes or None
-        The model to continue.
-    """
+    """Call of :func:`hedgerow.train` on all rows, which returns a booster."""
 
     params: dict[str, Any]
-    reading: dict[str, Any]
-    init_model: bytes | None = None
+    reading: dict[str, Any]  # further arguments of the Datasets
+    init_model: bytes | None = None  # the model to continue
 
     def __call__(self, rows: Partition, valid: Partition | None, n_threads: int) -> Booster:
         """Train a booster on all rows."""
@@ -94,31 +85,21 @@ def run_alone(
 ) -> Any:
     """Run a training on the worker with the most memory."""
     with naming_lost_scheduler(client):
-        return _run_on_one(client, work, tables, reason, resilience)
-
-
-def _run_on_one(
-    client: Any,
-    work: TrainAlone | FitAlone,
-    tables: Tables,
-    reason: AllRowsNeededError,
-    resilience: Resilience | None,
-) -> Any:
-    worker = _worker_with_most_memory(client, tables, reason)
-    logger.info("%s One worker trains on all rows: %s.", reason, worker)
-    more = () if tables.validation is None else tuple(tables.validation.futures)
-    future = client.submit(
-        _run,
-        work,
-        len(tables.train.futures),
-        *tables.train.futures,
-        *more,
-        workers=[worker],
-        allow_other_workers=True,
-        retries=(resilience or Resilience()).max_restarts,
-        pure=False,
-    )
-    return future.result()
+        worker = _worker_with_most_memory(client, tables, reason)
+        logger.info("%s One worker trains on all rows: %s.", reason, worker)
+        more = () if tables.validation is None else tuple(tables.validation.futures)
+        future = client.submit(
+            _run,
+            work,
+            len(tables.train.futures),
+            *tables.train.futures,
+            *more,
+            workers=[worker],
+            allow_other_workers=True,
+            retries=(resilience or Resilience()).max_restarts,
+            pure=False,
+        )
+        return future.result()
 
 
 def _run(work: TrainAlone | FitAlone, n_train: int, *partitions: Partition) -> Any:

@@ -63,19 +63,7 @@ def choose_mode(
     memory: int | None,
     n_outputs: int = 1,
 ) -> GrowMode:
-    """Choose the division of work, and log the reason.
-
-    Parameters
-    ----------
-    requested : {"auto", "data", "features"}
-    params : BoostParams
-    n_rows, n_features : int
-        Size of the training table.
-    n_workers : int
-    memory : int or None
-        Memory of the smallest worker in bytes; None means no limit.
-    n_outputs : int, default=1
-        Number of outputs of a leaf.
+    """Choose the division of work, and log the reason; ``memory`` is of the smallest worker.
 
     Examples
     --------

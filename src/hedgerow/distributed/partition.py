@@ -48,38 +48,17 @@ class Partition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """The client's description of a partition.
+    """The client's description of a partition."""
 
-    Attributes
-    ----------
-    n_rows : int
-        Rows of X.
-    n_present : int
-        Rows of positive weight.
-    n_values : tuple of int
-        Rows of y and of each further part.
-    names : tuple of str, or None
-        Column names of X, if it has any.
-    n_features : int
-    checksum : int
-        Checksum of all values.
-    n_offsets : int, default=0
-        Number of columns of the offset; 0 without an offset.
-    n_targets : int, default=1
-        Number of columns of y.
-    target_names : tuple of str, or None
-        Names of several columns of y, if it has any.
-    """
-
-    n_rows: int
-    n_present: int
-    n_values: tuple[int, ...]
-    names: tuple[str, ...] | None
+    n_rows: int  # rows of X
+    n_present: int  # rows of positive weight
+    n_values: tuple[int, ...]  # rows of y and of each further part
+    names: tuple[str, ...] | None  # column names of X, if it has any
     n_features: int
-    checksum: int
-    n_offsets: int = 0
-    n_targets: int = 1
-    target_names: tuple[str, ...] | None = None
+    checksum: int  # checksum of all values
+    n_offsets: int = 0  # number of columns of the offset; 0 without an offset
+    n_targets: int = 1  # number of columns of y
+    target_names: tuple[str, ...] | None = None  # names of several columns of y, if it has any
 
 
 def make_partition(X: Any, y: Any, **given: Any) -> Partition:
@@ -87,7 +66,7 @@ def make_partition(X: Any, y: Any, **given: Any) -> Partition:
     return Partition(X, y, given)
 
 
-def describe(partition: Partition) -> Description:
+def describe(partition: Partition, with_checksum: bool = True) -> Description:
     """Return the sizes, names and checksum of a partition."""
     X = partition.X
     return Description(
@@ -96,7 +75,7 @@ def describe(partition: Partition) -> Description:
         tuple(map(row_count, partition.columns)),
         names_of(X),
         int(X.shape[1]) if len(X.shape) == 2 else -1,
-        checksum_of(partition),
+        checksum_of(partition) if with_checksum else 0,
         column_count(partition.given["offset"]) if "offset" in partition.given else 0,
         column_count(partition.y),
         _names_of_targets(partition.y),
@@ -220,31 +199,14 @@ def check_descriptions(found: Sequence[Description]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """Conversion of labels to class indices and weights.
-
-    Attributes
-    ----------
-    classes : array (n_classes,)
-    weights : float64 (n_classes,), or None
-        Weights of the classes.
-    """
+    """Conversion of labels to class indices and weights."""
 
     classes: AnyArray
-    weights: FloatArray | None = None
+    weights: FloatArray | None = None  # weights of the classes
 
 
 class PartitionPart:
-    """A partition as a part of a source; see :class:`hedgerow.data.sources.base.Part`.
-
-    Parameters
-    ----------
-    partition : Partition
-    number : int
-    labels : Labels or None
-        Conversion of labels, for classification.
-    roles : Roles
-        Of the columns that are not features.
-    """
+    """A partition as a part of a source; see :class:`hedgerow.data.sources.base.Part`."""
 
     types_known = False
 

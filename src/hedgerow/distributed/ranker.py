@@ -15,6 +15,7 @@ from hedgerow.distributed.estimators import OnCluster
 from hedgerow.distributed.parallelism import Parallelism
 from hedgerow.distributed.prediction import predict_lazily
 from hedgerow.distributed.training import train_on_workers
+from hedgerow.distributed.work import work_of
 from hedgerow.estimators import HedgerowRanker
 
 
@@ -112,7 +113,7 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
 
         def fit() -> object:
             loss = LossSpec(self._chosen_objective, self._loss_values(), has_queries=True)
-            work = self._work(loss, memory_limit)
+            work = work_of(self, loss, memory_limit=memory_limit)
             return self._adopt(train_on_workers(client, work, tables, parallelism, resilience))
 
         return self._fit_on(client, tables, fit, resilience)

@@ -22,75 +22,35 @@ from hedgerow.errors import CommunicationError
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Instructions for a rank.
+    """Instructions for a rank."""
 
-    Attributes
-    ----------
-    run : bytes
-        16 random bytes of this training.
-    epoch : int
-        Number of the attempt.
-    token : bytes
-        Random bytes of this attempt, by which ranks know each other.
-    rank : int
-    addresses : tuple of str
-        Addresses at which the ranks listen.
-    numbers : tuple of int
-        Numbers of the rank's partitions.
-    more_numbers : tuple of int
-        Numbers of the rank's partitions of the second table.
-    checkpoint : tuple of bytes
-        The parts saved by earlier attempts, in order.
-    timeout, connect_timeout : float
-        See :class:`hedgerow.distributed.cluster.Resilience`.
-    """
-
-    run: bytes
-    epoch: int
-    token: bytes
+    run: bytes  # 16 random bytes of this training
+    epoch: int  # number of the attempt
+    token: bytes  # random bytes of this attempt, by which ranks know each other
     rank: int
-    addresses: tuple[str, ...]
-    numbers: tuple[int, ...]
-    more_numbers: tuple[int, ...]
-    checkpoint: tuple[bytes, ...]
-    timeout: float
+    addresses: tuple[str, ...]  # addresses at which the ranks listen
+    numbers: tuple[int, ...]  # numbers of the rank's partitions
+    more_numbers: tuple[int, ...]  # numbers of the rank's partitions of the second table
+    checkpoint: tuple[bytes, ...]  # the parts saved by earlier attempts, in order
+    timeout: float  # see :class:`hedgerow.distributed.cluster.Resilience`
     connect_timeout: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shard:
-    """Data and resources of a rank.
+    """Data and resources of a rank."""
 
-    Attributes
-    ----------
-    partitions : sequence
-        Partitions of the rank, in order.
-    numbers : tuple of int
-        Positions of these partitions among all partitions.
-    more, more_numbers
-        The same for a second table, for validation.
-    scratch : str
-        Folder of the worker for temporary files.
-    memory : int or None
-        Memory limit of the worker in bytes.
-    n_threads : int
-        Number of threads of the worker.
-    checkpoint : sequence of bytes
-        The parts saved by earlier attempts, in order; the same on all ranks.
-    save : callable
-        ``save(bytes)`` stores a part on the scheduler for later attempts.  It does
-        nothing on ranks other than 0.
-    """
-
-    partitions: Sequence[Any]
-    numbers: tuple[int, ...]
-    n_threads: int = 1
+    partitions: Sequence[Any]  # partitions of the rank, in order
+    numbers: tuple[int, ...]  # positions of these partitions among all partitions
+    n_threads: int = 1  # number of threads of the worker
+    # The parts saved by earlier attempts, in order; the same on all ranks.
     checkpoint: Sequence[bytes] = ()
+    # Stores a part on the scheduler for later attempts; does nothing on ranks other than 0.
     save: Callable[[bytes], None] = lambda content: None
-    more: Sequence[Any] = ()
+    more: Sequence[Any] = ()  # the same for a second table, for validation
     more_numbers: tuple[int, ...] = ()
-    scratch: str = ""
-    memory: int | None = None
+    scratch: str = ""  # folder of the worker for temporary files
+    memory: int | None = None  # memory limit of the worker in bytes
 
 
 class Work(Protocol):
@@ -102,24 +62,12 @@ class Work(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RankResult:
-    """The result of a rank, or the reason why it could not continue.
+    """The result of a rank, or the reason why it could not continue."""
 
-    Attributes
-    ----------
-    digest : bytes
-        Digest of the result.
-    content : bytes
-        The result on rank 0; empty on other ranks.
-    failure : str or None
-        Failure of the communication.
-    n_saved : int
-        Number of parts saved by rank 0 in this attempt.
-    """
-
-    digest: bytes = b""
-    content: bytes = b""
-    failure: str | None = None
-    n_saved: int = 0
+    digest: bytes = b""  # digest of the result
+    content: bytes = b""  # the result on rank 0; empty on other ranks
+    failure: str | None = None  # failure of the communication
+    n_saved: int = 0  # number of parts saved by rank 0 in this attempt
 
 
 _listeners: dict[tuple[bytes, int], tuple[float, Listener]] = {}

@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from hedgerow.boosting.automatic.defaults import depends_on_rows
+from hedgerow.boosting.external.dataset.file_checks import check_parts
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_data import fit_data
 from hedgerow.boosting.external.folds import check_folds_in_chunks
@@ -32,6 +34,8 @@ from hedgerow.distributed.partition import (
     check_unchanged,
 )
 from hedgerow.distributed.ranks import Shard
+from hedgerow.errors import AllRowsNeededError, ParameterError, brief
+from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.metrics import MetricChoice
@@ -44,50 +48,24 @@ _MEMORY = 4 * 10**9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainWork:
-    """A training on all ranks; see :class:`hedgerow.distributed.ranks.Work`.
-
-    Attributes
-    ----------
-    loss : LossSpec
-    params : BoostParams
-    stopping : StoppingParams
-    eval_metric
-        As for :func:`hedgerow.train`.
-    labels : Labels or None
-        Conversion of labels, for classes that are not numbered yet.
-    categorical, unknown
-        As for :class:`hedgerow.Dataset`.
-    mode : {"data", "features"}
-    has_validation : bool
-    memory_limit : int or None
-        Memory for chunks on each worker in bytes.
-    n_jobs : int or None
-        Number of threads of each worker; None means all.
-    checkpoint_every : float
-        Seconds between checkpoints.
-    checksums : two sequences of int
-        Checksums of all training and validation partitions; empty to skip the comparison.
-    roles : Roles
-        Of the columns that are not features.
-    start : bytes or None
-        Model file of the model to continue.
-    """
+    """A training on all ranks; see :class:`hedgerow.distributed.ranks.Work`."""
 
     loss: LossSpec
     params: BoostParams
     stopping: StoppingParams
-    eval_metric: MetricChoice = None
-    labels: Labels | None = None
-    categorical: CategoricalFeatures = "auto"
+    eval_metric: MetricChoice = None  # as for :func:`hedgerow.train`
+    labels: Labels | None = None  # conversion of labels, for classes that are not numbered yet
+    categorical: CategoricalFeatures = "auto"  # as for :class:`hedgerow.Dataset`
     unknown: UnknownCategory = "missing"
     mode: GrowMode = "data"
     has_validation: bool = False
-    memory_limit: int | None = None
-    n_jobs: int | None = None
-    checkpoint_every: float = 10.0
+    memory_limit: int | None = None  # memory for chunks on each worker in bytes
+    n_jobs: int | None = None  # number of threads of each worker; None means all
+    checkpoint_every: float = 10.0  # seconds between checkpoints
+    # Checksums of all training and validation partitions; empty to skip the comparison
     checksums: tuple[Sequence[int], Sequence[int]] = ((), ())
-    roles: Roles = field(default_factory=Roles)
-    start: bytes | None = None
+    roles: Roles = field(default_factory=Roles)  # of the columns that are not features
+    start: bytes | None = None  # model file of the model to continue
 
     def __post_init__(self) -> None:
         if self.stopping.by_folds:
@@ -167,3 +145,59 @@ class TrainWork:
         if self.start is None:
             return None
         return Start(rescaled(model_from_bytes(self.start)[0], None))
+
+
+FEW_VALUES = 20_000_000
+"""Most values of a small table, rows times columns."""
+
+
+def check_rows_may_be_divided(
+    estimator: HedgerowEstimator, n_present: int, n_features: int
+) -> None:
+    """Raise ``AllRowsNeededError`` for features that need all rows, before rows are read.
+
+    ``n_present`` is the number of rows of positive weight.
+    """
+    if estimator.warm_start and "booster_" in vars(estimator):
+        raise AllRowsNeededError("warm_start=True continues with rows in memory.")
+    params, stopping = estimator._params(), estimator._stopping()  # noqa: SLF001
+    check_parts(None, params)
+    by_rows = depends_on_rows(params, stopping, estimator._automatic(), n_present)  # noqa: SLF001
+    # One worker chooses for a small table, which takes minutes; larger ones get plain defaults.
+    if by_rows and n_present * n_features <= FEW_VALUES:
+        raise AllRowsNeededError(
+            f"Parameters are 'auto' whose values depend on the rows; for tables up to "
+            f"{FEW_VALUES:,} values a cluster chooses them like a fit in memory."
+        )
+
+
+def check_calls_nothing(estimator: HedgerowEstimator) -> None:
+    """Raise ``ParameterError`` for what would be called in the processes of a cluster."""
+    for name in ("callbacks", "progress"):
+        if getattr(estimator, name):
+            raise ParameterError(
+                f"{name}={brief(getattr(estimator, name))} would be called in the process that "
+                f"trains, which is a worker of the cluster: leave {name} out."
+            )
+    if vars(estimator).get("_skl_callbacks"):
+        raise ParameterError(
+            "callbacks of scikit-learn would be called in the process that trains, which is "
+            "a worker of the cluster: remove them by set_callbacks()."
+        )
+
+
+def work_of(
+    estimator: HedgerowEstimator, loss: LossSpec, known: Labels | None = None, **more: Any
+) -> TrainWork:
+    """Return the work of an estimator; ``more`` are further attributes of it."""
+    return TrainWork(
+        loss,
+        estimator._params(),  # noqa: SLF001
+        estimator._stopping(),  # noqa: SLF001
+        estimator.eval_metric,
+        known,
+        estimator.categorical_features,
+        estimator.unknown_category,
+        n_jobs=estimator.n_jobs,
+        **more,
+    )
