@@ -46,25 +46,19 @@ are built from their rows."""
 class TreeGrower(CompiledGrower):
     """Grows the trees of one fit on one binned matrix.
 
-    Parameters
-    ----------
-    matrix : BinnedMatrix
-        With both layouts.
-    fit, adds_scores
-        As for :class:`hedgerow.growing.core.compiled_grower.CompiledGrower`.
-    n_copies : int, default=1
-        How often each row is there, for ``cat_smooth``; the limits in ``fit.params`` are
-        taken as they are.
-    numbers : float64 (n_rows, n_features), column by column, optional
-        Values of the rows, where leaves are to have slopes.
-    sums : SumsPool, optional
-        Where to take the memory of histograms from for each tree, if other growers of the same
-        bins grow their trees in turn with this one.  With several threads it is not used.
+    matrix            BinnedMatrix: with both layouts
+    fit, adds_scores  As for :class:`hedgerow.growing.core.compiled_grower.CompiledGrower`
+    n_copies          int, default=1: how often each row is there, for ``cat_smooth``; the limits in
+                      ``fit.params`` are taken as they are
+    numbers           float64 (n_rows, n_features), column by column, optional: values of the rows,
+                      where leaves are to have slopes
+    sums              SumsPool, optional: where to take the memory of histograms from for each tree,
+                      if other growers of the same bins grow their trees in turn with this one.
+                      With several threads it is not used.
 
     Attributes
     ----------
-    shares_histograms : bool
-        Whether growers of this class can take it from there.
+    shares_histograms  bool: whether growers of this class can take it from there
     """
 
     shares_histograms: ClassVar[bool] = True

@@ -199,20 +199,12 @@ def join_tree(
 class TreeJoiner:
     """Joins the trees of a grower to the fit, batch by batch.
 
-    Parameters
-    ----------
-    state : State
-        Of a grower that has one thread; of its parts only histograms may change.
-    finish : callable
-        See :class:`~hedgerow.growing.core.tree.TreeOfTable`.
-    n_rounds : int
-        Most rounds of a batch.
-    outside : WalkedRows
-        The training rows.
-    unseen : WalkedRows, optional
-        Validation rows.
-    slopes : SlopeFinder, optional
-        If leaves are lines.
+    state     State: of a grower that has one thread; of its parts only histograms may change
+    finish    callable: see :class:`~hedgerow.growing.core.tree.TreeOfTable`
+    n_rounds  int: most rounds of a batch
+    outside   WalkedRows: the training rows
+    unseen    WalkedRows, optional: validation rows
+    slopes    SlopeFinder, optional: if leaves are lines
     """
 
     def __init__(

@@ -121,16 +121,12 @@ class TreeOfTable(GrownTree):
     The fields are built when the first of them is read, and for a model those of many trees
     at once (:func:`joined`): building the ten arrays of a tree can cost as much as growing it.
 
-    Parameters
-    ----------
-    block : Nodes
-        Of this tree and others; they do not change.
-    first, stop : int
-        The nodes of this tree.
-    finish : callable
-        Makes a finished tree of nodes; of several trees one behind the other, too.
-    vectors : float64 (n_nodes, n_outputs), optional
-    slopes : Slopes, optional
+    block        Nodes: of this tree and others; they do not change
+    first, stop  int: the nodes of this tree
+    finish       callable: makes a finished tree of nodes; of several trees one behind the other,
+                 too
+    vectors      float64 (n_nodes, n_outputs), optional
+    slopes       Slopes, optional
     """
 
     __slots__ = ("block", "finish", "first", "stop")

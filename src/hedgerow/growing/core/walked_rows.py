@@ -115,18 +115,15 @@ def add_lines(
 class WalkedRows:
     """Rows in memory; their scores are changed in place.
 
-    Parameters
-    ----------
-    matrix : BinnedMatrix
-        No byte of it holds two columns.
-    raw : float64 (n_outputs, n_rows)
-    numbers : float64 (n_rows, n_features), column by column, optional
-        Where leaves may have slopes.
-    n_threads : int
+    matrix     BinnedMatrix: no byte of it holds two columns
+    raw        float64 (n_outputs, n_rows)
+    numbers    float64 (n_rows, n_features), column by column, optional: where leaves may have
+               slopes
+    n_threads  int
 
     Attributes
     ----------
-    walked : Walked
+    walked  Walked
     """
 
     def __init__(

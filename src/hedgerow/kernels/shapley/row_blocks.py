@@ -50,12 +50,8 @@ _NOTHING = np.uint64(0)
 class Tabled(NamedTuple):
     """Tables of the values of trees with few conditions.
 
-    Attributes
-    ----------
-    start : int64, one per tree
-        Start of its table; -1: it has none.
-    value : float64
-        The values of a set of answers are neighbours.
+    start  int64, one per tree: start of its table; -1: it has none
+    value  float64: the values of a set of answers are neighbours
     """
 
     start: IntArray
