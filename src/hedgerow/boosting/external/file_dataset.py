@@ -293,7 +293,7 @@ class FileDataset(Dataset):
         if names is None:
             return target
         reader = self._reader
-        are_truths = ~reader.no_truths if reader.are_times else [False] * len(names)
+        are_truths = ~reader.no_truths if reader.are_times else np.zeros(len(names), np.bool_)
         return {
             name: y.astype(bool) if is_truth else y
             for name, y, is_truth in zip(names, target.T, are_truths, strict=True)
