@@ -139,9 +139,12 @@ def train(
     )
     kept = checkpoint_at(checkpoint, checkpoint_every)
     if reads_batches(dataset):
+        # Training on a table in memory does not need this import.
+        from hedgerow.boosting.external.dataset.file_checks import check_parts
+
         trees = trees_of(settings)
         try:
-            _check_parts(dataset, trees)
+            check_parts(dataset, trees)
             continuing = replace(options, start=start_from(init_model))
             return _train_stored(settings, trees, continuing, dataset, valid, kept)
         except AllRowsNeededError as reason:
@@ -249,13 +252,6 @@ def start_from(init_model: Any) -> Start | None:
     return Start(rescaled(initial_model(init_model)[0], None))
 
 
-def _check_parts(dataset: FileDataset, trees: BoostParams) -> None:
-    # Training on a table in memory does not need this import.
-    from hedgerow.boosting.external.dataset.file_checks import check_parts
-
-    check_parts(dataset, trees)
-
-
 def _in_memory(
     dataset: FileDataset,
     valid: ValidRows,
@@ -286,7 +282,10 @@ def _train_stored(
     from hedgerow.boosting.external.external_data import fit_data
 
     names = dataset.offset_names
-    sets = {name: _with_offset_of(rows, names) for name, rows in named_valid(valid).items()}
+    sets = dict(named_valid(valid))
+    for name, rows in sets.items():  # tables have the offset columns of the training rows
+        if names and not reads_batches(rows) and rows.offset is None:
+            sets[name] = rows.having(offset=list(names))
     with claiming(checkpoint):
         model = fit_data(
             dataset,
@@ -297,13 +296,6 @@ def _train_stored(
             checkpoint=checkpoint,
         )
     return Booster(with_offset_columns(model, names))
-
-
-def _with_offset_of(rows: Dataset, names: tuple[str, ...]) -> Dataset:
-    """Use the offset columns of the training rows for validation rows without an offset."""
-    if not names or reads_batches(rows) or rows.offset is not None:
-        return rows
-    return rows.having(offset=list(names))
 
 
 def loss_of(settings: Mapping[str, Any], has_queries: bool = False) -> LossSpec:

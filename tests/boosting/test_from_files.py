@@ -18,7 +18,7 @@ from hedgerow.boosting.external.dataset import resident
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.validation.hold_out import rows_aside, split_rows
+from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.data import BinSpec, bin_table, drop_unused_levels, fit_bins
 from hedgerow.errors import StorageError
 from hedgerow.params import BoostParams
@@ -63,7 +63,8 @@ def in_memory(
     sample = data.sample(table, data.targets(table.n_rows).values, 1).without_zero_weights()
     aside = None
     if fraction is not None:
-        kept, out = split_rows(sample.target, fraction, False, settings.seed)
+        chosen = rows_aside(sample.target, fraction, False, settings.seed)
+        kept, out = np.flatnonzero(~chosen), np.flatnonzero(chosen)
         sample, aside = sample.take(kept), sample.take(out)
     own = table_of(sample)
     spec = fit_bins(own, settings.max_bins, sample.weight, settings.seed)

@@ -197,7 +197,7 @@ def cross_fit(
     threads = resolve_threads(estimator.n_jobs if n_jobs is None else n_jobs)
     problem = read_problem(estimator, arguments)
     kept = problem.sample.without_zero_weights()
-    with kept.row_names.reported():
+    with kept.naming_rows():
         problem.objective.check_target(kept.target)
     check_values(kept, None, problem.objective, problem.params, requested, has_validation=True)
     limits = _limits(requested, stopping, problem, kept.n_rows)

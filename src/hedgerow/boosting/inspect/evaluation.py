@@ -92,7 +92,7 @@ class Evaluation(BoosterPart):
             sample = sample.without_zero_weights()
         bound = bound_metrics(metrics, sample, self._objective)
         linked = cast(Objective, _Linked(self.link))
-        with sample.row_names.reported():
+        with sample.naming_rows():
             self._objective.check_target(sample.target)
             return evaluate(bound, linked, sample.target, raw, sample.weight)
 

@@ -85,7 +85,7 @@ def refit(
         raise ParameterError(f"decay must be {_DECAY}; got {brief(decay)}.")
     params = _params_of(model, objective)
     sample, weights = sample.without_zero_weights(), weights_of(model)
-    with sample.row_names.reported():
+    with sample.naming_rows():
         objective.check_target(sample.target)
     sample = with_class_weights(sample, weights)
     model = uncorrected(model)
