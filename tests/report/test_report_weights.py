@@ -10,6 +10,7 @@ import pytest
 from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
 from hedgerow.plot.classifier import calibration_of
 from hedgerow.report import find
+from hedgerow.report.findings import _POINTS
 from hedgerow.report.predictions import effective_rows, predictions_html, survivors
 from tests.report.test_report import Page
 
@@ -45,9 +46,11 @@ def test_findings_are_those_of_repeated_rows(kind: str) -> None:
     weighted, plain = found_of(everything, weight), found_of(np.repeat(everything, weight))
     scores = [[score.value for score in found.scores] for found in (weighted, plain)]
     assert scores[0] == pytest.approx(scores[1])
-    for name in ("x0", "x1"):
-        ours, theirs = (found.effects[name] for found in (weighted, plain))
-        np.testing.assert_allclose(ours.at(X[:9, 0]), theirs.at(X[:9, 0]), rtol=1e-9)
+    expected = model.partial_dependence(
+        X, sample_weight=weight, kind=weighted.effects.kind, n_points=_POINTS
+    )
+    for ours, theirs in zip(weighted.effects, expected, strict=True):
+        np.testing.assert_allclose(ours.values, theirs.values, rtol=1e-12)
     drawn = ["".join(predictions_html(found)) for found in (weighted, found_of(everything))]
     assert drawn[0] != drawn[1]
     if kind in ("normal", "quantiles"):
