@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.row_data.class_weights import corrected
+from hedgerow.boosting.row_data.classes import corrected
 from hedgerow.comm.base import Communicator
 from hedgerow.data.external.memory import shown_bytes
 from hedgerow.distributed.one_worker import FitAlone
