@@ -11,7 +11,7 @@ import numpy as np
 from hedgerow.argument_types import check_bool
 from hedgerow.arrays import FloatArray, IntArray, distinct
 from hedgerow.booster import Booster
-from hedgerow.boosting.external.external_sample import reads_batches
+from hedgerow.boosting.external.chunked_rows import reads_batches
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
 from hedgerow.boosting.row_data.dataset import Dataset

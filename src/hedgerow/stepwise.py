@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any, NoReturn, Self
 
 from hedgerow.booster import Booster
-from hedgerow.boosting.external.external_sample import ValidRows, reads_batches
+from hedgerow.boosting.external.chunked_rows import ValidRows, reads_batches
 from hedgerow.boosting.loop.driver import FitOptions, make_ready
 from hedgerow.boosting.loop.fit import plan_of, prepare, with_rows_aside
 from hedgerow.boosting.loop.rounds import BoostState, rounds

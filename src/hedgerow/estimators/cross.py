@@ -24,7 +24,7 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.booster import Booster
 from hedgerow.boosting.loop.driver import check_out_of_bag
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
-from hedgerow.boosting.row_data.class_weights import corrected, weights_of
+from hedgerow.boosting.row_data.classes import corrected, weights_of
 from hedgerow.boosting.row_data.metric_groups import read_groups, refuse_several
 from hedgerow.boosting.row_data.queries import check_values
 from hedgerow.boosting.validation import cross_models

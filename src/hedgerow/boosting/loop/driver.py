@@ -13,7 +13,7 @@
     Model
 
 The callers differ in how they prepare rows: :mod:`hedgerow.boosting.loop.fit` encodes and bins a
-table, :mod:`hedgerow.boosting.external.external_data` reads files, and folds
+table, :mod:`hedgerow.boosting.external.fit_files` reads files, and folds
 (:mod:`hedgerow.boosting.validation.cross`) take rows of either.
 """
 
@@ -39,8 +39,12 @@ from hedgerow.boosting.resume.checkpoint import Checkpoint, Recorder, recording
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.resume.fingerprint import Fingerprint, settings_of, text_of
 from hedgerow.boosting.row_data.metric_groups import bound_metrics
-from hedgerow.boosting.row_data.positions import bias_record, positions_of_all, with_positions
-from hedgerow.boosting.row_data.queries import with_queries
+from hedgerow.boosting.row_data.queries import (
+    bias_record,
+    positions_of_all,
+    with_positions,
+    with_queries,
+)
 from hedgerow.boosting.row_data.statistics import assembled, constraints_of_inputs
 from hedgerow.boosting.validation.budget import Budget, budget_of
 from hedgerow.boosting.validation.row_sets import TRAINING

@@ -30,13 +30,14 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.loop.rounds import means_of_leaves
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.resolved import resolve
-from hedgerow.boosting.row_data.class_weights import (
+from hedgerow.boosting.row_data.classes import (
+    column_of,
     corrected,
+    indices_of,
     uncorrected,
     weights_of,
     with_class_weights,
 )
-from hedgerow.boosting.row_data.classes import column_of, indices_of
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import offset_of_rows
 from hedgerow.boosting.row_data.queries import queries_without_effect, with_queries

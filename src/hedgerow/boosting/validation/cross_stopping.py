@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import IntArray
-from hedgerow.boosting.automatic.budget_schedule import HIGHEST_RATE, SHORT_PATH, BudgetSchedule
 from hedgerow.boosting.automatic.cost import FastRate
 from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, TestedRows, warn_of_doubts
 from hedgerow.boosting.automatic.model_selection import (
@@ -29,6 +28,8 @@ from hedgerow.boosting.automatic.model_selection import (
     of_folds,
     params_of_folds,
 )
+from hedgerow.boosting.automatic.recipe import HIGHEST_RATE
+from hedgerow.boosting.automatic.time_recipe import SHORT_PATH, BudgetSchedule
 from hedgerow.boosting.loop.callbacks import report_folds
 from hedgerow.boosting.loop.driver import FitPlan
 from hedgerow.boosting.loop.training_loop import TWICE
