@@ -220,7 +220,7 @@ def measure_passes(folder: str, n_rows: int) -> None:
             with ChunkSink(spec, [folder], limit, compression=compression) as sink:
                 start = time.process_time()
                 sink.append(matrix)
-                store, _ = sink.finish()
+                store = sink.finish()
                 seconds = time.process_time() - start
                 size = sum(512 * os.stat(f.path).st_blocks for f in store.files.blocks)
             with store:

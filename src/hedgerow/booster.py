@@ -15,8 +15,12 @@ from hedgerow.boosting.inspect.evaluation import Evaluation
 from hedgerow.boosting.inspect.predictions import PredictionForms
 from hedgerow.boosting.resume.refit import Refitting
 from hedgerow.boosting.row_data.checks import check_offset
-from hedgerow.boosting.row_data.class_weights import true_probabilities, weighted_raw, weights_of
-from hedgerow.boosting.row_data.classes import classes_of_record
+from hedgerow.boosting.row_data.classes import (
+    classes_of_record,
+    true_probabilities,
+    weighted_raw,
+    weights_of,
+)
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import features_of_rows, offset_columns, offset_of_rows
 from hedgerow.convert.exporting import Exports

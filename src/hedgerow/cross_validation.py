@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,14 +11,14 @@ import numpy as np
 from hedgerow.argument_types import check_bool
 from hedgerow.arrays import FloatArray, IntArray, distinct
 from hedgerow.booster import Booster
-from hedgerow.boosting.external.external_sample import reads_batches
+from hedgerow.boosting.external.chunked_rows import reads_batches
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.metric_groups import read_groups, refuse_several
 from hedgerow.boosting.row_data.offsets import with_offset_columns
 from hedgerow.boosting.row_data.queries import check_values, read_qid
-from hedgerow.boosting.validation.cross import FoldPlan, FoldStopping, GrownFold, grow_folds
+from hedgerow.boosting.validation.cross import FoldPlan, FoldStopping, grow_folds
 from hedgerow.boosting.validation.cross_models import fold_model
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold, among_weighted
@@ -26,7 +26,7 @@ from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.errors import ParameterError, brief
 from hedgerow.estimators.splits import folds_of
-from hedgerow.metrics import Metric, make_metrics, task_of
+from hedgerow.metrics import make_metrics, task_of
 from hedgerow.notebook import Viewed
 from hedgerow.peer_arguments import OF_CV, advised
 from hedgerow.threads import resolve_threads
@@ -155,17 +155,19 @@ def cv(
     bare = replace(sample, group=None)
     check_values(bare, None, objective, trees, stopping, has_validation=True)
     kept = sample.without_zero_weights()
-    with kept.row_names.reported():
+    with kept.naming_rows():
         objective.check_target(kept.target)
     splits = _splits(folds, dataset, sample, stratified, groups, trees.seed, objective)
     inner = among_weighted(splits, sample.weight, "folds")
-    metrics = make_metrics(settings.get("eval_metric"), objective)
-    of_test, of_train = _measures(metrics, kept, stopping.train_scores)
+    metrics = read_groups(make_metrics(settings.get("eval_metric"), objective), kept)
+    refuse_several(metrics)
     threads = resolve_threads(settings.get("n_jobs"))
-    rows = FoldRows(kept, objective, trees, threads)
+    rows, limits = FoldRows(kept, objective, trees, threads), FoldStopping()
+    if stopping.early_stopping and not isinstance(stopping.early_stopping, str):
+        limits = FoldStopping((stopping.patience, stopping.min_delta), pooled=True)
     plan = FoldPlan(
-        rows, objective, trees, _limits(stopping), of_test, threads,
-        keep_trees=keep_models, of_train=of_train,
+        rows, objective, trees, limits, metrics, threads, keep_trees=keep_models,
+        of_train=metrics if stopping.train_scores else (),
     )  # fmt: skip
     grown = grow_folds(plan, inner)
     models = [
@@ -173,10 +175,23 @@ def cv(
         for fold, one in zip(inner, grown.folds, strict=True)
         if keep_models
     ]
-    curves = _curves(grown.folds)
+    histories = [fold.watch.history for fold in grown.folds]
+    curves = {
+        name_of_rows: {
+            name: np.column_stack([history[name_of_rows][name] for history in histories])
+            for name in histories[0][name_of_rows]
+        }
+        for name_of_rows in (ONLY, TRAINING)
+        if name_of_rows in histories[0]
+    }
+    if grown.best is not None:
+        best = grown.best.round
+    else:
+        mean = np.mean(curves[ONLY][metrics[0].name], axis=1)
+        best = 1 + int(np.argmax(mean) if metrics[0].higher_is_better else np.argmin(mean))
     return CrossValidation(
         curves,
-        grown.best.round if grown.best is not None else _best(of_test[0], curves),
+        best,
         tuple(map(Booster, models)),
         tuple((fold.train, fold.test) for fold in splits),
     )
@@ -228,51 +243,13 @@ def _splits(
     stratify = of_classes if stratified is None else bool(stratified)
     target = sample.target if sample.target.ndim == 1 else sample.target[:, 0]
     if stratify and not of_classes:
-        _check_values(target)
+        n_values = len(distinct(target))
+        if n_values > min(_MOST_STRATA, len(target) // 2):
+            raise ParameterError(
+                "stratified=True distributes the rows of each value of the target evenly, but the "
+                f"{len(target)} rows have {n_values} different values: leave it out."
+            )
     shown = row_groups if blocks is not sample.query else dataset.qid
     return folds_of(
         folds, dataset.X, dataset.y, target, stratify, seed, blocks, shown, name="folds"
     )
-
-
-def _check_values(target: FloatArray) -> None:
-    """Raise an error for targets of too many values to stratify by."""
-    n_values = len(distinct(target))
-    if n_values > min(_MOST_STRATA, len(target) // 2):
-        raise ParameterError(
-            "stratified=True distributes the rows of each value of the target evenly, but the "
-            f"{len(target)} rows have {n_values} different values: leave it out."
-        )
-
-
-def _measures(
-    metrics: Sequence[Metric], kept: Sample, with_train: bool
-) -> tuple[tuple[Metric, ...], tuple[Metric, ...]]:
-    """Return the metrics for the test rows, and for the training rows if they are scored."""
-    read = read_groups(metrics, kept)
-    refuse_several(read)
-    return read, read if with_train else ()
-
-
-def _limits(stopping: StoppingParams) -> FoldStopping:
-    if isinstance(stopping.early_stopping, str) or not stopping.early_stopping:
-        return FoldStopping()
-    return FoldStopping((stopping.patience, stopping.min_delta), pooled=True)
-
-
-def _curves(folds: Sequence[GrownFold]) -> dict[str, dict[str, FloatArray]]:
-    """Return the scores of all rounds, with a column for each fold."""
-    histories = [fold.watch.history for fold in folds]
-    return {
-        rows: {
-            name: np.column_stack([history[rows][name] for history in histories])
-            for name in histories[0][rows]
-        }
-        for rows in (ONLY, TRAINING)
-        if rows in histories[0]
-    }
-
-
-def _best(metric: Metric, curves: Curves) -> int:
-    mean = np.mean(curves[ONLY][metric.name], axis=1)
-    return int(np.argmax(mean) if metric.higher_is_better else np.argmin(mean)) + 1

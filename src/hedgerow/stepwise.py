@@ -7,18 +7,16 @@ from dataclasses import asdict, replace
 from typing import Any, NoReturn, Self
 
 from hedgerow.booster import Booster
-from hedgerow.boosting.external.external_sample import ValidRows, reads_batches
-from hedgerow.boosting.loop.driver import FitOptions, Ready, make_ready
+from hedgerow.boosting.external.chunked_rows import ValidRows, reads_batches
+from hedgerow.boosting.loop.driver import FitOptions, make_ready
 from hedgerow.boosting.loop.fit import plan_of, prepare, with_rows_aside
 from hedgerow.boosting.loop.rounds import BoostState, rounds
-from hedgerow.boosting.loop.setup.job import FitSpec
 from hedgerow.boosting.loop.setup.resolved import resolved
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.statistics import constraints_of_inputs
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.errors import DataTypeError, ParameterError, brief, did_you_mean
 from hedgerow.metrics import MetricChoice
-from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.params import PARAMETERS
 from hedgerow.schedules import is_number, rate_at
@@ -96,17 +94,8 @@ class Training:
         valid, settings = without_training(dataset, valid, settings)
         check_datasets(dataset, valid)
         _check(settings, dataset)
-        self._spec: FitSpec = fit_spec(settings, dataset, valid, init_model)
-        self._ready = self._ready_for(settings)
-        self._params = self._ready.plan.params
-        self._rates: list[float] = []
-        self._state: BoostState | None = None
-        self._closed = False
-        self._rounds = rounds(self._ready.state, ready=self._ready.watch.begin_rounds)
-
-    def _ready_for(self, settings: Mapping[str, Any]) -> Ready:
-        spec = self._spec
-        params = replace(trees_of(settings), n_estimators=_MOST_ROUNDS)
+        self._spec = spec = fit_spec(settings, dataset, valid, init_model)
+        trees = replace(trees_of(settings), n_estimators=_MOST_ROUNDS)
         options = FitOptions(
             StoppingParams(False, train_scores=settings.get("train_scores", False)),
             settings.get("eval_metric"),
@@ -114,11 +103,16 @@ class Training:
             start=spec.start,
         )
         plan, given = plan_of(
-            spec.train, spec.known.objective, params, options,
+            spec.train, spec.known.objective, trees, options,
             validation=spec.validation, finish=spec.finish,
         )  # fmt: skip
         plan, rows, stops = with_rows_aside(plan, given)
-        return make_ready(plan, prepare(plan, rows), stops)
+        self._ready = make_ready(plan, prepare(plan, rows), stops)
+        self._params = self._ready.plan.params
+        self._rates: list[float] = []
+        self._state: BoostState | None = None
+        self._closed = False
+        self._rounds = rounds(self._ready.state, ready=self._ready.watch.begin_rounds)
 
     def __enter__(self) -> Self:
         return self
@@ -226,11 +220,9 @@ class Training:
         ParameterError
             If no round is complete.
         """
-        watch = self._ready.watch
-        forest: Forest
         if self._state is None:
             raise ParameterError("no round is complete yet: call update() first.")
-        forest = self._state.freeze(watch.n_done)
+        forest = self._state.freeze(self._ready.watch.n_done)
         return Booster(self._with_record(self._ready.assemble(forest)))
 
     def eval(self, dataset: Dataset, metric: MetricChoice = None) -> dict[str, float]:

@@ -13,7 +13,7 @@ from hedgerow.advanced import flat
 from hedgerow.argument_types import check_mapping
 from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster, initial_model
-from hedgerow.boosting.external.external_sample import ValidRows, named_valid, reads_batches
+from hedgerow.boosting.external.chunked_rows import ValidRows, named_valid, reads_batches
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.fit import fit
@@ -22,7 +22,7 @@ from hedgerow.boosting.loop.setup.job import FitSpec, Job, KnownTargets
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec, count_classes, not_for_several
 from hedgerow.boosting.resume.checkpoint import Checkpoint, claiming
 from hedgerow.boosting.resume.continuing import Start
-from hedgerow.boosting.row_data.class_weights import rescaled
+from hedgerow.boosting.row_data.classes import rescaled
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import with_offset_columns
 from hedgerow.boosting.row_data.targets import same_targets
@@ -36,7 +36,7 @@ from hedgerow.params import BOOST_PARAMETER_NAMES, CHECKPOINT_SECONDS, BoostPara
 from hedgerow.peer_arguments import OF_TRAIN, advised
 
 if TYPE_CHECKING:
-    from hedgerow.boosting.external.dataset.file_dataset import FileDataset
+    from hedgerow.boosting.external.file_dataset import FileDataset
 
 _STOPPING_NAMES = (
     *("early_stopping", "validation_fraction", "patience", "min_delta", "time_budget"),
@@ -139,9 +139,12 @@ def train(
     )
     kept = checkpoint_at(checkpoint, checkpoint_every)
     if reads_batches(dataset):
+        # Training on a table in memory does not need this import.
+        from hedgerow.boosting.external.fit_files import check_parts
+
         trees = trees_of(settings)
         try:
-            _check_parts(dataset, trees)
+            check_parts(dataset, trees)
             continuing = replace(options, start=start_from(init_model))
             return _train_stored(settings, trees, continuing, dataset, valid, kept)
         except AllRowsNeededError as reason:
@@ -249,13 +252,6 @@ def start_from(init_model: Any) -> Start | None:
     return Start(rescaled(initial_model(init_model)[0], None))
 
 
-def _check_parts(dataset: FileDataset, trees: BoostParams) -> None:
-    # Training on a table in memory does not need this import.
-    from hedgerow.boosting.external.dataset.file_checks import check_parts
-
-    check_parts(dataset, trees)
-
-
 def _in_memory(
     dataset: FileDataset,
     valid: ValidRows,
@@ -264,13 +260,13 @@ def _in_memory(
     objective: object,
 ) -> tuple[Dataset, ValidRows]:
     """Read all batches into memory, because a parameter needs all rows."""
-    from hedgerow.boosting.external.dataset.resident import in_memory
+    from hedgerow.boosting.external.resident import in_memory
 
-    rows = in_memory(dataset, trees, reason, objective)
-    given = reason, objective, dataset.times is not None and dataset.times.has_intervals
+    given = trees, reason, objective
+    rows = in_memory(dataset, *given)
     if isinstance(valid, Mapping):
-        return rows, {name: in_memory(each, trees, *given) for name, each in valid.items()}
-    return rows, None if valid is None else in_memory(valid, trees, *given)
+        return rows, {name: in_memory(each, *given) for name, each in valid.items()}
+    return rows, None if valid is None else in_memory(valid, *given)
 
 
 def _train_stored(
@@ -283,10 +279,13 @@ def _train_stored(
 ) -> Booster:
     """Train on rows read in batches; the model has the same bytes as with a table in memory."""
     # Training on a table in memory does not need this import.
-    from hedgerow.boosting.external.external_data import fit_data
+    from hedgerow.boosting.external.fit_files import fit_data
 
     names = dataset.offset_names
-    sets = {name: _with_offset_of(rows, names) for name, rows in named_valid(valid).items()}
+    sets = dict(named_valid(valid))
+    for name, rows in sets.items():  # tables have the offset columns of the training rows
+        if names and not reads_batches(rows) and rows.offset is None:
+            sets[name] = rows.having(offset=list(names))
     with claiming(checkpoint):
         model = fit_data(
             dataset,
@@ -297,13 +296,6 @@ def _train_stored(
             checkpoint=checkpoint,
         )
     return Booster(with_offset_columns(model, names))
-
-
-def _with_offset_of(rows: Dataset, names: tuple[str, ...]) -> Dataset:
-    """Use the offset columns of the training rows for validation rows without an offset."""
-    if not names or reads_batches(rows) or rows.offset is not None:
-        return rows
-    return rows.having(offset=list(names))
 
 
 def loss_of(settings: Mapping[str, Any], has_queries: bool = False) -> LossSpec:

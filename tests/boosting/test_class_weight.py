@@ -12,7 +12,7 @@ from sklearn.metrics import balanced_accuracy_score, log_loss
 
 from hedgerow import Dataset, HedgerowClassifier, load
 from hedgerow.booster import Booster
-from hedgerow.boosting.row_data.class_weights import corrected, rescaled, uncorrected
+from hedgerow.boosting.row_data.classes import corrected, rescaled, uncorrected
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import model_to_bytes
 from tests.helpers.chunked import divided_into

@@ -13,9 +13,9 @@ from scipy import sparse
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor
 from hedgerow.boosting.automatic import cost
-from hedgerow.boosting.automatic.budget_schedule import HIGHEST_RATE
+from hedgerow.boosting.automatic.candidates import DataSize
 from hedgerow.boosting.automatic.cost import allowance_of, seconds_of_round
-from hedgerow.boosting.automatic.data_size import DataSize
+from hedgerow.boosting.automatic.recipe import HIGHEST_RATE
 from hedgerow.params import BoostParams
 from tests.helpers.examples import examples
 

@@ -334,8 +334,8 @@ def whole(rows: tuple[Any, Any]) -> HedgerowRegressor:
 @pytest.mark.parametrize(
     ("owner", "name", "at"),
     [
-        (cross_module._FoldFit, "advance", 47),
-        (cross._Pool, "_note_rounds", 41),
+        (cross_module.GrownFold, "advance", 47),
+        (cross.GrownFolds, "_note_rounds", 41),
         (Watch, "after_round", 44),
         (Additive, "add", 43),
         (TreeGrower, "_begin", 45),
@@ -411,7 +411,7 @@ def test_interrupts_that_come_twice_or_early_end_the_fit(rows: Any, monkeypatch:
         assert not hasattr(model, "booster_")
 
     monkeypatch.setattr(INTERRUPTS, "last", -math.inf)
-    interrupted(cross_module._FoldFit, "advance", 1)
+    interrupted(cross_module.GrownFold, "advance", 1)
     assert INTERRUPTS.last == -math.inf
     with pytest.warns(InterruptedFitWarning):  # that in the final fit is the second
         interrupted(TreeGrower, "_begin", 30, 32)

@@ -17,11 +17,10 @@ from sklearn.metrics import log_loss
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor, ParameterError
-from hedgerow.boosting.automatic.budget_schedule import BudgetSchedule
-from hedgerow.boosting.automatic.data_size import DataSize
+from hedgerow.boosting.automatic.candidates import DataSize
 from hedgerow.boosting.automatic.recipe import AUTOMATIC, plain_values, recipe
-from hedgerow.boosting.automatic.time_recipe import in_a_hurry, within_time
-from hedgerow.boosting.row_data.row_keys import row_keys
+from hedgerow.boosting.automatic.repeats import row_keys
+from hedgerow.boosting.automatic.time_recipe import BudgetSchedule, in_a_hurry, within_time
 from hedgerow.boosting.validation.folds import draw_folds
 from hedgerow.data import read_any
 from hedgerow.io import model_to_bytes

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from hedgerow import train
-from hedgerow.boosting.external.external_sample import ExternalSample
-from hedgerow.boosting.external.fit_external import fit_external
+from hedgerow.boosting.external.chunked_rows import ChunkedRows
+from hedgerow.boosting.external.fit_files import fit_external
 from hedgerow.boosting.loop import scored
 from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.fit import fit
@@ -163,7 +163,7 @@ def test_all_ranks_tell_of_the_first_wrong_target() -> None:
     assert all(run_ranks(3, one))
 
 
-def whole_sample(chunk_rows: int = 1000) -> tuple[Sample, ExternalSample, BoostParams]:
+def whole_sample(chunk_rows: int = 1000) -> tuple[Sample, ChunkedRows, BoostParams]:
     sample = make("squared_error", N, 0, False, False)
     params = BoostParams(n_estimators=4, max_leaves=6, min_samples_leaf=8, max_bins=15)
     spec = fit_bins(sample.table, params.max_bins, None, params.seed)

@@ -11,9 +11,8 @@ import pyarrow as pa
 import pytest
 
 from hedgerow import Booster, Dataset, ParameterError, train
-from hedgerow.boosting.external import sorted_data
-from hedgerow.boosting.external.dataset import encoded, resident
-from hedgerow.boosting.external.dataset.file_dataset import FileDataset
+from hedgerow.boosting.external import encoded, resident, sorted_data
+from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.validation import fold_rows
 from hedgerow.data.external import block_files
 from hedgerow.data.reading import mapped_table

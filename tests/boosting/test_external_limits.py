@@ -13,11 +13,11 @@ import pandas as pd
 import pytest
 
 from hedgerow import Dataset, train
-from hedgerow.boosting.external import folds
-from hedgerow.boosting.external.dataset import encoded, resident
-from hedgerow.boosting.external.external_sample import StorePlan
+from hedgerow.boosting.automatic import repeats
+from hedgerow.boosting.external import encoded, folds, resident
+from hedgerow.boosting.external.chunked_rows import StorePlan
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
-from hedgerow.boosting.row_data import row_keys, statistics
+from hedgerow.boosting.row_data import statistics
 from hedgerow.data import read_table
 from hedgerow.errors import (
     AllRowsNeededError,
@@ -78,7 +78,6 @@ def test_the_only_row_of_a_class_is_not_tested(division: None) -> None:
 def test_repeated_rows_are_copies_or_observations(
     roles: dict[str, str], division: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folds, "_COLUMN_SHARE", 1e-9)  # a pass for each column
     copies = pd.concat([TABLE[:200]] * 3, ignore_index=True)
     same_bytes(FOLDS, Rows(copies, ROWS.features, roles=roles))
     rng = np.random.default_rng(1)
@@ -87,7 +86,7 @@ def test_repeated_rows_are_copies_or_observations(
     noisy = few.assign(y=few.y + rng.normal(size=400))
     for rows in (few, noisy, noisy.assign(y=(noisy.y > 2.0) * 1.0)):
         same_bytes(FOLDS, Rows(rows, ["p", "q"], roles=roles))
-    for module in (row_keys, folds):  # too many values are not compared
+    for module in (repeats, folds):  # too many values are not compared
         monkeypatch.setattr(module, "MOST_CELLS", 500)
     same_bytes(FOLDS, Rows(noisy, ["p", "q"], roles=roles))
 

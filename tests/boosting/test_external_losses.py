@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 from hedgerow import Dataset, train
-from hedgerow.boosting.external.external_data import TargetSurvey
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec, needs_all_rows
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.cli.main import main
@@ -418,21 +417,3 @@ def test_wrong_targets_have_the_row_that_they_have_in_memory(case: str, value: f
             train(settings, given)
         errors.append(str(error.value))
     assert errors[0] == errors[1]
-
-
-def test_a_survey_waits_for_the_rows_with_which_a_loss_is_tried() -> None:
-    seen = []
-
-    class Watched(Quartic):
-        def check_target(self, target, first_row=0, origin=None):
-            seen.append((len(target), first_row, origin))
-
-    survey = TargetSurvey(LossSpec(Watched()))
-    for size in (1, 0, 1):
-        survey.note(np.ones(size))
-    assert seen == []
-    survey.note(np.ones(5))
-    assert seen == [(1, 0, 1.0), (1, 1, 1.0), (5, 2, 1.0)]
-    survey.note(np.ones(4))
-    objective = survey.finish()
-    assert (seen[-1], objective.label) == ((4, 7, 1.0), "Watched")

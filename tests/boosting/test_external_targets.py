@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from hedgerow import Booster, Dataset, ParameterError, train
-from hedgerow.boosting.external.dataset import resident
+from hedgerow.boosting.external import resident
 from hedgerow.data.external import disk_store, memory_plan
 from hedgerow.errors import DataError
 

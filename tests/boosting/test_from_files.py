@@ -14,11 +14,11 @@ import pytest
 from scipy.sparse import csr_array, random_array
 
 from hedgerow import DataError, Dataset, DataTypeError, ParameterError, train
-from hedgerow.boosting.external.dataset import resident
-from hedgerow.boosting.external.dataset.file_dataset import FileDataset
-from hedgerow.boosting.external.external_sample import StorePlan
+from hedgerow.boosting.external import resident
+from hedgerow.boosting.external.chunked_rows import StorePlan
+from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.validation.hold_out import rows_aside, split_rows
+from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.data import BinSpec, bin_table, drop_unused_levels, fit_bins
 from hedgerow.errors import StorageError
 from hedgerow.params import BoostParams
@@ -31,7 +31,7 @@ Stored = tuple[BinSpec, np.ndarray, np.ndarray, np.ndarray | None]
 def read_back(sample: Any) -> Stored:
     """Return the spec, bins by column, targets and weights of all chunks."""
     bins = [chunk.matrix.by_column[:, : chunk.n_rows].copy() for chunk in sample.store.chunks()]
-    return sample.store.spec, np.hstack(bins), sample.vectors.target, sample.vectors.weight
+    return sample.store.spec, np.hstack(bins), sample.learned.target, sample.learned.weight
 
 
 def stored(
@@ -39,11 +39,10 @@ def stored(
 ) -> tuple[Stored, Stored | None]:
     """Return the training and validation rows that a fit receives."""
     settings = BoostParams(**params)
-    targets: list[np.ndarray] = []
-    data.survey(lambda target: targets.append(target.copy()), settings, fraction is not None)
+    data.survey(settings, fraction is not None)
     aside = None
     if fraction is not None:
-        aside = rows_aside(np.concatenate(targets), fraction, False, settings.seed)
+        aside = rows_aside(data.rows.target, fraction, False, settings.seed)
     found = [sample for sample in data.stored(StorePlan(settings, aside=aside)) if sample]
     try:
         seen, *aside = map(read_back, found)
@@ -63,7 +62,8 @@ def in_memory(
     sample = data.sample(table, data.targets(table.n_rows).values, 1).without_zero_weights()
     aside = None
     if fraction is not None:
-        kept, out = split_rows(sample.target, fraction, False, settings.seed)
+        chosen = rows_aside(sample.target, fraction, False, settings.seed)
+        kept, out = np.flatnonzero(~chosen), np.flatnonzero(chosen)
         sample, aside = sample.take(kept), sample.take(out)
     own = table_of(sample)
     spec = fit_bins(own, settings.max_bins, sample.weight, settings.seed)
@@ -547,7 +547,7 @@ def test_bad_limits(tmp_path: Path, cache: Path) -> None:
 def test_changed_files(tmp_path: Path, cache: Path) -> None:
     path = write(simple(50), tmp_path / "a.parquet")
     data = from_files(path, cache)
-    data.survey(lambda target: None)
+    data.survey()
     write(simple(51), path)
     with pytest.raises(StorageError, match=r"a\.parquet has changed since this training began"):
         data.stored(StorePlan(BoostParams()))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.boosting.row_data.groups import read_groups, rows_of_groups_aside
-from hedgerow.boosting.validation.hold_out import split_rows
+from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.boosting.validation.stopping import StoppingParams, hash_numbers, hash_rows
 from hedgerow.cli.main import main
 from hedgerow.comm.base import Alone
@@ -141,7 +141,8 @@ def test_classes_of_few_rows_stay_in_training() -> None:
 )
 def test_stratified_rows_leave_one_of_each_class(labels, fraction, seed) -> None:
     target = np.array(labels, dtype=float)
-    kept, aside = split_rows(target, fraction, True, seed)
+    chosen = rows_aside(target, fraction, True, seed)
+    kept, aside = np.flatnonzero(~chosen), np.flatnonzero(chosen)
     assert set(target[kept]) == set(target)
     assert len(aside) > 0
     for label in set(labels):

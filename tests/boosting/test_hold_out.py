@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow.boosting.validation.hold_out import rows_aside, split_rows
+from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.boosting.validation.stopping import VALIDATION_STREAM, hash_rows
 from hedgerow.errors import DataError
 from tests.helpers.examples import examples
@@ -47,9 +47,6 @@ def test_rows_with_the_smallest_hashes(n, fraction, n_classes, seed, cut) -> Non
         with pytest.raises(DataError, match="early stopping holds out rows, but there are only"):
             chosen_rows(target, fraction, n_classes > 0, seed)
         return
-    kept, aside = split_rows(target, fraction, n_classes > 0, seed)
-    assert aside.tolist() == expected
-    assert np.array_equal(np.sort(np.concatenate([kept, aside])), np.arange(n))
     for cuts in ((), (min(cut, n),)):
         found = chosen_rows(target, fraction, n_classes > 0, seed, cuts)
         assert np.array_equal(found, expected)

@@ -43,7 +43,7 @@ from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, load, train
 from hedgerow.advanced import grouped
 from hedgerow.boosting.loop import scored
 from hedgerow.boosting.loop.setup import resolved as resolved_module
-from hedgerow.boosting.validation.hold_out import split_rows
+from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.data import drop_unused_levels, fit_bins, read_any
 from hedgerow.data.binning import bins as bins_module
 from hedgerow.data.binning import matrix as matrix_module
@@ -539,7 +539,7 @@ def test_scores_of_rows_set_aside_are_predictions(path, data, seed, policy) -> N
     objective = an_objective(data, path)
     _, X, y = sample(path, objective, seed)
     stratify = objective in ("logistic", "softmax")
-    aside = split_rows(y, STOP["validation_fraction"], stratify, 0)[1]
+    aside = np.flatnonzero(rows_aside(y, STOP["validation_fraction"], stratify, 0))
     kept: list[Any] = []
     lenient = path
     if path.data.get("unknown_category") == "error":

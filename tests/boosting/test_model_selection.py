@@ -23,8 +23,7 @@ from hedgerow import (
     ParameterError,
 )
 from hedgerow.boosting.automatic import model_selection as selection_module
-from hedgerow.boosting.automatic.candidates import FEWEST_ROWS, candidates_for
-from hedgerow.boosting.automatic.data_size import DataSize
+from hedgerow.boosting.automatic.candidates import FEWEST_ROWS, DataSize, candidates_for
 from hedgerow.boosting.automatic.defaults import choose
 from hedgerow.boosting.automatic.evidence import Difference, warn_of_doubts
 from hedgerow.boosting.automatic.model_selection import CandidateBest, ModelSelection, of_folds

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 from hedgerow import Booster, Dataset, ParameterError, train
-from hedgerow.boosting.external.dataset import resident
-from hedgerow.boosting.external.dataset.file_dataset import FileDataset
-from hedgerow.boosting.external.external_sample import StorePlan
+from hedgerow.boosting.external import resident
+from hedgerow.boosting.external.chunked_rows import StorePlan
+from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.cli.main import main
 from hedgerow.cli.reading import tables
@@ -392,4 +392,4 @@ def bins_of(sample: Any) -> tuple[Any, Any, Any]:
     """Return the spec, bins by column and targets."""
     bins = [np.zeros((sample.store.spec.n_features, 0), np.uint8)]
     bins += [chunk.matrix.by_column[:, : chunk.n_rows].copy() for chunk in sample.store.chunks()]
-    return sample.store.spec, np.hstack(bins), sample.vectors.target
+    return sample.store.spec, np.hstack(bins), sample.learned.target

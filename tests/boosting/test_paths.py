@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 import hedgerow
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, train
-from hedgerow.boosting.external.dataset import bundling
+from hedgerow.boosting.external import bundling
 from hedgerow.boosting.row_data import statistics
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from tests.helpers.chunked import Rows, divided_into, same_bytes
@@ -388,7 +388,7 @@ def many_rows() -> pd.DataFrame:
 def test_rows_that_do_not_fit(
     params: dict[str, Any], target: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hedgerow.boosting.external.dataset.resident.in_memory", None)
+    monkeypatch.setattr("hedgerow.boosting.external.resident.in_memory", None)
     features = [f"x{k}" for k in range(8)] + ["code"] * ("target_statistics" in params)
     roles = {"qid": "query"} if params.get("objective") == "lambdarank" else {}
     rows = Rows(many_rows(), features, target, roles)

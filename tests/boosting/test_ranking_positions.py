@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hedgerow import Dataset, HedgerowRanker, HedgerowRegressor, cross_fit, load, train
-from hedgerow.boosting.row_data.positions import read_position
+from hedgerow.boosting.row_data.queries import read_position
 from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.metrics.queries import query_rows

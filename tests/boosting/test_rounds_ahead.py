@@ -242,27 +242,27 @@ def test_a_score_that_is_nan_is_an_error_of_its_own_round_in_folds(
 
 
 def test_folds_do_all_ready_rounds_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    advance, rounds = cross._FoldFit.advance, []
+    advance, rounds = cross.GrownFold.advance, []
 
     def noted(self: Any) -> bool:
         ended = advance(self)
         rounds.append(len(self.curve))
         return ended
 
-    monkeypatch.setattr(cross._FoldFit, "advance", noted)
+    monkeypatch.setattr(cross.GrownFold, "advance", noted)
     HedgerowRegressor(n_estimators=60, early_stopping="cv", n_jobs=1).fit(X, SIGNAL)
     assert rounds[0] == 4
     assert max(rounds) > 8
 
 
 def test_no_batch_passes_the_round_in_which_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    finish, done = cross._FoldFit.finish, []
+    finish, done = cross.GrownFold.finish, []
 
     def noted(self: Any, pool: Any, *args: Any) -> Any:
         done.append(len(self.curve) - pool.best.round)
         return finish(self, pool, *args)
 
-    monkeypatch.setattr(cross._FoldFit, "finish", noted)
+    monkeypatch.setattr(cross.GrownFold, "finish", noted)
     params = {"n_estimators": 400, "early_stopping": "cv", "patience": 7, "max_leaves": 31}
     model = HedgerowRegressor(**params, learning_rate=0.3, n_jobs=1).fit(X, SIGNAL)
     assert model.n_iter_ < 300

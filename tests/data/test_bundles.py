@@ -25,7 +25,6 @@ from hedgerow.data.binning.bundles import (
 from hedgerow.data.binning.matrix import bin_bundled, bin_unseen, spread_bundles, tile_shape
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import grower as grower_module
-from hedgerow.growing.core import row_lists
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
@@ -364,10 +363,10 @@ def test_lists_of_cells_give_the_same_histograms(n_threads, monkeypatch):
     table, spec = prepared(X)
     found = []
     for filled in (0.0, 1 / 8, 1.1):
-        monkeypatch.setattr(row_lists, "_FILLED", filled)
+        monkeypatch.setattr(grower_module, "_FILLED", filled)
         matrix, trees = grown(table, spec, y, BundleRules(), n_threads=n_threads)
         found.append(trees)
-        lists = row_lists.make_row_lists(matrix)
+        lists = grower_module.make_row_lists(matrix)
         assert matrix.n_tiles > 1
         assert lists.listed.sum() == {0.0: 0, 1.1: matrix.n_tiles}.get(filled, lists.listed.sum())
     assert found[0] == found[1] == found[2]

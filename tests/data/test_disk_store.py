@@ -25,7 +25,7 @@ from hedgerow.data.external import block_files, scratch
 from hedgerow.data.external.block_files import ColumnDecoder, encode_column, find_lz4
 from hedgerow.data.external.chunk_sink import ChunkSink
 from hedgerow.data.external.memory_plan import RESERVE, RowShape, divide_memory
-from hedgerow.data.external.row_store import EVERYTHING, ROWS_ONLY, RowVectors, Uses
+from hedgerow.data.external.row_store import EVERYTHING, ROWS_ONLY, Uses
 from hedgerow.errors import ParameterError, StorageError
 from hedgerow.threads import work_ahead
 from tests.helpers.clocks import wait_until
@@ -64,7 +64,7 @@ def make_store(folders, matrix, cuts=(), limit=LARGE, numbers=None, **options):
         for start, stop in itertools.pairwise([0, *cuts, matrix.n_rows]):
             some = None if numbers is None else numbers[start:stop]
             sink.append(rows_of(matrix, start, stop), numbers=some)
-        return sink.finish()[0]
+        return sink.finish()
 
 
 def assert_same(store, matrix, uses=EVERYTHING, numbers=None):
@@ -147,29 +147,6 @@ def test_what_was_appended_comes_back(case, tmp_path_factory):
     assert_nothing_left(*folders)
 
 
-@given(cuts=st.lists(st.integers(0, 90), max_size=4), n_targets=st.integers(1, 2))
-def test_vectors_of_all_rows_are_those_of_the_batches(cuts, n_targets, tmp_path_factory):
-    folder, matrix, rng = (
-        tmp_path_factory.mktemp("disk"),
-        make_matrix(90, 2),
-        np.random.default_rng(0),
-    )
-    target = rng.normal(size=90 if n_targets == 1 else (90, n_targets))
-    for weight, offset in ((None, None), (rng.random(90), rng.normal(size=(3, 90)))):
-        whole = RowVectors(target, weight, offset)
-        with ChunkSink(matrix.spec, [folder], LARGE) as sink:
-            for start, stop in itertools.pairwise([0, *sorted(cuts), 90]):
-                rows = np.arange(start, stop)
-                sink.append(rows_of(matrix, start, stop), whole.take(rows))
-            store, found = sink.finish()
-        store.close()
-        for own, given_ in zip(found, whole, strict=True):
-            assert (own is None) == (given_ is None)
-            if own is not None:
-                np.testing.assert_array_equal(own, given_)
-        assert found.target.flags.f_contiguous
-
-
 def test_arrays_of_rows_beyond_the_limit_are_in_files(small, tmp_path):
     limit = smallest_limit(small, 60)
     with make_store(tmp_path, small, limit=limit, chunk_rows=60) as store:
@@ -193,7 +170,7 @@ def test_chunks_by_number_and_a_store_without_rows(small, tmp_path):
     with make_store(tmp_path, small, limit=limit, chunk_rows=60) as store:
         assert [chunk.number for chunk in store.chunks([1, 4, 7])] == [1, 4, 7]
         assert [chunk.start for chunk in store.chunks([2])] == [120]
-    with ChunkSink(small.spec, [tmp_path], LARGE) as sink, sink.finish()[0] as store:
+    with ChunkSink(small.spec, [tmp_path], LARGE) as sink, sink.finish() as store:
         assert (list(store.chunks()), list(store.chunk_sizes), store.n_rows) == ([], [], 0)
     assert_nothing_left(tmp_path)
 
@@ -318,7 +295,7 @@ PEAK = """
         with ChunkSink(spec, [sys.argv[1]], limit, **options) as sink:
             for _ in range(batches):
                 sink.append(matrix)
-            store, _ = sink.finish()
+            store = sink.finish()
         with store:
             for uses in (Uses(), Uses(False, ()), Uses(True, (3,))) * 2:
                 for chunk in store.chunks(uses=uses):
@@ -366,7 +343,7 @@ def test_peak_memory_is_below_the_limit(compression, limit, tmp_path):
 
 def test_a_sink_takes_rows_until_it_is_finished_or_closed(small, tmp_path):
     matrix = small
-    for end in (ChunkSink.close, lambda sink: sink.finish()[0].close()):
+    for end in (ChunkSink.close, lambda sink: sink.finish().close()):
         with ChunkSink(matrix.spec, [tmp_path], LARGE) as sink:
             sink.append(matrix)
             end(sink)
@@ -615,7 +592,7 @@ RUN = """
     spec = fit_bins(table, max_bins=255)
     sink = ChunkSink(spec, [sys.argv[1]], 1 << 24, chunk_rows=50)
     sink.append(bin_table(table, spec))
-    store, _ = sink.finish()
+    store = sink.finish()
     chunks = store.chunks()
     next(chunks)
     warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads

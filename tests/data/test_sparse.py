@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, load, train
 from hedgerow.arrays import MISSING_KEY
 from hedgerow.booster import Booster
-from hedgerow.boosting.row_data.row_keys import row_keys
+from hedgerow.boosting.automatic.repeats import row_keys
 from hedgerow.data import (
     Column,
     Schema,
@@ -286,10 +286,10 @@ def test_folds_are_those_of_the_dense_table(kind, missing, zero_missing):
 
 def test_as_many_cells_are_hashed_of_the_dense_table(monkeypatch):
     X = random_table(12, n_rows=100, density=0.3)
-    monkeypatch.setattr("hedgerow.boosting.row_data.row_keys.MOST_CELLS", np.count_nonzero(X))
+    monkeypatch.setattr("hedgerow.boosting.automatic.repeats.MOST_CELLS", np.count_nonzero(X))
     for table in (X, store_zeros(X)):
         assert row_keys(read_any(table), 0) is not None
-    monkeypatch.setattr("hedgerow.boosting.row_data.row_keys.MOST_CELLS", np.count_nonzero(X) - 1)
+    monkeypatch.setattr("hedgerow.boosting.automatic.repeats.MOST_CELLS", np.count_nonzero(X) - 1)
     for table in (X, store_zeros(X)):
         assert row_keys(read_any(table), 0) is None
 

@@ -36,7 +36,7 @@ from hedgerow import (
 )
 from hedgerow.boosting.loop import rounds_ahead
 from hedgerow.boosting.validation.budget import Budget
-from hedgerow.boosting.validation.cross import _FoldFit
+from hedgerow.boosting.validation.cross import GrownFold
 from hedgerow.data import fit_bins, read_table
 from hedgerow.io import model_to_bytes
 from hedgerow.kernels.tables.keys import floats_of_keys
@@ -474,7 +474,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        before = _FoldFit.advance
+        before = GrownFold.advance
 
         def advance(fit: Any) -> bool:
             self.now += 1.0
@@ -484,7 +484,7 @@ class Clock:
         def budget_of(stopping: Any) -> Iterator[Budget]:
             yield Budget(31.0, 0.0, clock=lambda: self.now)
 
-        monkeypatch.setattr(_FoldFit, "advance", advance)
+        monkeypatch.setattr(GrownFold, "advance", advance)
         monkeypatch.setattr(rounds_ahead, "_MOST_ROUNDS", 1)  # a turn is a round
         monkeypatch.setattr("hedgerow.estimators.cross.budget_of", budget_of)
 

@@ -8,7 +8,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from hedgerow.growing.core import kept_nodes, tree, walked_rows
+from hedgerow.growing.core import tree, walked_rows
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.tree import (
@@ -39,7 +39,7 @@ def grown(n_trees: int, linear: bool = False, block_nodes: int = 40) -> tuple[li
     squares = make_objective("squared_error")
     grower = TreeGrower(matrix, Fit(y, None, raw, squares, params, 1), numbers=numbers)
     with contextlib.closing(grower), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kept_nodes, "_BLOCK_NODES", block_nodes)
+        patch.setattr(tree, "_BLOCK_NODES", block_nodes)
         trees = [grower.grow(number, 0) for number in range(n_trees)]
     assert len({len(one.value) for one in trees}) > 1
     return trees, matrix, numbers

@@ -17,7 +17,7 @@ import faulthandler, sys, threading, warnings
 import numpy as np
 from hedgerow import Dataset, train
 from hedgerow.data.external import memory_plan
-from hedgerow.growing.chunks.stages import team
+from hedgerow.growing.chunks.stages import passes
 
 memory_plan.MOST_ROWS = 1 << 15  # several chunks
 faulthandler.dump_traceback_later(100, exit=True)  # a helper that waits for ever
@@ -37,7 +37,7 @@ def is_place(frame, event):
     if event not in ("call", "c_return"):
         return False
     inner, outer = frame.f_code.co_filename, frame.f_back and frame.f_back.f_code.co_filename
-    return team.__file__ in (inner, outer)
+    return passes.__file__ in (inner, outer)
 
 
 def inject(at):

@@ -12,13 +12,13 @@ import pandas as pd
 import pytest
 
 from hedgerow import Booster, Dataset, train
-from hedgerow.boosting.external.dataset import resident
-from hedgerow.boosting.external.external_sample import ExternalSample, beside_vectors
+from hedgerow.boosting.external import resident
+from hedgerow.boosting.external.chunked_rows import ChunkedRows, without_values
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.data import Table
 from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.data.external import disk_store, memory_plan
-from hedgerow.data.external.row_store import MemoryStore, RowVectors, rows_of
+from hedgerow.data.external.row_store import MemoryStore, rows_of
 from hedgerow.data.reading import mapped_table
 from hedgerow.data.reading.columns import floats_of
 
@@ -102,24 +102,21 @@ def same_bytes(
     return memory
 
 
-def in_chunks(
-    matrix: BinnedMatrix, sample: Sample, size: int, first_row: int = 0
-) -> ExternalSample:
+def in_chunks(matrix: BinnedMatrix, sample: Sample, size: int, first_row: int = 0) -> ChunkedRows:
     """Return rows in chunks of ``size`` rows in memory."""
     numbers = None
     if isinstance(sample.table, Table):
         numbers = floats_of(sample.table.values, sample.table.schema.kinds)
-    return ExternalSample(
+    rows = replace(sample, table=without_values(sample.n_rows, sample.table.schema), origin=None)
+    return ChunkedRows(
         MemoryStore(matrix, numbers, chunk_rows=size),
-        RowVectors(sample.target, sample.weight, sample.offset),
+        rows,
         first_row,
-        sample.offset is not None,
-        beside_vectors(sample),
         read_again=lambda: iter([(sample.table, sample.offset)]),
     )
 
 
-def part_of(stored: ExternalSample, sample: Sample, cuts: list[int], rank: int, size: int):
+def part_of(stored: ChunkedRows, sample: Sample, cuts: list[int], rank: int, size: int):
     """Return the rows of one rank: ``cuts`` has the ends of all ranks' rows, from 0."""
     (chunk,) = stored.store.chunks()
     start, stop = cuts[rank], cuts[rank + 1]

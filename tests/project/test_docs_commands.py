@@ -24,6 +24,7 @@ NOT_RUN = {
     ("distributed.md", "import dask.dataframe as dd"): "needs a cluster and a bucket",
     ("distributed.md", "from hedgerow import DaskHedgerowRanker"): "continues the one above",
     ("distributed.md", "from hedgerow.distributed import Resilience"): "continues the one above",
+    ("spark.md", "from hedgerow.spark import SparkHedgerowClassifier"): "needs Spark",
     ("serving.md", "from hedgerow.serving import mlflow_model"): "needs a registry of MLflow",
     (
         "README.md",

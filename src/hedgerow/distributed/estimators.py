@@ -11,7 +11,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
-from hedgerow.boosting.row_data.class_weights import corrected
+from hedgerow.boosting.row_data.classes import corrected
 from hedgerow.boosting.row_data.row_values import given_values
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import require_target

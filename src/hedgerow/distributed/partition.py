@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, distinct
-from hedgerow.boosting.row_data.class_weights import weights_by_class
-from hedgerow.boosting.row_data.classes import indices_of
+from hedgerow.boosting.row_data.classes import indices_of, weights_by_class
 from hedgerow.boosting.row_data.row_values import FURTHER
 from hedgerow.data.reading.columns import ReadColumn
 from hedgerow.data.reading.frames import as_frame

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from hedgerow.booster import Booster, initial_model
-from hedgerow.boosting.external.dataset.file_checks import check_parts
+from hedgerow.boosting.external.fit_files import check_parts
 from hedgerow.boosting.row_data.row_values import given_values
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.categories.columns import CategoricalFeatures

@@ -9,15 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hedgerow.boosting.automatic.defaults import depends_on_rows
-from hedgerow.boosting.external.dataset.file_checks import check_parts
-from hedgerow.boosting.external.dataset.file_dataset import FileDataset
-from hedgerow.boosting.external.external_data import fit_data
+from hedgerow.boosting.external.file_dataset import FileDataset
+from hedgerow.boosting.external.fit_files import check_parts, fit_data
 from hedgerow.boosting.external.folds import check_folds_in_chunks
 from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import Start
-from hedgerow.boosting.row_data.class_weights import rescaled
+from hedgerow.boosting.row_data.classes import rescaled
 from hedgerow.boosting.row_data.row_values import OF_TRAINING
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator

@@ -24,7 +24,7 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.booster import Booster
 from hedgerow.boosting.loop.driver import check_out_of_bag
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
-from hedgerow.boosting.row_data.class_weights import corrected, weights_of
+from hedgerow.boosting.row_data.classes import corrected, weights_of
 from hedgerow.boosting.row_data.metric_groups import read_groups, refuse_several
 from hedgerow.boosting.row_data.queries import check_values
 from hedgerow.boosting.validation import cross_models
@@ -197,7 +197,7 @@ def cross_fit(
     threads = resolve_threads(estimator.n_jobs if n_jobs is None else n_jobs)
     problem = read_problem(estimator, arguments)
     kept = problem.sample.without_zero_weights()
-    with kept.row_names.reported():
+    with kept.naming_rows():
         problem.objective.check_target(kept.target)
     check_values(kept, None, problem.objective, problem.params, requested, has_validation=True)
     limits = _limits(requested, stopping, problem, kept.n_rows)

@@ -14,7 +14,7 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.job import FitSpec, Job
 from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
-from hedgerow.boosting.row_data.class_weights import with_class_weights
+from hedgerow.boosting.row_data.classes import with_class_weights
 from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.boosting.row_data.targets import has_columns
 from hedgerow.boosting.validation.fold_rows import FoldRows

@@ -11,16 +11,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.external.dataset.class_targets import distinct_targets, read_classes
-from hedgerow.boosting.external.dataset.file_dataset import FileDataset
-from hedgerow.boosting.external.dataset.file_rows import numeric_target
-from hedgerow.boosting.external.external_data import fit_data
+from hedgerow.boosting.external.file_dataset import FileDataset
+from hedgerow.boosting.external.file_rows import distinct_targets, numeric_target
+from hedgerow.boosting.external.fit_files import fit_data
 from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.resume.checkpoint import Checkpoint, claiming
-from hedgerow.boosting.resume.continuing import Start
-from hedgerow.boosting.row_data.class_weights import corrected, rescaled
-from hedgerow.boosting.row_data.classes import indices_of
+from hedgerow.boosting.row_data.classes import corrected, indices_of, rescaled
 from hedgerow.boosting.row_data.offsets import with_offset_columns
 from hedgerow.data.reading.columns import ReadColumn
 from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
@@ -95,61 +92,32 @@ class _Labels:
         return self.number_of.setdefault(value, len(self.number_of))
 
 
-class _Masses:
-    """Sums of the weights of the rows of each label, added in row order, or numbers of rows."""
-
-    def __init__(self) -> None:
-        self._sums: AnyArray = np.zeros(0, dtype=np.int64)
-
-    def add(self, target: FloatArray, weight: FloatArray | None) -> None:
-        """Add rows; ``target`` holds the numbers of their labels, -1 for others."""
-        known = target >= 0.0
-        codes = target[known].astype(np.intp)
-        n_labels = max(len(self._sums), int(codes.max(initial=-1)) + 1)
-        if weight is None:
-            counts = np.bincount(codes, minlength=n_labels)
-            counts[: len(self._sums)] += self._sums
-            self._sums = counts
-            return
-        # One after the other, so that sums equal those of one table.
-        places = np.concatenate((np.arange(len(self._sums)), codes))
-        self._sums = np.bincount(places, np.concatenate((self._sums, weight[known])), n_labels)
-
-    def of(self, n_labels: int) -> AnyArray:
-        """Return the mass of each label."""
-        found = np.zeros(n_labels, dtype=self._sums.dtype)
-        found[: len(self._sums)] = self._sums
-        return found
-
-
 def summarize_targets(data: FileDataset) -> TargetFacts:
     """Read all targets once."""
-    labels, n_rows, masses = _Labels(), 0, _Masses()
-    several = data.n_targets > 1
-    for rows in data.scan(_not_read if several else labels.read):
-        n_rows += rows.n_rows
-        if not several:
-            masses.add(rows.target, rows.weight)
+    several, labels = data.n_targets > 1, _Labels()
+    codes, weights = [np.zeros(0)], list[FloatArray]()
+    for rows in data.scan((lambda column, name: np.zeros(len(column))) if several else labels.read):
+        codes.append(rows.target.copy())
+        if rows.weight is not None:
+            weights.append(rows.weight.copy())
+    n_rows = sum(map(len, codes))
     if n_rows == 0:
         raise DataError("the data have no rows of weight above 0: check the column of weights.")
     if several:
         none, uncounted = np.zeros(0), np.zeros(0, dtype=np.bool_)
         return TargetFacts(n_rows, False, none, uncounted, False, data.n_targets)
-    values = list(labels.number_of)
+    values, code = list(labels.number_of), np.concatenate(codes).astype(np.intp)
+    weight = np.concatenate(weights)[code >= 0] if weights else None
+    masses = np.bincount(code[code >= 0], weight, len(values))
     array: AnyArray = np.array(values)
     if not labels.is_text:
         integers = all(float(value).is_integer() and abs(value) < 2**63 for value in values)
         array = np.array(values, dtype=np.int64 if integers else np.float64)
     order = np.argsort(array, kind="stable")
-    found = masses.of(len(values))[order]
+    found = masses[order]
     return TargetFacts(
         n_rows, bool(labels.is_text), array[order], found > 0, labels.has_more, masses=found
     )
-
-
-def _not_read(column: ReadColumn, name: str) -> FloatArray:
-    """Return zeros in place of several targets, which are not classes."""
-    return np.zeros(len(column))
 
 
 def fit_files(
@@ -183,58 +151,41 @@ def fit_files(
                 unknown=estimator.unknown_category,
             )
             if classes is not None:
-                read_classes(rows, classes, is_strict=rows is valid, by_class=by_class)
+                rows.read_classes(classes, is_strict=rows is valid, by_class=by_class)
             if has_labels:
-                rows.read_targets_by(read_indicator)
-    try:
-        with claiming(checkpoint):
-            model = _fit(estimator, loss, data, valid, checkpoint, start, by_class)
-    finally:
-        data.close()
-        if valid is not None:
-            valid.close()
-    if has_labels:
-        classes = classes_of_labels(model)
-    estimator._adopt(model, **({} if classes is None else {"classes_": classes}))  # noqa: SLF001
-
-
-def read_indicator(column: ReadColumn, name: str) -> FloatArray:
-    """Read one of several labels: numbers that are 0 or 1."""
-    found = numeric_target(column, name)
-    check_indicator(found, name, "y")
-    return found
-
-
-def _fit(
-    estimator: FileEstimator,
-    loss: LossSpec,
-    data: FileDataset,
-    valid: FileDataset | None,
-    checkpoint: Checkpoint | None,
-    start: Start | None,
-    by_class: FloatArray | None,
-) -> Any:
+                rows.read_targets_by(_read_indicator)
     if estimator.warm_start:
         raise ParameterError(
             "warm_start=True needs rows in memory, but these rows are in files: use "
             "warm_start=False."
         )
-    model = fit_data(
-        data,
-        loss,
-        estimator._params(),  # noqa: SLF001
-        FitOptions(
-            estimator._stopping(),  # noqa: SLF001
-            estimator.eval_metric,
-            estimator.callbacks,
-            bool(estimator.progress),
-            estimator.n_jobs,
-            start,
-        ),
-        valid=valid,
-        checkpoint=checkpoint,
+    options = FitOptions(
+        estimator._stopping(),  # noqa: SLF001
+        estimator.eval_metric,
+        estimator.callbacks,
+        bool(estimator.progress),
+        estimator.n_jobs,
+        start,
     )
-    return with_offset_columns(corrected(model, by_class), data.offset_names)
+    params = estimator._params()  # noqa: SLF001
+    try:
+        with claiming(checkpoint):
+            model = fit_data(data, loss, params, options, valid=valid, checkpoint=checkpoint)
+    finally:
+        data.close()
+        if valid is not None:
+            valid.close()
+    model = with_offset_columns(corrected(model, by_class), data.offset_names)
+    if has_labels:
+        classes = classes_of_labels(model)
+    estimator._adopt(model, **({} if classes is None else {"classes_": classes}))  # noqa: SLF001
+
+
+def _read_indicator(column: ReadColumn, name: str) -> FloatArray:
+    """Read one of several labels: numbers that are 0 or 1."""
+    found = numeric_target(column, name)
+    check_indicator(found, name, "y")
+    return found
 
 
 def loss_spec_of(estimator: FileEstimator, classes: AnyArray | None = None) -> LossSpec:

@@ -23,6 +23,7 @@ from hedgerow.explain.plan import Batch, Plan, make_plan, scratch
 from hedgerow.kernels.prediction.slopes import Slopes, no_slopes, writable_slopes
 from hedgerow.kernels.shapley.player_pairs import add_pairs
 from hedgerow.kernels.shapley.row_blocks import (
+    FEW_ROWS,
     MOST_CONDITIONS,
     Tabled,
     add_trees,
@@ -31,7 +32,6 @@ from hedgerow.kernels.shapley.row_blocks import (
     fill_tables_of_trees,
     spread_players,
 )
-from hedgerow.kernels.shapley.single_rows import FEW_ROWS
 from hedgerow.kernels.shapley.tree_walk import BLOCK, FACTORS, LEAF, WORD, fill_factors
 from hedgerow.model.forest import Forest, renumbered, used_columns
 from hedgerow.model.layout import CategoryReader

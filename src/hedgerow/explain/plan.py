@@ -70,7 +70,7 @@ class Plan:
         )
 
     def row_space(self) -> WalkSpace:
-        """Make scratch space for :func:`hedgerow.kernels.shapley.single_rows.walk_row`."""
+        """Make scratch space for :func:`hedgerow.kernels.shapley.row_blocks.walk_row`."""
         conditions, players, level, n_sums = self.sizes
         level //= WORD
         return self._walk_space(conditions, level, level * n_sums, players * n_sums, level + 1)

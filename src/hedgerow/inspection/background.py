@@ -11,7 +11,7 @@ import numpy as np
 from hedgerow.argument_types import is_one_of, listed
 from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, FloatArray, IntArray, distinct
 from hedgerow.boosting.row_data.checks import check_offset, check_weight
-from hedgerow.boosting.row_data.class_weights import true_probabilities, weights_of
+from hedgerow.boosting.row_data.classes import true_probabilities, weights_of
 from hedgerow.boosting.row_data.offsets import offset_of_rows
 from hedgerow.data import Schema, read_any
 from hedgerow.data.binning.cut_sample import codes_of

@@ -26,7 +26,7 @@ import numpy as np
 from hedgerow.argument_types import path_text
 from hedgerow.arrays import AnyArray
 from hedgerow.atomic import write_atomically
-from hedgerow.boosting.row_data.class_weights import RECORD as CLASS_WEIGHT
+from hedgerow.boosting.row_data.classes import RECORD as CLASS_WEIGHT
 from hedgerow.boosting.row_data.offsets import RECORD as OFFSET_COLUMNS
 from hedgerow.data.inputs import FIRST_TARGET, ROWS, Inputs
 from hedgerow.data.schema import Column, Rounding, Schema, Temporal

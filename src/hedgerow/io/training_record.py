@@ -167,15 +167,10 @@ def _one_each(value: Any, n_features: int, rule: Callable[[Any], bool]) -> bool:
     return all_of(value, rule) and len(value) == n_features
 
 
-def _is_direction(value: Any) -> bool:
-    return isinstance(value, numbers.Integral) and value in (-1, 0, 1)
-
-
 def _is_groups(value: Any, n_features: int) -> bool:
-    def is_position(item: Any) -> bool:
-        return is_count(item) and item < n_features
-
-    return isinstance(value, str) or all_of(value, lambda group: all_of(group, is_position))
+    return isinstance(value, str) or all_of(
+        value, lambda group: all_of(group, lambda item: is_count(item) and item < n_features)
+    )
 
 
 def _is_cross(value: Any) -> bool:
@@ -183,7 +178,9 @@ def _is_cross(value: Any) -> bool:
 
 
 _BY_COLUMN: dict[str, Callable[[Any, int], bool]] = {
-    "monotone_constraints": lambda value, n: _one_each(value, n, _is_direction),
+    "monotone_constraints": lambda value, n: _one_each(
+        value, n, lambda sign: isinstance(sign, numbers.Integral) and sign in (-1, 0, 1)
+    ),
     "feature_penalties": lambda value, n: _one_each(value, n, is_finite),
     "feature_weights": lambda value, n: _one_each(value, n, is_finite),
     "forced_splits": lambda value, n: all_of(value, lambda split: all_of(split, is_finite)),

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, IntArray
-from hedgerow.boosting.row_data.class_weights import check_record
+from hedgerow.boosting.row_data.classes import check_record
 from hedgerow.boosting.row_data.offsets import RECORD as OFFSET_COLUMNS
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError, ParameterError

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray, distinct
 from hedgerow.data.reading.table import Table
-from hedgerow.data.schema import Column, Schema
+from hedgerow.data.schema import Schema
 from hedgerow.errors import DataTypeError
 from hedgerow.kernels.cart.walk import WalkNodes, walk_rows
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
@@ -255,11 +255,11 @@ def forest_of(tree: CartTree, outputs: list[int]) -> tuple[Forest, Schema]:
     )
     threshold = np.where(takes_set, np.tile(number, len(outputs)), plain.threshold)
     forest = replace(plain, threshold=threshold, categories=tables)
-    columns = tuple(
-        _category_column(column, levels[j]) if j in levels else column
-        for j, column in enumerate(tree.schema.columns)
-    )
-    return forest, replace(tree.schema, columns=columns, unknown="split")
+    columns = list(tree.schema.columns)
+    for j, keys in levels.items():
+        values: AnyArray = keys if columns[j].kind == "int" else floats_of_keys(keys)
+        columns[j] = replace(columns[j], kind="category", levels=tuple(values.tolist()))
+    return forest, replace(tree.schema, columns=tuple(columns), unknown="split")
 
 
 def _levels(tree: CartTree, column: int) -> IntArray:
@@ -289,8 +289,3 @@ def _set_of(tree: CartTree, node: int, levels: IntArray) -> npt.NDArray[np.uint6
         bits[: UNKNOWN_BIN + 1] = larger
         bits[np.searchsorted(levels, tree.category[part])] = tree.category_left[part]
     return np.packbits(bits, bitorder="little").view("<u8").astype(np.uint64)
-
-
-def _category_column(column: Column, keys: IntArray) -> Column:
-    values: IntArray | FloatArray = keys if column.kind == "int" else floats_of_keys(keys)
-    return replace(column, kind="category", levels=tuple(values.tolist()))

@@ -51,20 +51,16 @@ def has_foreign_rules(model: Model) -> bool:
     """Return whether prediction needs a rule that only imported models have."""
     schema, slopes = model.schema, model.forest.slopes
     kept = () if model.inputs is None else model.inputs.kept
+    parameters = model.training.get("loss_parameters")
     return (
         schema.unknown == "split"
         or schema.zero_band > 0.0
         or any(column.rounding != "none" for column in schema.columns)
         or len(set(kept)) < len(kept)
         or (slopes is not None and bool(np.isinf(slopes.low).any()))
-        or _has_foreign_link(model.training.get("loss_parameters"))
+        or (isinstance(parameters, Mapping) and parameters.get("task") == "classes")
+        or (isinstance(parameters, Mapping) and parameters.get("link") in _FOREIGN_LINKS)
     )
-
-
-def _has_foreign_link(parameters: Any) -> bool:
-    if not isinstance(parameters, Mapping):
-        return False
-    return parameters.get("task") == "classes" or parameters.get("link") in _FOREIGN_LINKS
 
 
 def check_model(model: object) -> None:

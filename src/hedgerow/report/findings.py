@@ -20,7 +20,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.booster import Booster, objective_of
 from hedgerow.boosting.row_data.checks import check_weight
-from hedgerow.boosting.row_data.class_weights import true_probabilities
+from hedgerow.boosting.row_data.classes import true_probabilities
 from hedgerow.boosting.row_data.offsets import features_of_rows
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.data.reading.frames import columns_by_name

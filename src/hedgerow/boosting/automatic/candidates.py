@@ -9,15 +9,79 @@ against the others suit some columns.  The folds are grown with each candidate
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, TypeAlias
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.automatic.data_size import DataSize
+from hedgerow.boosting.loop.sample import Sample
 from hedgerow.data.inputs import OPERATIONS, Inputs
 from hedgerow.data.schema import Schema
+from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
+
+_WIDE, _MANY_VALUES = 100, 50_000_000
+"""From these numbers of columns and values on, stored or not, leaves are not linear: lines take
+eight bytes for each value."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataSize:
+    """Size and kind of the training data, however they are stored.
+
+    Attributes
+    ----------
+    n_rows : int
+    n_features : int
+    n_outputs : int
+        Number of trees of a round.
+    most_levels : int
+        Largest number of categories of a column; 0 without categorical columns.
+    squares : bool
+        Whether the loss is squared error of one target.
+    by_levels : bool
+        Whether trees may be symmetric: no parameter excludes such trees.
+    by_lines : bool
+        Whether leaves may be linear: the table has a numeric column and not too many values, and
+        no parameter excludes such leaves.
+    by_lists : bool
+        Whether the loss is a ranking of the rows of queries.
+    by_crosses : bool
+        Whether columns may be crossed: the table has two numeric columns, and no parameter excludes
+        crosses.
+    """
+
+    n_rows: int
+    n_features: int = 1
+    n_outputs: int = 1
+    most_levels: int = 0
+    squares: bool = False
+    by_levels: bool = False
+    by_lines: bool = False
+    by_lists: bool = False
+    by_crosses: bool = False
+
+    @staticmethod
+    def of(sample: Sample, objective: Objective) -> DataSize:
+        """Return the size of the rows of a fit, which have no rows of weight 0."""
+        schema = sample.table.schema
+        # Several targets share trees with vector leaves.
+        alone = not isinstance(objective, SeveralTargets)
+        n_numbers = sum(kind != "category" for kind in schema.kinds)
+        n_values = sample.n_rows * schema.n_features
+        is_wide = schema.n_features >= _WIDE and n_values >= _MANY_VALUES
+        return DataSize(
+            sample.n_rows,
+            schema.n_features,
+            objective.n_outputs,
+            max(schema.n_levels(j) for j in range(schema.n_features)),
+            objective.n_outputs == 1 and objective.name == "squared_error",
+            alone,
+            alone and n_numbers > 0 and not is_wide,
+            sample.query is not None,
+            alone and n_numbers > 1,
+        )
+
 
 Values: TypeAlias = "dict[str, Any]"
 
@@ -48,24 +112,7 @@ MOST_LEVELS = 254
 
 
 def candidates_for(size: DataSize, params: BoostParams) -> list[Values]:
-    """Return the candidates for data of this size, in the order in which they are tried.
-
-    Parameters
-    ----------
-    size : DataSize
-    params : BoostParams
-        Parameters of the recipe.
-
-    Returns
-    -------
-    list of dict
-        For each candidate, the values that differ from ``params``, by parameter.
-
-    Examples
-    --------
-    >>> [sorted(values) for values in candidates_for(DataSize(1_000), BoostParams())]
-    [['colsample_bynode', 'max_leaves'], ['max_leaves']]
-    """
+    """Return the candidates for data of this size, in the order in which they are tried."""
     has_statistics = size.most_levels > MOST_LEVELS
     if size.n_rows < FEWEST_ROWS or (has_statistics and size.n_rows >= _MEDIUM):
         return []
@@ -102,11 +149,6 @@ def rare_candidates(size: DataSize) -> list[Values]:
 
     The folds have few rows of each class, so without a required lead they choose these trees too
     often (`docs/defaults-experiments.md`).
-
-    Examples
-    --------
-    >>> [sorted(values) for values in rare_candidates(DataSize(900, n_outputs=11))]
-    [['colsample_bynode', 'max_leaves', 'min_samples_leaf']]
     """
     if size.n_outputs < _VECTORS or not FEWEST_ROWS <= size.n_rows < _SMALL:
         return []
@@ -120,11 +162,6 @@ def plain_trees(size: DataSize) -> Values:
 
     The recipe is better on nearly all tables.  But if each combination of values of the columns
     has an unrelated target, larger trees on all rows learn more.
-
-    Examples
-    --------
-    >>> plain_trees(DataSize(1_000))["max_leaves"], plain_trees(DataSize(50))
-    (31, {})
     """
     if not FEWEST_ROWS <= size.n_rows < (_MEDIUM if size.squares else _SMALL):
         return {}
@@ -153,13 +190,7 @@ def plain_params(params: BoostParams, free: frozenset[str], size: DataSize) -> B
 
 
 def may_cross(size: DataSize) -> bool:
-    """Return whether the folds try crosses of columns.
-
-    Examples
-    --------
-    >>> may_cross(DataSize(1_000, 5, by_crosses=True)), may_cross(DataSize(50, 5, by_crosses=True))
-    (True, False)
-    """
+    """Return whether the folds try crosses of columns."""
     return size.by_crosses and not size.by_lists and FEWEST_ROWS <= size.n_rows < _MEDIUM
 
 
@@ -180,23 +211,6 @@ def strongest_crosses(
     Crosses of all columns would be too many, and most of them noise.  Columns that matter alone
     are also those whose products, differences and ratios matter most often
     (`docs/defaults-experiments.md`).
-
-    Parameters
-    ----------
-    gains : float64 (n_inputs,)
-        Sum of the gains of each input of the trees.
-    schema : Schema
-        Columns of the table.
-    inputs : Inputs or None
-        Inputs of the trees; None if these are the columns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from hedgerow.data.schema import Column, Schema
-    >>> schema = Schema((Column("a"), Column("b"), Column("c")))
-    >>> strongest_crosses(np.array([5.0, 0.0, 9.0]), schema, None)
-    (('c', 'a', 'product'), ('c', 'a', 'difference'), ('c', 'a', 'ratio'))
     """
     columns = range(schema.n_features) if inputs is None else inputs.kept
     found = {

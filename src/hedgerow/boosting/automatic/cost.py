@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from hedgerow.boosting.automatic.budget_schedule import HIGHEST_RATE
-from hedgerow.boosting.automatic.data_size import DataSize
+from hedgerow.boosting.automatic.candidates import DataSize
+from hedgerow.boosting.automatic.recipe import HIGHEST_RATE
 from hedgerow.boosting.loop.setup.resolved import ALL_OUTPUTS
 from hedgerow.params import BoostParams
 
@@ -96,16 +96,7 @@ class Allowance:
 
 
 def allowance_of(size: DataSize, params: BoostParams, n_tested: int) -> Allowance | None:
-    """Return the bounds for folds that start with ``params``; None where no fit takes long.
-
-    Examples
-    --------
-    >>> allowance_of(DataSize(9_000, 100), BoostParams(), 2) is None
-    True
-    >>> large = allowance_of(DataSize(1_000_000, 16), BoostParams(), 1)
-    >>> large.n_slow, large.n_fast, large.most_rounds(BoostParams())
-    (300, 150, 500)
-    """
+    """Return the bounds for folds that start with ``params``; None where no fit takes long."""
     few_rows = size.n_rows < _FREE_ROWS
     if few_rows and size.n_features <= _FREE_COLUMNS:
         return None
@@ -123,13 +114,7 @@ def allowance_of(size: DataSize, params: BoostParams, n_tested: int) -> Allowanc
 
 
 def seconds_of_round(size: DataSize, params: BoostParams) -> float:
-    """Return the estimated seconds of a round of one fit of all rows.
-
-    Examples
-    --------
-    >>> [round(seconds_of_round(DataSize(n, 16), BoostParams()), 3) for n in (10_000, 1_000_000)]
-    [0.001, 0.041]
-    """
+    """Return the estimated seconds of a round of one fit of all rows."""
     depth = params.max_depth or 30
     n_leaves = min(params.max_leaves or 2**depth, 2**depth)
     n_leaves = max(2, min(n_leaves, size.n_rows // params.min_samples_leaf))

@@ -28,17 +28,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from hedgerow.boosting.automatic.budget_schedule import HIGHEST_RATE
 from hedgerow.boosting.automatic.candidates import (
+    DataSize,
     candidates_for,
     may_cross,
     plain_params,
     rare_candidates,
 )
 from hedgerow.boosting.automatic.cost import allowance_of
-from hedgerow.boosting.automatic.data_size import DataSize
 from hedgerow.boosting.automatic.evidence import compares_rows
-from hedgerow.boosting.automatic.recipe import AUTOMATIC, TINY, Values, recipe
+from hedgerow.boosting.automatic.recipe import AUTOMATIC, HIGHEST_RATE, TINY, Values, recipe
 from hedgerow.boosting.automatic.time_recipe import within_time
 from hedgerow.boosting.loop.setup.resolved import (
     ALL_OUTPUTS,

@@ -135,11 +135,7 @@ class CandidateBest(BestRound):
 
     def again(self) -> CandidateBest:
         """Return a copy in the state before the first round."""
-        first = CandidateBest(self.metric, self.patience, self.min_delta, least=self.least)
-        first.rival, first.rate_ratio = self.rival, self.rate_ratio
-        first.judged_from, first.farthest = self.judged_from, self.farthest
-        first.to_beat = self.to_beat
-        return first
+        return replace(BestRound.again(self), bests=[])
 
     def observe(self, n_rounds: int, score: float) -> bool:
         """Record the score after ``n_rounds`` rounds; return whether the fit should end."""
@@ -262,7 +258,7 @@ class ModelSelection:
 
     def hold(self, params: BoostParams) -> None:
         """Try ``params``, then the candidates, until an interrupt or the end of the budget."""
-        share = self._share_of_folds()
+        share = share_of_folds(self._request)
         if self._budget is not None:
             self._limits = replace(self._limits, is_late=self._budget.deadline(share))
         first = self._try(params)
@@ -306,12 +302,8 @@ class ModelSelection:
         """Try other settings if there is time; they win with a lead of ``by`` standard errors."""
         if self._is_excluded(other):
             return
-        try:
-            entry = self._try(other, at_equal_rounds=at_equal_rounds)
-        except KeyboardInterrupt as error:
-            if isinstance(error.__context__, KeyboardInterrupt) or is_second():
-                raise
-            self.interrupted = True
+        entry = self._try_more(other, at_equal_rounds=at_equal_rounds)
+        if entry is None:
             return
         self._note(first, entry)
         self.interrupted = entry.grown.interrupted
@@ -364,12 +356,9 @@ class ModelSelection:
         best, curve = grown.scores[name], grown.watch.history[grown.watch.rows][name]
         if len(first[0].test) < _ENOUGH_TESTED:
             curve = []
-        try:
-            entry = self._try(other, first, best, best_so_far(curve, self._metrics[0]))
-        except KeyboardInterrupt as error:
-            if isinstance(error.__context__, KeyboardInterrupt) or is_second():
-                raise
-            self.interrupted = True
+        at_equal_rounds = best_so_far(curve, self._metrics[0])
+        entry = self._try_more(other, folds=first, to_beat=best, at_equal_rounds=at_equal_rounds)
+        if entry is None:
             return False
         self.interrupted = entry.grown.interrupted
         return self._metrics[0].improves(entry.grown.folds[0].scores[name], best)
@@ -388,7 +377,7 @@ class ModelSelection:
     def _leave_time_for_model(self) -> None:
         """Move the deadline, so that the model with the best settings so far has enough time."""
         if self._budget is not None:
-            share = self._share_of_folds()
+            share = share_of_folds(self._request)
             late = self._budget.late_but_for(self.best.seconds * (1.0 - share) / share)
             self._limits = replace(self._limits, is_late=late)
 
@@ -404,11 +393,21 @@ class ModelSelection:
         if best.params.learning_rate <= finest:
             return None
         times_finer = best.params.learning_rate / finest
-        share = self._share_of_folds()
+        share = share_of_folds(self._request)
         if budget.late_but_for(best.seconds * times_finer / share)():
             return None
         most = math.ceil(best.params.n_estimators * times_finer)
         return replace(best.params, learning_rate=finest, n_estimators=most)
+
+    def _try_more(self, params: BoostParams, **more: Any) -> Entry | None:
+        """Grow folds as :meth:`_try`; None after a first interrupt, with which all ends."""
+        try:
+            return self._try(params, **more)
+        except KeyboardInterrupt as error:
+            if isinstance(error.__context__, KeyboardInterrupt) or is_second():
+                raise
+            self.interrupted = True
+            return None
 
     def _try(
         self,
@@ -500,9 +499,6 @@ class ModelSelection:
         rounds = 0 if best is None else best.round
         score = entry.score if math.isfinite(entry.score) else None
         self.tried.append({"score": score, "rounds": rounds, **others})
-
-    def _share_of_folds(self) -> float:
-        return share_of_folds(self._request)
 
 
 def best_so_far(scores: Sequence[float], metric: Metric) -> list[float]:

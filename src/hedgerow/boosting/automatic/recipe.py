@@ -14,9 +14,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, TypeAlias
 
-from hedgerow.boosting.automatic.budget_schedule import LOWEST_RATE
-from hedgerow.boosting.automatic.candidates import FEWEST_ROWS, LARGE, MOST_LEVELS
-from hedgerow.boosting.automatic.data_size import DataSize
+from hedgerow.boosting.automatic.candidates import FEWEST_ROWS, LARGE, MOST_LEVELS, DataSize
 from hedgerow.boosting.loop.setup.resolved import ALL_OUTPUTS, ONE_OUTPUT
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.params import BoostParams
@@ -44,6 +42,9 @@ AUTOMATIC = (
     "patience",
 )
 """Parameters of the estimators that may be ``"auto"``."""
+
+LOWEST_RATE, HIGHEST_RATE = 0.02, 0.3
+"""Range of automatic rates: lower rates gain no more, higher rates overshoot."""
 
 _PLAIN_PATH = 10.0
 """Sum of the rates of the plain 100 rounds at a rate of 0.1."""
@@ -86,25 +87,13 @@ def plain_values() -> Values:
 
 
 def rate_of_rounds(n_rounds: int) -> float:
-    """Return the automatic rate of ``n_rounds`` rounds, whose sum is that of the plain rounds.
-
-    Examples
-    --------
-    >>> [rate_of_rounds(n) for n in (20, 100, 200, 2_000)]
-    [0.1, 0.1, 0.05, 0.02]
-    """
+    """Return the automatic rate of ``n_rounds`` rounds, whose sum is that of the plain rounds."""
     plain = plain_values()["learning_rate"]
     return round(float(min(max(_PLAIN_PATH / n_rounds, LOWEST_RATE), plain)), 6)
 
 
 def recipe(size: DataSize) -> Values:
-    """Return the value of each automatic parameter for data of this size, and the folds.
-
-    Examples
-    --------
-    >>> recipe(DataSize(1_000))["max_leaves"], recipe(DataSize(100_000))["max_leaves"]
-    (8, 31)
-    """
+    """Return the value of each automatic parameter for data of this size, and the folds."""
     values = _of_size(size)
     return values | _of_lists(size) if size.by_lists else values
 

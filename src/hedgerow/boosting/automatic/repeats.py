@@ -27,25 +27,98 @@ the cells first occur in the same order.
 Folds are drawn by numbers of different rows, in the order in which they first occur.  Which rows
 are equal is all that values decide, so no unit, monotone transformation, kind of table or name
 changes the folds.
+
+Rows are compared by keys.
+A key is the sum (mod 2**64) over the columns of a hash of column and value.  Values that a
+sparse table does not store contribute 0: the value 0 and, with ``zero_as_missing``, every
+missing value.  So keys depend neither on the order of the rows nor on the storage
+format::
+
+    row      column 0   column 1        key
+      0        1.5         0       hash(0, 1.5)
+      1        1.5         2       hash(0, 1.5) + hash(1, 2)
+      2        1.5         0       hash(0, 1.5)               a copy of row 0
+
+Keys only tell which rows are equal.  Nothing is drawn by them, because they depend on the units of
+the values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
+from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, FloatArray, IntArray, distinct
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.row_data.row_keys import is_recorded, row_keys
-from hedgerow.boosting.validation.stopping import hash_numbers
+from hedgerow.boosting.validation.stopping import hash_numbers, hash_rows, mix
 from hedgerow.data import AnyTable, SparseTable
 from hedgerow.metrics.queries import first_seen
+
+MOST_CELLS = 10_000_000
+"""Largest number of hashed values, which takes about 0.1 s.  Zeros are never hashed."""
+
+KEY_STREAM = 4
+_BLOCK_ROWS = 1 << 16
+
+
+def row_keys(table: AnyTable, seed: int) -> npt.NDArray[np.uint64] | None:
+    """Return the keys of all rows."""
+    if values_of(table).size > MOST_CELLS and recorded_by_column(table).sum() > MOST_CELLS:
+        return None
+    values, zero_missing = values_of(table), table.schema.zero_missing
+    columns = hash_rows(seed, KEY_STREAM, table.n_features)
+    keys = np.zeros(table.n_rows, dtype=np.uint64)
+    if isinstance(table, SparseTable):
+        row = np.repeat(np.arange(table.n_rows), np.diff(table.row_start))
+        np.add.at(keys, row, _hashes(values, columns[table.column], zero_missing))
+        return keys
+    for column, start in enumerate(columns):
+        keys += _hashes(values[:, column], start, zero_missing)
+    return keys
+
+
+def values_of(table: AnyTable) -> AnyArray:
+    """Return the stored values of a table."""
+    return table.value if isinstance(table, SparseTable) else table.values
+
+
+def recorded_by_column(table: AnyTable) -> IntArray:
+    """Return the number of values of each column that are hashed for keys."""
+    values, zero_missing = values_of(table), table.schema.zero_missing
+    starts = range(0, len(values), _BLOCK_ROWS)
+    blocks = (is_recorded(values[i : i + _BLOCK_ROWS], zero_missing) for i in starts)
+    if isinstance(table, SparseTable):
+        kept = np.concatenate([np.zeros(0, dtype=np.bool_), *blocks])
+        return np.bincount(table.column[kept], minlength=table.n_features)
+    zeros = np.zeros(table.n_features, dtype=np.int64)
+    return sum((np.count_nonzero(block, axis=0) for block in blocks), zeros)
+
+
+def _hashes(
+    values: AnyArray, start: npt.NDArray[np.uint64] | np.uint64, zero_missing: bool
+) -> AnyArray:
+    """Hash each value: 0 for values that a sparse table omits, one hash for missing values."""
+    numbers = values.astype(np.float64)
+    numbers[np.isnan(numbers)] = np.nan  # one bit pattern for all NaN
+    bits = numbers.view(np.uint64)
+    with np.errstate(over="ignore"):
+        hashed = mix(mix(bits + start) + start)
+    hashed[~is_recorded(values, zero_missing)] = 0
+    return hashed
+
+
+def is_recorded(values: AnyArray, zero_missing: bool) -> BoolArray:
+    """Return whether a sparse table must store each value."""
+    recorded = values != 0
+    if not zero_missing:
+        return recorded
+    is_missing = values == MISSING_KEY if values.dtype.kind == "i" else np.isnan(values)
+    return recorded & ~is_missing
+
 
 COPY_STREAM = 6
 """Stream of :mod:`hedgerow.kernels.primitives.hashing` for the order of observations."""
@@ -65,10 +138,6 @@ _TELLING_ROWS = 10
 
 _MOST_DEALT = 4_000_000
 """Largest number of observations; with larger weights, each observation has more weight."""
-
-
-Counts: TypeAlias = "Callable[[IntArray | None], Iterable[IntArray | FloatArray]]"
-"""Function of the times that each row counts (None: once), like :func:`counts_of_values`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,32 +160,19 @@ class Repeats:
 
 
 def find_repeats(sample: Sample, seed: int, is_classes: bool) -> Repeats | None:
-    """Decide whether rows with the same values are copies or observations."""
-    table = sample.table
-    keys = row_keys(table, seed)
-    if keys is None:
-        return None
-    counts = partial(counts_of_values, table)
-    return repeats_of(keys, sample.target, sample.weight, counts, seed, is_classes)
-
-
-def repeats_of(
-    keys: npt.NDArray[np.uint64],
-    target: FloatArray,
-    weight: FloatArray | None,
-    counts: Counts,
-    seed: int,
-    is_classes: bool,
-) -> Repeats | None:
-    """Decide as :func:`find_repeats`, from the keys of the rows.
+    """Decide whether rows with the same values are copies or observations.
 
     Few columns are looked at, and only if keys and targets do not decide.
     """
-    times, n_different = _times(weight), len(distinct(keys))
+    target, keys = sample.target, row_keys(sample.table, seed)
+    if keys is None:
+        return None
+    times, n_different = _times(sample.weight), len(distinct(keys))
     if n_different < 2 or (times is None and n_different == len(keys)):
         return None
     number = first_seen(keys)
-    if not (_differ(number, target, times, is_classes) or _repeat_by_chance(counts, number, times)):
+    are_observations = _differ(number, target, times, is_classes)
+    if not (are_observations or _repeat_by_chance(sample.table, number, times)):
         return Repeats(number)
     row = np.arange(len(keys))
     if times is not None:
@@ -124,7 +180,7 @@ def repeats_of(
     return Repeats(number, row, _order(number, target, row, seed))
 
 
-def counts_of_values(table: AnyTable, times: IntArray | None) -> Iterator[IntArray | FloatArray]:
+def _counts_of_values(table: AnyTable, times: IntArray | None) -> Iterator[IntArray | FloatArray]:
     """Yield, for each column, how many rows have each of its values."""
     zero_missing = table.schema.zero_missing
     total = table.n_rows if times is None else times.sum()
@@ -172,7 +228,7 @@ def _differ(number: IntArray, target: FloatArray, times: IntArray | None, is_cla
     return bool(n_times[differs].sum() >= _DIFFERING * repeated > 0.0)
 
 
-def _repeat_by_chance(counts: Counts, number: IntArray, times: IntArray | None) -> bool:
+def _repeat_by_chance(table: AnyTable, number: IntArray, times: IntArray | None) -> bool:
     """Return whether the few values of the columns explain how often rows are repeated."""
     n_times = np.bincount(number, weights=times)
     n_different = len(n_times)
@@ -183,7 +239,7 @@ def _repeat_by_chance(counts: Counts, number: IntArray, times: IntArray | None) 
     n, n_columns = n_times.sum(), 0
     observed = float((n_times * (n_times - 1.0)).sum() / max(n * (n - 1.0), 1.0))
     expected = 1.0
-    for count in counts(times):
+    for count in _counts_of_values(table, times):
         n_columns += len(count) > 1
         # Sorted, so that the sum has the same bits for every kind of table and order of values.
         expected *= float(np.sum((np.sort(count) / n) ** 2))

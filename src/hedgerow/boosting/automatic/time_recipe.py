@@ -1,21 +1,114 @@
 """The recipe for a time budget: the slower the rounds, the larger the learning rate.
 
+::
+
+    sum of the rates so far       20 |                    .--- the path ends with the
+                                     |              . '        time budget
+                                     |        . '
+                                   0 |__. '___________________ seconds
+
+Small rates learn better if there are enough rounds.  The number of rounds is unknown before
+some are finished.  So the rate of each round is the remaining path, divided by the number of
+rounds that fit into the remaining time at the speed of the latest rounds.
+
+Glossary
+--------
+path  sum of the rates of all rounds: the distance of a fit from the base score.  If folds
+      have found the number of rounds, the path is the sum over these rounds
+
 ``docs/defaults-experiments.md`` has the measurements behind the paths of fits with few rounds.
 """
 
 from __future__ import annotations
 
 import math
+import time
+from collections import deque
+from collections.abc import Callable
+from statistics import median_low
 
-from hedgerow.boosting.automatic.budget_schedule import (
+from hedgerow.boosting.automatic.candidates import DataSize
+from hedgerow.boosting.automatic.recipe import (
     HIGHEST_RATE,
+    LEVELS,
     LOWEST_RATE,
-    SHORT_PATH,
-    USUAL_PATH,
-    BudgetSchedule,
+    Values,
+    plain_values,
+    recipe,
 )
-from hedgerow.boosting.automatic.data_size import DataSize
-from hedgerow.boosting.automatic.recipe import LEVELS, Values, plain_values, recipe
+
+USUAL_PATH = 20.0
+"""Path of most fits that stop early."""
+
+SHORT_PATH = 9.0
+"""Path of fits with too few rounds to overfit; the plain 100 rounds at a rate of 0.1 have 10."""
+
+_LAST = 9
+"""Number of latest rounds that predict the duration of the next one.  Their median is robust to
+rounds that compile kernels."""
+
+
+class BudgetSchedule:
+    """A schedule of learning rates (see :mod:`hedgerow.schedules`) that follows the clock.
+
+    The rate of a round is computed once: later calls for the round return the same rate.
+
+    Parameters
+    ----------
+    path : float > 0
+        Sum of the rates to reach.  If there is enough time, ``n_rounds`` rounds reach it.
+    end : float
+        End of the time budget, in seconds of ``clock``.
+    seconds_a_round : float
+        Expected duration of a round, used before the first round is finished.
+    lowest, highest : float
+        Range of the rates.  All rounds have the lowest rate if there is enough time; rounds
+        after the end of the path always have it.
+    clock : callable, optional
+        Clock in seconds, with any origin.
+
+    Attributes
+    ----------
+    n_rounds : int
+        Largest number of rounds of the path, each at the lowest rate.
+    """
+
+    def __init__(
+        self,
+        path: float,
+        end: float,
+        seconds_a_round: float,
+        lowest: float,
+        highest: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._left, self._end, self._clock = path, end, clock
+        self._lowest, self._highest = lowest, highest
+        self.n_rounds = math.ceil(path / lowest)
+        self._times = deque([seconds_a_round], maxlen=_LAST)
+        self._before: float | None = None
+        self._rates: list[float] = []
+
+    def __call__(self, rounds_before: int) -> float:
+        """Return the rate after ``rounds_before`` rounds; call this round by round."""
+        while len(self._rates) <= rounds_before:
+            self._rates.append(self._next())
+        return self._rates[rounds_before]
+
+    def _next(self) -> float:
+        now = self._clock()
+        if self._before is not None:
+            self._times.append(now - self._before)
+        self._before = now
+        n_left = self.n_rounds - len(self._rates)
+        if n_left < 1 or self._left <= 0.0:
+            return self._lowest
+        # The lower median, because the first round may have loaded kernels.
+        n_rounds = (self._end - now) / max(median_low(self._times), 1e-9)
+        rate = min(self._left / min(max(n_rounds, 1.0), n_left), self._highest)
+        self._left -= rate
+        return rate
+
 
 _HURRIED_ROUNDS = 300
 _VERY_FEW_ROUNDS = 50
@@ -43,17 +136,6 @@ def in_a_hurry(size: DataSize, n_rounds: float) -> tuple[Values, float]:
     The values are plain, because these learn most in a round.  Small trees and samples of columns
     keep hundreds of rounds from overfitting, but do not help few rounds, except on small tables.
     Symmetric trees take less time than others.  Trees shared by all classes learn less.
-
-    Parameters
-    ----------
-    size : DataSize
-    n_rounds : float
-        Approximate number of rounds in the budget.  Below 50 all values are plain.
-
-    Examples
-    --------
-    >>> [in_a_hurry(DataSize(5_000, n_outputs=3), n)[0]["subsample"] for n in (20, 100)]
-    [1.0, 0.65]
     """
     values = recipe(size)
     if size.n_rows < _HURRIED_SMALL:
@@ -79,26 +161,9 @@ def within_time(
 
     Twice as many rounds at half the rate learn about as much, and generalise a little better.  So
     a budget with time for more rounds has a smaller rate, which follows the clock
-    (:mod:`hedgerow.boosting.automatic.budget_schedule`).  If there is time for folds, they choose
+    (:mod:`hedgerow.boosting.automatic.time_recipe`).  If there is time for folds, they choose
     as without a budget, and find the path of the model.  Otherwise some rows are set aside for
     early stopping, or none if rounds are few.
-
-    Parameters
-    ----------
-    values : dict
-        Result of :func:`recipe`.
-    size : DataSize
-    seconds : float
-    began : float
-        Start of the fit, in seconds of ``time.monotonic``.
-    has_validation : bool, default=False
-        Whether the user passes validation rows for early stopping, which replace the folds.
-
-    Examples
-    --------
-    >>> size = DataSize(1_000_000, n_features=28)
-    >>> [within_time(recipe(size), size, t, began=0.0)["early_stopping"] for t in (1, 30, 60)]
-    [False, True, 'cv']
     """
     cells = size.n_rows * size.n_features
     seconds_a_round = size.n_outputs * (_SECONDS_A_TREE + _SECONDS_A_CELL * cells)

@@ -11,45 +11,67 @@ rows::
 
 The folds have the rows, bins and row numbers that they have in memory, so their trees and scores
 are the same.  With target statistics, or conflicts in bundles, a fold reads its rows from the files
-instead (:mod:`hedgerow.boosting.external.file_folds`).  The stores share the memory of the fit, and
+instead (:class:`FileFolds`).  The stores share the memory of the fit, and
 are deleted before it begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.boosting.automatic.repeats import Repeats, counts_of_values, repeats_of
-from hedgerow.boosting.external.dataset.file_dataset import FileDataset
-from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
-from hedgerow.boosting.external.file_folds import FileFolds, MakeSinks
+from hedgerow.boosting.automatic.repeats import (
+    MOST_CELLS,
+    Repeats,
+    find_repeats,
+    recorded_by_column,
+)
+from hedgerow.boosting.external.binned_rows import BinnedRows, RowBinning
+from hedgerow.boosting.external.bundling import with_layout
+from hedgerow.boosting.external.chunked_rows import ChunkedRows, StorePlan
+from hedgerow.boosting.external.encoded import EncodedRows, mapped_in, read_rows
+from hedgerow.boosting.external.file_dataset import FileDataset
+from hedgerow.boosting.external.file_rows import Rows
 from hedgerow.boosting.loop.driver import FitPlan, PreparedRows
+from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scored import ScoredRows
 from hedgerow.boosting.loop.setup.resolved import outputs_of_tree
-from hedgerow.boosting.row_data.row_keys import MOST_CELLS, keys_of_rows, recorded_by_column
-from hedgerow.boosting.row_data.statistics import constraints_of_inputs, repeated
+from hedgerow.boosting.row_data.statistics import (
+    StatisticsRows,
+    choose_columns,
+    columns_of,
+    constraints_of_inputs,
+)
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.cross_stopping import ChosenRounds, choose_rounds
 from hedgerow.boosting.validation.fold_rows import Weigh, weighted_parts
 from hedgerow.boosting.validation.folds import Fold
-from hedgerow.boosting.validation.row_sets import ONLY
+from hedgerow.boosting.validation.row_sets import ONLY, stack_tables
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import AnyTable, SparseTable, Table
-from hedgerow.data.binning.bins import BinSpec
+from hedgerow.data.binning.bins import BinSpec, fit_bins, fit_sample, joined_bins, sampled_rows
 from hedgerow.data.external.chunk_sink import ChunkSink
 from hedgerow.data.external.memory import give_back_memory, shown_bytes
 from hedgerow.data.external.memory_plan import FEWEST_ROWS, RESERVE, RowShape
-from hedgerow.data.external.row_store import ROWS_ONLY, RowVectors, Uses
+from hedgerow.data.external.row_store import ROWS_ONLY, Uses
+from hedgerow.data.external.scratch import ScratchFolder
+from hedgerow.data.inputs import Inputs
+from hedgerow.data.reading.mapped_table import RowFile
 from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import sparse_of
 from hedgerow.errors import AllRowsNeededError, ParameterError
 from hedgerow.growing.chunks.space import Spaces
+from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
+
+MakeSinks: TypeAlias = Callable[[BinSpec, ExitStack], list[ChunkSink]]
+"""Opens a sink for the training rows of a fold, and one for its test rows."""
+
 
 DRAW_BYTES, _DRAW_SHARE = 64, 0.75
 """Memory of a row while folds are drawn, beside its targets; share of the limit for it, because no
@@ -58,10 +80,16 @@ store is in use yet."""
 _STORE_SHARE, _TEST_SHARE = 0.6, 0.25
 """Share of the limit for the stores of all folds, and the part of it for test rows."""
 
-_COLUMN_SHARE = 1 / 16
-_ENTRY_BYTES = 48
-"""Share of the limit for the entries of columns that are compared, and memory of an entry, its
-copies included."""
+_ENTRY_BYTES = 24
+"""Memory of a value of rows that are compared: the value, its column, and copies while they are
+joined."""
+
+
+class Side(NamedTuple):
+    """Ascending numbers of the training rows or the test rows of a fold, and these rows."""
+
+    numbers: IntArray
+    rows: Sample
 
 
 def check_folds_in_chunks(stopping: StoppingParams, on_cluster: bool) -> None:
@@ -79,7 +107,7 @@ def check_folds_in_chunks(stopping: StoppingParams, on_cluster: bool) -> None:
 
 
 def choose_rounds_in_chunks(
-    train: ExternalSample,
+    train: ChunkedRows,
     data: FileDataset,
     stored: StorePlan,
     plan: FitPlan,
@@ -103,7 +131,7 @@ class StoredFolds:
 
     def __init__(
         self,
-        train: ExternalSample,
+        train: ChunkedRows,
         data: FileDataset,
         stored: StorePlan,
         plan: FitPlan,
@@ -111,7 +139,7 @@ class StoredFolds:
     ) -> None:
         self._train, self._data, self._stored, self._plan = train, data, stored, plan
         self._stack, self._made = stack, dict[int, PreparedRows]()
-        self.sample, self.spaces = train.once, Spaces()
+        self.sample, self.spaces = train.rows, Spaces()
         _check_memory(self.sample.n_rows, data.memory_limit)
 
     def for_trees(self, params: BoostParams) -> StoredFolds:
@@ -127,28 +155,21 @@ class StoredFolds:
 
         None if all are equal, or there are too many values to compare.
         """
-        data, plan, schema = self._data, self._stored, self._train.schema
-        n_values, keys = 0, [np.zeros(0, dtype=np.uint64)]
-        entries = np.zeros(schema.n_features, dtype=np.int64)
-        for table, rows, _ in data.tables(schema, plan):
+        limit, found, n_values = self._data.memory_limit, list[AnyTable](), 0
+        for table, rows, _ in self._data.tables(self._train.schema, self._stored):
             own = rows.of(table)
-            entries += (found := recorded_by_column(own))
-            n_values += int(found.sum())
+            found.append(own if isinstance(own, SparseTable) else sparse_of(own))
+            n_values += int(recorded_by_column(own).sum())
             if n_values > MOST_CELLS:
                 return None
-            keys.append(keys_of_rows(own, seed))
-
-        def counts(times: IntArray | None) -> Iterator[IntArray | FloatArray]:
-            for columns in _ranges(entries, int(_COLUMN_SHARE * data.memory_limit)):
-                batches = data.tables(schema, plan)
-                own = [_entries_of(rows.of(table), columns) for table, rows, _ in batches]
-                some = replace(schema, columns=schema.columns[columns])
-                yield from counts_of_values(_joined(own, some), times)
-
-        sample = self.sample
-        return repeats_of(
-            np.concatenate(keys), sample.target, sample.weight, counts, seed, is_classes
-        )
+            if _ENTRY_BYTES * n_values > limit:
+                raise ParameterError(
+                    f"memory_limit of {shown_bytes(limit)} is too small: early_stopping='cv' "
+                    f"compares rows with each other, which takes {_ENTRY_BYTES} bytes of each of "
+                    f"at least {n_values:,} values that are not 0: raise it, or use "
+                    "early_stopping=True."
+                )
+        return find_repeats(replace(self.sample, table=stack_tables(found)), seed, is_classes)
 
     def make(self, folds: Sequence[Fold]) -> None:
         """Copy the rows of the folds to stores of their own."""
@@ -170,22 +191,21 @@ class StoredFolds:
 
         files = FileFolds.of(train, data, self._stored, objective, params)
         for fold in folds:
-            in_order = replace(fold, test=np.sort(fold.test))
+            place = np.argsort(fold.test)
+            mine, test = weighted_parts(self.sample, fold)
+            side = Side(fold.train, mine), Side(fold.test[place], test.take(place))
             if files is not None:
-                stores = files.store(in_order, make_sinks)
+                stores = files.store(*side, make_sinks)
             else:
-                stores = _store_fold(train, in_order, make_sinks)
+                stores = _store_fold(train, side, make_sinks)
             for store in stores:
                 self._stack.callback(store.store.close)
-            seen, tested = (store.data(objective, params, alone=True) for store in stores)
-            mine, test = weighted_parts(self.sample, fold)
-            part = ScoredRows(ONLY, test, columns=np.searchsorted(in_order.test, fold.test))
-            learned = repeated(
-                mine, Table(np.empty((stores[0].n_rows, 0)), train.schema), seen.n_copies
-            )
+            seen, tested = stores
+            part = ScoredRows(ONLY, test, columns=np.argsort(place))
             self._made[id(fold)] = PreparedRows(
-                mine, learned, seen, (tested,), (part,), stores[0].inputs
-            )
+                mine, seen.learned, seen.data(params, alone=True),
+                (tested.data(params, alone=True),), (part,), seen.inputs,
+            )  # fmt: skip
         del files
         give_back_memory()
 
@@ -200,37 +220,7 @@ def _check_memory(n_rows: int, memory_limit: int) -> None:
         )
 
 
-def _ranges(entries: IntArray, room: int) -> Iterator[slice]:
-    """Yield ranges of columns whose entries fit into memory."""
-    ends, first = np.cumsum(entries), 0
-    while first < len(entries):
-        before = int(ends[first - 1]) if first > 0 else 0
-        last = before + room // _ENTRY_BYTES
-        stop = max(first + 1, int(np.searchsorted(ends, last, side="right")))
-        yield slice(first, stop)
-        first = stop
-
-
-def _entries_of(table: AnyTable, columns: slice) -> SparseTable:
-    """Return a copy of the entries in a range of columns."""
-    schema = replace(table.schema, columns=table.schema.columns[columns])
-    if isinstance(table, Table):
-        return sparse_of(Table(table.values[:, columns], schema))
-    inside = (table.column >= columns.start) & (table.column < columns.stop)
-    before = np.concatenate(([0], np.cumsum(inside, dtype=np.int64)))
-    column = table.column[inside] - np.int32(columns.start)
-    return SparseTable(before[table.row_start], column, table.value[inside], schema)
-
-
-def _joined(parts: Sequence[SparseTable], schema: Schema) -> SparseTable:
-    """Concatenate rows."""
-    length = np.concatenate([np.diff(part.row_start) for part in parts])
-    column = np.concatenate([part.column for part in parts])
-    value = np.concatenate([part.value for part in parts])
-    return SparseTable(np.concatenate(([0], np.cumsum(length))), column, value, schema)
-
-
-def _rooms(train: ExternalSample, n_tested: int, data: FileDataset) -> tuple[int, int]:
+def _rooms(train: ChunkedRows, n_tested: int, data: FileDataset) -> tuple[int, int]:
     """Return the memory limits of a store of training rows and of one of test rows.
 
     What a store needs beside its chunks is counted once, because folds grow in turn.
@@ -253,10 +243,10 @@ def _rooms(train: ExternalSample, n_tested: int, data: FileDataset) -> tuple[int
 
 
 def _store_fold(
-    train: ExternalSample, fold: Fold, make_sinks: MakeSinks
-) -> tuple[ExternalSample, ExternalSample]:
-    spec, vectors = train.store.spec, train.vectors
-    sides = (fold.train, fold.train_weight), (fold.test, fold.test_weight)
+    train: ChunkedRows, sides: tuple[Side, Side], make_sinks: MakeSinks
+) -> list[ChunkedRows]:
+    """Copy the rows of a fold from the store of all rows."""
+    spec = train.store.spec
     with ExitStack() as stack:
         sinks = make_sinks(spec, stack)
         for chunk in train.store.chunks(uses=Uses(numbers=range(spec.n_features))):
@@ -268,19 +258,165 @@ def _store_fold(
                     numbers = None
                     if chunk.numbers is not None:
                         numbers = np.take(chunk.numbers.T, own, axis=1).T
-                    sink.append(chunk.matrix.take(own), numbers=numbers)
-        stores = [sink.finish()[0] for sink in sinks]
-    seen, tested = (
-        replace(train, store=store, vectors=_vectors_of(vectors, rows, weight))
-        for store, (rows, weight) in zip(stores, sides, strict=True)
-    )
-    return seen, tested
+                    sink.append(chunk.matrix.take(own), numbers)
+        return [
+            replace(train, store=sink.finish(), rows=own)
+            for sink, (_, own) in zip(sinks, sides, strict=True)
+        ]
 
 
-def _vectors_of(vectors: RowVectors, rows: IntArray, weight: FloatArray | None) -> RowVectors:
-    """Return the vectors of some rows, with these weights if given; weights of 1 are none."""
-    found = vectors.take(rows)
-    weight = found.weight if weight is None else weight
-    if weight is not None and (weight == 1.0).all():
-        weight = None
-    return found._replace(weight=weight)
+@dataclass(frozen=True, slots=True, eq=False)
+class FileFolds:
+    """Folds that read their rows from the files again.
+
+    With target statistics each fold has its own, and bins of its own, from its training rows only
+    (:mod:`hedgerow.boosting.validation.fold_rows`)::
+
+        pass one           sample of rows              -> bins of the other columns, for all folds
+        one pass           codes                       -> memory, for all folds
+                           crosses                     -> a mapped file, for all folds
+        for each fold      values of its training rows -> a mapped file, and bins of the statistics
+          for each copy    a pass over the files       -> a store of training rows, one of test rows
+
+    If conflicts in bundles hide values of training rows, test rows still have theirs, which the
+    store of all rows lacks.  Folds then read both.
+
+    Attributes
+    ----------
+    train : ChunkedRows
+        All rows.
+    plan : StorePlan
+    params : BoostParams
+        Resolved.
+    codes : StatisticsRows or None
+        Of all rows; None without statistics.
+    kept : BinSpec or None
+        Bins of the columns without statistics; None without such columns.
+    crosses : float64 (n_rows, n_crosses)
+        Mapped from a file in ``folder``; used with statistics only.
+    """
+
+    train: ChunkedRows
+    data: FileDataset
+    plan: StorePlan
+    objective: Objective
+    params: BoostParams
+    codes: StatisticsRows | None = None
+    kept: BinSpec | None = None
+    crosses: FloatArray | None = None
+    folder: ScratchFolder | None = None
+
+    @staticmethod
+    def of(
+        train: ChunkedRows,
+        data: FileDataset,
+        plan: StorePlan,
+        objective: Objective,
+        params: BoostParams,
+    ) -> FileFolds | None:
+        """Read what the folds share; None if they need no files."""
+        folds, inputs = FileFolds(train, data, plan, objective, params), train.inputs
+        if inputs is None or not inputs.statistics:
+            return None if train.layout is None else folds
+        found, schema = data.pass_one(plan), train.schema
+        columns = list(inputs.kept)
+        kept = None
+        if columns:
+            bins = params.max_bins_by_feature
+            most = params.max_bins if bins is None else tuple(bins[j] for j in columns)
+            sample = found.sample.of_columns(columns)
+            kept = fit_sample(sample, most, plan.n_threads, params.forced_bins)
+        used = columns_of(choose_columns(schema, train.rows.n_rows, objective, params))
+        folder = ScratchFolder(data.cache_dir[0])
+        with closing(RowFile(folder.path / "crosses")) as file:
+            batches = _noting_crosses(inputs, file, data, schema, plan)
+            codes = read_rows(used, schema, train.rows, batches, data.communicator)
+            return replace(folds, codes=codes, kept=kept, crosses=file.finish(), folder=folder)
+
+    def store(self, seen: Side, tested: Side, make_sinks: MakeSinks) -> list[ChunkedRows]:
+        """Return stores of the training rows and the test rows of a fold."""
+        with ExitStack() as stack:
+            folder = stack.enter_context(closing(ScratchFolder(self.data.cache_dir[0])))
+            binning = self._binning(seen, folder)
+            train, test = (
+                BinnedRows(sink, binning, number)
+                for sink, number in zip(make_sinks(binning.spec, stack), (0, None), strict=True)
+            )
+            for _ in range(binning.n_copies):
+                for table, rows, _ in self._parts(seen):
+                    train.append(table, rows)
+            for table, rows, _ in self._parts(tested):
+                test.append(table, rows)
+            return [train.finish(seen.rows), test.finish(tested.rows)]
+
+    def _binning(self, seen: Side, folder: ScratchFolder) -> RowBinning:
+        """Return how the rows of a fold with these training rows are binned."""
+        schema, params, n_threads = self.train.schema, self.params, self.plan.n_threads
+        inputs, limit, n_rows = self.train.inputs, self.data.memory_limit, seen.rows.n_rows
+        if self.codes is None:
+            encoded = None if inputs is None else EncodedRows(inputs, schema, n_threads)
+            return RowBinning(
+                self.train.store.spec, schema, params, n_threads, encoded, layout=self.train.layout
+            )
+        assert inputs is not None
+        groups = choose_columns(schema, n_rows, self.objective, params)
+        codes = {j: codes[seen.numbers] for j, codes in self.codes.codes.items()}
+        rows = StatisticsRows(codes, seen.rows.target, seen.rows.weight, schema)
+        room = limit * n_rows // len(self.codes.target)  # the codes of all rows are in memory
+        encoded = EncodedRows.computed(
+            rows, groups, inputs.crosses, self.objective, params, mapped_in(folder), n_threads, room
+        )
+        binning = RowBinning(self._bins(encoded, seen), schema, params, n_threads, encoded)
+        return with_layout(
+            binning, lambda: self._parts(seen), 0, encoded.n_copies * n_rows,
+            self.data.communicator, limit,
+        )  # fmt: skip
+
+    def _bins(self, encoded: EncodedRows, seen: Side) -> BinSpec:
+        """Return the bins of the kept columns, and those of a fold's statistics and crosses."""
+        inputs, values = encoded.inputs, encoded.values
+        assert values is not None
+        own = constraints_of_inputs(self.params, inputs)
+        schema, n_kept = inputs.schema(self.train.schema), len(inputs.kept)
+        names = replace(schema, columns=schema.columns[n_kept:])
+        bins = own.max_bins_by_feature
+        most = own.max_bins if bins is None else tuple(bins[n_kept:])
+        sampled = sampled_rows(values.shape[1], own.seed)
+        rows = sampled % seen.rows.n_rows
+        assert self.crosses is not None
+        crosses = self.crosses[seen.numbers[rows]] if inputs.crosses else np.empty((len(rows), 0))
+        found = fit_bins(
+            Table(np.concatenate([values[:, sampled].T, crosses], axis=1), names),
+            most,
+            encoded.sampled_weight,
+            own.seed,
+            self.plan.n_threads,
+            own.forced_bins if self.kept is None else None,
+            rows=np.arange(len(sampled)),
+        )
+        return found if self.kept is None else joined_bins(self.kept, found, schema)
+
+    def _parts(self, side: Side) -> Iterator[tuple[AnyTable, Rows, Rows]]:
+        """Yield each batch, and the rows of a side in it twice, as a reader of files does."""
+        start = 0
+        for table, rows, _ in self.data.tables(self.train.schema, self.plan):
+            stop = start + rows.n_rows
+            first, last = np.searchsorted(side.numbers, [start, stop])
+            wanted = np.zeros(rows.n_rows, dtype=np.bool_)
+            wanted[side.numbers[first:last] - start] = True
+            part = rows.where(wanted)
+            yield table, part, part
+            start = stop
+
+
+def _noting_crosses(
+    inputs: Inputs, file: RowFile, data: FileDataset, schema: Schema, plan: StorePlan
+) -> Iterator[tuple[AnyTable, Rows, Rows]]:
+    """Yield the batches of the files; append the crosses of the training rows to a file."""
+    for table, rows, others in data.tables(schema, plan):
+        if inputs.crosses and rows.n_rows > 0:
+            values = cast(Table, rows.of(table)).values
+            crosses = np.empty((len(inputs.crosses), len(values)))
+            inputs.cross(values, schema, crosses[:, None], plan.n_threads)
+            file.append(crosses.T)
+        yield table, rows, others

@@ -3,9 +3,9 @@
 ::
 
     pass one    schema
-    pass two    values, targets, weights, offsets of each row --> memory-mapped files
+    pass two    values of each row --> a memory-mapped file
     rounds      the loop of rows in memory, on these arrays    boosting.loop.fit
-                statistics, crosses --> another file           dataset.encoded
+                statistics, crosses --> another file           external.encoded
                 values --> sorted columns                      data.external.blocks
                 trees                                          growing.exact.grower
 
@@ -20,16 +20,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
-from typing import cast
+from typing import Self, cast
 
-import numpy as np
-
-from hedgerow.arrays import FloatArray
-from hedgerow.boosting.external.dataset.continued import as_in_model
-from hedgerow.boosting.external.dataset.encoded import statistics_of
-from hedgerow.boosting.external.dataset.file_dataset import FileDataset
-from hedgerow.boosting.external.dataset.file_rows import Rows
-from hedgerow.boosting.external.external_sample import StorePlan
+from hedgerow.boosting.external.binned_rows import as_in_model
+from hedgerow.boosting.external.chunked_rows import StorePlan
+from hedgerow.boosting.external.encoded import statistics_of
+from hedgerow.boosting.external.file_dataset import FileDataset
+from hedgerow.boosting.external.file_rows import Rows
 from hedgerow.boosting.external.folds import DRAW_BYTES
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.training_matrix import sortable
@@ -75,14 +72,10 @@ def sorted_rows(
     with ExitStack() as stack:
         space = RowSpace(data.cache_dir, data.memory_limit, max(1, n_folds))
         stack.enter_context(closing(space))
-        train, aside = _read_rows(data, plan, n_folds, space, stack)
+        train, aside = _read_rows(data, plan, n_folds, space)
         given = {
             name: _validation(some, objective, plan, train, stack) for name, some in valid.items()
         }
-        values, of_aside = data.divided_values(plan.aside)
-        train = train.with_values(values)
-        if aside is not None:
-            aside = aside.with_values(of_aside)
         if n_folds == 0:  # groups divide rows only once
             train = replace(train, group=None)
         yield train, stacked(given) if given else aside
@@ -104,48 +97,10 @@ def bytes_of_a_row(objective: Objective, params: BoostParams, n_threads: int) ->
     return max(needed, SORT_BYTES + 8)
 
 
-class _RowFiles:
-    """Values, targets, weights and offsets of rows, in files of a folder."""
-
-    def __init__(self, space: RowSpace, stack: ExitStack) -> None:
-        self._space, self._folder = space, space.folder()
-        self._files = [
-            RowFile(self._folder.path / what) for what in ("values", "y", "weight", "offset")
-        ]
-        for file in self._files:
-            stack.callback(file.close)
-
-    @property
-    def n_rows(self) -> int:
-        return self._files[0].n_rows
-
-    def append(self, table: AnyTable, rows: Rows) -> None:
-        """Append rows of a batch."""
-        if rows.n_rows == 0:
-            return
-        values, target, weight, offset = self._files
-        values.append(cast(Table, rows.of(table)).values)
-        target.append(rows.target)
-        if rows.weight is not None:
-            weight.append(rows.weight)
-        if rows.offset is not None:
-            offset.append(rows.offset.T)
-
-    def finish(self, schema: Schema) -> Sample:
-        """Return the rows, memory-mapped."""
-        values, target, weight, offset = (file.finish() for file in self._files)
-        return Sample(
-            MappedTable(values, schema, space=self._space, folder=self._folder),
-            target,
-            weight=weight if len(weight) else None,
-            offset=np.ascontiguousarray(offset.T) if len(offset) else None,
-        )
-
-
 def _read_rows(
-    data: FileDataset, plan: StorePlan, n_folds: int, space: RowSpace, stack: ExitStack
+    data: FileDataset, plan: StorePlan, n_folds: int, space: RowSpace
 ) -> tuple[Sample, Sample | None]:
-    """Return training rows, and held-out rows."""
+    """Return training rows, and held-out rows, with their values in files."""
     found = data.pass_one(plan)
     table = found.table
     if plan.start is not None:
@@ -155,12 +110,39 @@ def _read_rows(
     _check_sortable(table, groups, plan.params.tree_method)
     n_seen = found.n_rows * 4 // 5 if n_folds > 0 else found.n_rows  # fewer rows, more copies
     _check_room(data, plan, copies_of(n_seen, plan.params) if groups else 1, n_folds)
-    train, aside = _RowFiles(space, stack), _RowFiles(space, stack)
-    for table, rows, held_out in data.tables(schema, plan):
-        train.append(table, rows)
-        aside.append(table, held_out)
-    give_back_memory()
-    return train.finish(schema), aside.finish(schema) if aside.n_rows else None
+    seen, unseen = data.divided(plan.aside)
+    with ExitStack() as stack:
+        files = [stack.enter_context(_Values(space)) for _ in range(2)]
+        for batch, *sides in data.tables(schema, plan):
+            for file, rows in zip(files, sides, strict=True):
+                file.append(batch, rows)
+        give_back_memory()
+        train, aside = files
+        return train.of(seen, schema), None if unseen is None else aside.of(unseen, schema)
+
+
+class _Values:
+    """Values of rows, in a file of a folder of their own."""
+
+    def __init__(self, space: RowSpace) -> None:
+        self._space, self._folder = space, space.folder()
+        self._file = RowFile(self._folder.path / "values")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def append(self, table: AnyTable, rows: Rows) -> None:
+        """Append rows of a batch."""
+        if rows.n_rows > 0:
+            self._file.append(cast(Table, rows.of(table)).values)
+
+    def of(self, rows: Sample, schema: Schema) -> Sample:
+        """Return the rows with these values, memory-mapped."""
+        values, space = self._file.finish(), self._space
+        return replace(rows, table=MappedTable(values, schema, space=space, folder=self._folder))
 
 
 def _statistics_of(
@@ -189,13 +171,14 @@ def _check_room(data: FileDataset, plan: StorePlan, n_copies: int, n_folds: int)
     each += 8 * objective.n_outputs * (plan.start is not None)  # its scores
     if n_folds > 0:  # they grow side by side
         each = max(DRAW_BYTES, n_folds * (each + _FOLD_BYTES + 8 * objective.n_outputs))
-    least = int(each * data.n_counted / _ROW_SHARE)
+    n_rows = data.rows.n_rows
+    least = int(each * n_rows / _ROW_SHARE)
     if least > data.memory_limit:
         refused = AllRowsNeededError if n_folds > 0 else ParameterError  # a table may take less
         raise refused(
             f"memory_limit of {shown_bytes(data.memory_limit)} is too small: "
             f"tree_method={plan.params.tree_method!r} keeps {each} bytes of each of "
-            f"{data.n_counted:,} rows in memory, and needs at least {shown_bytes(least)}; give as "
+            f"{n_rows:,} rows in memory, and needs at least {shown_bytes(least)}; give as "
             "much, or use tree_method='hist'."
         )
 
@@ -214,16 +197,11 @@ def _validation(
         seen = valid.table(schema)
         target = targets_like(valid, seen.n_rows, objective, plan.intervals)
         return valid.sample(seen, target, objective.n_outputs)
-    valid.match_targets(objective, plan.times)
-    check_both_offset(train.offset is not None, bool(valid.source.roles.offset))
-    given = replace(plan, aside=None)
-    valid.survey(_ignored, plan.params, sets_aside=True)
+    valid.match_targets(objective, plan.names, plan.intervals)
+    check_both_offset(train.offset is not None, bool(valid.offset_names))
+    valid.survey(plan.params)
     space = stack.enter_context(closing(RowSpace(valid.cache_dir, valid.memory_limit)))
-    files = _RowFiles(space, stack)
-    for table, rows, _ in valid.tables(schema, given, is_strict=True):
-        files.append(table, rows)
-    return files.finish(schema).with_values(valid.surveyed_values)
-
-
-def _ignored(target: FloatArray) -> None:
-    """Ignore targets: the fit checks them."""
+    with _Values(space) as file:
+        for table, rows, _ in valid.tables(schema, replace(plan, aside=None), is_strict=True):
+            file.append(table, rows)
+        return file.of(valid.rows, schema)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.external.external_sample import StorePlan, reads_batches
+from hedgerow.boosting.external.chunked_rows import StorePlan, reads_batches, without_values
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.classes import column_of, indices_of
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import in_order
-from hedgerow.data import AnyTable, Table, numbers_of
+from hedgerow.data import AnyTable, numbers_of
 from hedgerow.errors import DataTypeError
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.booster_part import BoosterPart
@@ -25,7 +25,7 @@ from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
 if TYPE_CHECKING:
-    from hedgerow.boosting.external.dataset.file_dataset import FileDataset
+    from hedgerow.boosting.external.file_dataset import FileDataset
 
 
 class Evaluation(BoosterPart):
@@ -92,7 +92,7 @@ class Evaluation(BoosterPart):
             sample = sample.without_zero_weights()
         bound = bound_metrics(metrics, sample, self._objective)
         linked = cast(Objective, _Linked(self.link))
-        with sample.row_names.reported():
+        with sample.naming_rows():
             self._objective.check_target(sample.target)
             return evaluate(bound, linked, sample.target, raw, sample.weight)
 
@@ -111,31 +111,25 @@ class Evaluation(BoosterPart):
 
     def _of_files(self, dataset: FileDataset, n_threads: int) -> tuple[Sample, FloatArray]:
         """Return a sample without features and the raw scores of rows in files, read in batches."""
-        from hedgerow.boosting.external.dataset.class_targets import read_classes
-
         dataset = dataset.for_one_use()
         if self._classes is not None:
-            read_classes(dataset, self._classes, is_strict=True)
+            dataset.read_classes(self._classes, is_strict=True)
+        plan = StorePlan(BoostParams(), self._objective.n_outputs, n_threads=n_threads)
         if self._objective.name in SURVIVAL:
             dataset.read_times(self._objective.name)
         else:
             dataset.match_targets(self._objective)
-        plan = StorePlan(BoostParams(), self._objective.n_outputs, n_threads=n_threads)
-        dataset.survey(lambda target: None, plan.params, sets_aside=True)
-        raws, targets, weights = [], [], []
+        dataset.survey(plan.params)
+        dataset.check_offset(self._objective)
+        raws, sample = [], dataset.rows
         for table, rows, _ in dataset.tables(self._schema, plan, is_strict=True):
             raw = self._raw_of(table, None, n_threads)
             raw = raw if rows.kept is None else raw[:, rows.kept]
             raws.append(raw if rows.offset is None else raw + rows.offset)
-            targets.append(rows.target.copy())
-            weights.append(np.ones(rows.n_rows) if rows.weight is None else rows.weight.copy())
-        weight = np.concatenate(weights)
-        sample = Sample(
-            Table(np.empty((len(weight), 0)), self._schema),
-            np.concatenate(targets),
-            weight=None if (weight == 1.0).all() else weight,
-        )
         dataset.close()
+        sample = Sample(
+            without_values(sample.n_rows, self._schema), sample.target, weight=sample.weight
+        )
         return sample, np.concatenate(raws, axis=1)
 
     def _raw_of(self, table: AnyTable, offset: FloatArray | None, n_threads: int) -> FloatArray:

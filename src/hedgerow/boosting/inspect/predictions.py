@@ -288,7 +288,22 @@ class PredictionForms(SurvivalPredictions):
         >>> bool((quick == booster.predict(X)).mean() > 0.9)
         True
         """
-        self._check_decided(kind, margin, every)
+        if not is_one_of(kind, ("value", "raw", "probability")):
+            raise ParameterError(
+                f"kind must be 'value', 'raw' or 'probability' here; got {brief(kind)}."
+            )
+        for value, name, allowed in ((margin, "margin", _MARGIN), (every, "every", _EVERY)):
+            if value not in allowed:
+                raise ParameterError(f"{name} must be {allowed}; got {brief(value)}.")
+        single = not isinstance(self._objective, SeveralTargets)
+        known = single and task_of(self._objective) in ("two classes", "classes")
+        if not known or self.model.training.get("parameters", {}).get("boosting") == "rf":
+            raise ParameterError(
+                "predict_decided needs a classifier whose trees are added up, but this model has "
+                f"objective {self.model.objective!r} and boosting "
+                f"{self.model.training.get('parameters', {}).get('boosting', 'gbdt')!r}: use "
+                "predict."
+            )
         X, given = offset_of_rows(self.model, X, offset)
         values, threads = self._inputs(X, n_jobs, "Booster")
         forest = self.model.forest
@@ -309,21 +324,3 @@ class PredictionForms(SurvivalPredictions):
             if len(open_rows) == 0:
                 break
         return self._prediction(raw, kind)
-
-    def _check_decided(self, kind: Any, margin: Any, every: Any) -> None:
-        if not is_one_of(kind, ("value", "raw", "probability")):
-            raise ParameterError(
-                f"kind must be 'value', 'raw' or 'probability' here; got {brief(kind)}."
-            )
-        for value, name, allowed in ((margin, "margin", _MARGIN), (every, "every", _EVERY)):
-            if value not in allowed:
-                raise ParameterError(f"{name} must be {allowed}; got {brief(value)}.")
-        single = not isinstance(self._objective, SeveralTargets)
-        known = single and task_of(self._objective) in ("two classes", "classes")
-        if not known or self.model.training.get("parameters", {}).get("boosting") == "rf":
-            raise ParameterError(
-                "predict_decided needs a classifier whose trees are added up, but this model has "
-                f"objective {self.model.objective!r} and boosting "
-                f"{self.model.training.get('parameters', {}).get('boosting', 'gbdt')!r}: use "
-                "predict."
-            )

@@ -24,8 +24,18 @@ def make_forest(
     n_parallel: int = 1,
 ) -> Forest:
     """Concatenate trees to a forest; ``spec`` is needed if columns are categories."""
-    if not trees:
-        return _without_trees(base, n_features, spec, n_parallel)
+    if not trees:  # a fit of few rows makes dozens, one for each of its folds
+        tables = None
+        if spec is not None and spec.is_category.any():
+            tables = CategoryTables(_NO_SETS, spec.level_bin, spec.level_start)
+        return Forest(
+            **_NO_NODES,
+            tree_start=np.zeros(1, np.int64),
+            base_score=base.copy(),
+            n_features=n_features,
+            categories=tables,
+            n_parallel=n_parallel,
+        )
     pieces = joined(trees)
     fields: dict[str, Any] = {
         name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in NODE_FIELDS
@@ -57,23 +67,6 @@ def make_forest(
     threshold[chosen] = np.arange(len(sets))
     tables = CategoryTables(sets, spec.level_bin, spec.level_start)
     return replace(forest, threshold=threshold, categories=tables)
-
-
-def _without_trees(
-    base: FloatArray, n_features: int, spec: BinSpec | None, n_parallel: int
-) -> Forest:
-    """Return a forest of no trees: a fit of few rows makes dozens, one for each of its folds."""
-    tables = None
-    if spec is not None and spec.is_category.any():
-        tables = CategoryTables(_NO_SETS, spec.level_bin, spec.level_start)
-    return Forest(
-        **_NO_NODES,
-        tree_start=np.zeros(1, np.int64),
-        base_score=base.copy(),
-        n_features=n_features,
-        categories=tables,
-        n_parallel=n_parallel,
-    )
 
 
 _NO_NODES: Mapping[str, Any] = {

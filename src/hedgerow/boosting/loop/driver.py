@@ -13,7 +13,7 @@
     Model
 
 The callers differ in how they prepare rows: :mod:`hedgerow.boosting.loop.fit` encodes and bins a
-table, :mod:`hedgerow.boosting.external.external_data` reads files, and folds
+table, :mod:`hedgerow.boosting.external.fit_files` reads files, and folds
 (:mod:`hedgerow.boosting.validation.cross`) take rows of either.
 """
 
@@ -34,17 +34,21 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scored import Ranks, ScoredRows, Tally
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.training_loop import grow_forest
-from hedgerow.boosting.loop.watch import Watch, best_round_of, record_of
+from hedgerow.boosting.loop.watch import Watch, record_of
 from hedgerow.boosting.resume.checkpoint import Checkpoint, Recorder, recording
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.resume.fingerprint import Fingerprint, settings_of, text_of
 from hedgerow.boosting.row_data.metric_groups import bound_metrics
-from hedgerow.boosting.row_data.positions import bias_record, positions_of_all, with_positions
-from hedgerow.boosting.row_data.queries import with_queries
+from hedgerow.boosting.row_data.queries import (
+    bias_record,
+    positions_of_all,
+    with_positions,
+    with_queries,
+)
 from hedgerow.boosting.row_data.statistics import assembled, constraints_of_inputs
 from hedgerow.boosting.validation.budget import Budget, budget_of
 from hedgerow.boosting.validation.row_sets import TRAINING
-from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.boosting.validation.stopping import BestRound, Rising, StoppingParams
 from hedgerow.data import SparseTable, numbers_of
 from hedgerow.data.inputs import Inputs
 from hedgerow.data.reading.mapped_table import BLOCK_ROWS
@@ -213,12 +217,14 @@ def watched_rows(
             own = rows.ranks.rows(part.rows.target, part.rows.weight)
             tally = Tally(bound, objective, own)
         scored.append(replace(part, metrics=bound, tally=tally))
+    best = None
+    if stops is not None:
+        watched = scored[0].metrics[0] if scored else plan.metrics[0]
+        best = BestRound(Rising() if plan.stopping.by_out_of_bag else watched, *stops)
     watch = Watch(
         objective=objective,
         scored={part.name: part.metrics for part in scored},
-        best=best_round_of(
-            scored[0].metrics[0] if scored else plan.metrics[0], plan.stopping, stops
-        ),
+        best=best,
         by_out_of_bag=plan.stopping.by_out_of_bag,
         callbacks=plan.callbacks,
         n_rounds=params.n_estimators + plan.n_first,
@@ -228,7 +234,7 @@ def watched_rows(
     )
     state = BoostState(
         rows.seen, objective, params, rows.unseen, n_threads, rows.first, scored,
-        may_run_ahead and not plan.callbacks, rows.ranks, spaces, rows.train.row_names,
+        may_run_ahead and not plan.callbacks, rows.ranks, spaces, rows.train,
     )  # fmt: skip
     return state, watch
 
@@ -258,8 +264,9 @@ def make_ready(
             plan.start.complete(record, watch.n_kept)
         if chosen is not None:
             chosen.complete(record, watch.n_kept)
-        read = rows.read_again or (lambda: new_rows(rows.train, inputs, n_threads))
-        record |= found_by_loss(watch.objective, forest, rows.train, inputs, read, n_threads)
+        record |= found_by_loss(
+            watch.objective, forest, rows.train, inputs, n_threads, rows.read_again
+        )
         record |= bias_record(watch.objective, forest.n_rounds - watch.n_first)
         schema, n_copies = rows.train.table.schema, rows.seen.n_copies
         return plan.finish(
@@ -282,7 +289,7 @@ def grow_model(ready: Ready, recorder: Recorder | None) -> Model:
     return model
 
 
-def new_rows(train: Sample, inputs: Inputs | None, n_threads: int) -> NewRows:
+def _new_rows(train: Sample, inputs: Inputs | None, n_threads: int) -> NewRows:
     """Yield the rows of a table as trees see rows that they were not grown on."""
     values, schema, offset = numbers_of(train.table), train.table.schema, train.offset
     if inputs is None:
@@ -301,8 +308,8 @@ def found_by_loss(
     forest: Forest,
     train: Sample,
     inputs: Inputs | None,
-    read: Callable[[], NewRows],
     n_threads: int,
+    read: Callable[[], NewRows] | None = None,
 ) -> dict[str, Any]:
     """Return what a loss adds to the record after training, such as a baseline hazard.
 
@@ -315,7 +322,7 @@ def found_by_loss(
     schema = train.table.schema
     predictor = Predictor(forest, schema.kinds if inputs is None else inputs.schema(schema).kinds)
     parts = []
-    for values, offset in read():
+    for values, offset in read() if read else _new_rows(train, inputs, n_threads):
         raw = predictor.raw_scores(values, n_threads)
         parts.append(raw if offset is None else raw + offset)
     return describe(train.target, np.concatenate(parts, axis=1), train.weight)

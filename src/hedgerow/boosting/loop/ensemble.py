@@ -69,14 +69,8 @@ def finished_tree(
 class Additive:
     """Gradient boosting: trees join the sum of the earlier ones."""
 
-    def __init__(
-        self,
-        train: AddedScores,
-        validation: Sequence[AddedScores],
-        params: BoostParams,
-        n_outputs: int,
-    ) -> None:
-        self._train, self._validation, self._params = train, validation, params
+    def __init__(self, sets: Sequence[AddedScores], params: BoostParams, n_outputs: int) -> None:
+        self._sets, self._params = sets, params  # scores of the training rows are the first
         self._trees: list[GrownTree] = []
         self._n_outputs = n_outputs
         self._per_round = trees_of_round(params, n_outputs)
@@ -98,11 +92,12 @@ class Additive:
                 self._join(tree, place % self._n_outputs, None)
 
     def _join(self, tree: GrownTree, output: int, rows: RowArray | None) -> None:
+        train, *others = self._sets
         if rows is None:
-            self._train.add(tree, output)
+            train.add(tree, output)
         elif len(rows) > 0:
-            self._train.add(tree, output, rows)
-        for scores in self._validation:
+            train.add(tree, output, rows)
+        for scores in others:
             scores.add(tree, output)
 
     def trees(self, n_rounds: int) -> list[GrownTree]:
@@ -124,15 +119,8 @@ class Average(Additive):
 class Dropout(Additive):
     """DART."""
 
-    def __init__(
-        self,
-        train: AddedScores,
-        validation: Sequence[AddedScores],
-        params: BoostParams,
-        n_outputs: int,
-    ) -> None:
-        super().__init__(train, validation, params, n_outputs)
-        self._sets = [train, *validation]
+    def __init__(self, sets: Sequence[AddedScores], params: BoostParams, n_outputs: int) -> None:
+        super().__init__(sets, params, n_outputs)
         self._factor = np.zeros(0)  # one for each round
         # Change of the factors by each round, for the model of an earlier round.
         self._steps: list[tuple[np.ndarray, float]] = []
@@ -194,9 +182,6 @@ class Dropout(Additive):
                     scores.add(tree, place % self._n_outputs, factor=sign * self._factor[number])
 
 
-def make_mode(
-    train: AddedScores, validation: Sequence[AddedScores], params: BoostParams, n_outputs: int
-) -> Additive:
+def make_mode(sets: Sequence[AddedScores], params: BoostParams, n_outputs: int) -> Additive:
     """Return the ensemble of ``params.boosting`` for these scores."""
-    kind = {"dart": Dropout, "rf": Average}.get(params.boosting, Additive)
-    return kind(train, validation, params, n_outputs)
+    return {"dart": Dropout, "rf": Average}.get(params.boosting, Additive)(sets, params, n_outputs)

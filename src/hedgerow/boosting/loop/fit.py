@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
-from hedgerow.boosting.automatic.data_size import DataSize
+from hedgerow.boosting.automatic.candidates import DataSize
 from hedgerow.boosting.automatic.magnitudes import check_differences
 from hedgerow.boosting.automatic.model_selection import of_folds, with_resolved
 from hedgerow.boosting.loop.callbacks import with_bar
@@ -57,11 +57,8 @@ Choose: TypeAlias = "Callable[[DataSize], tuple[BoostParams, StoppingParams]]"
 (:func:`hedgerow.boosting.automatic.defaults.choose`)."""
 
 
-class GivenRows(NamedTuple):
-    """The rows of a fit, without rows of weight 0 and, in a new model, unused categories."""
-
-    train: Sample
-    validation: Sample | None
+GivenRows: TypeAlias = tuple[Sample, Sample | None]
+"""Training and validation rows without rows of weight 0 and, in a new model, unused categories."""
 
 
 def fit(
@@ -95,11 +92,11 @@ def fit(
         chosen, prepared = None, None
         if own.stopping.by_folds and stops is not None:
             faster = of_folds(own.params, own.stopping.stride)
-            folds = FoldRows(rows.train, objective, faster, own.n_threads)
+            folds = FoldRows(rows[0], objective, faster, own.n_threads)
             chosen = choose_rounds(folds, own, budget)
             assert isinstance(chosen.rows, FoldRows)
             own, stops = replace(own, params=chosen.params, is_scored=False), None
-            rows, prepared = GivenRows(chosen.rows.sample, None), chosen.rows.whole()
+            rows, prepared = (chosen.rows.sample, None), chosen.rows.whole()
         if prepared is None:
             prepared = prepare(own, rows)
         runs_ahead = recorder is None and budget is None
@@ -139,7 +136,7 @@ def plan_of(
         objective, params, stopping, metrics, of_train, options.eval_metric is not None, callbacks,
         bar, resolve_threads(options.n_jobs), start, finish,
     )  # fmt: skip
-    return plan, GivenRows(train, validation)
+    return plan, (train, validation)
 
 
 def with_rows_aside(plan: FitPlan, given: GivenRows) -> tuple[FitPlan, GivenRows, Stops]:
@@ -147,12 +144,12 @@ def with_rows_aside(plan: FitPlan, given: GivenRows) -> tuple[FitPlan, GivenRows
     objective, stopping, start, (train, validation) = (
         plan.objective, plan.stopping, plan.start, given,
     )  # fmt: skip
-    with train.row_names.reported():
+    with train.naming_rows():
         objective.check_target(train.target)
     check_differences(objective, [(train.target, train.weight, train.offset)])
     stops = stopping.is_on(validation is not None)
     if validation is not None:
-        with validation.row_names.reported():
+        with validation.naming_rows():
             objective.check_target(validation.target)
     elif stopping.sets_rows_aside:
         kept, aside = split_sample(train, objective, stopping, plan.params.seed)
@@ -166,7 +163,7 @@ def with_rows_aside(plan: FitPlan, given: GivenRows) -> tuple[FitPlan, GivenRows
     check_watched(plan.metrics, stopping, stops)
     params = with_out_of_bag(params, stopping, train.n_rows)
     limits = (stopping.patience, stopping.min_delta) if stops else None
-    return replace(plan, params=params), GivenRows(train, validation), limits
+    return replace(plan, params=params), (train, validation), limits
 
 
 def prepare(plan: FitPlan, given: GivenRows) -> PreparedRows:

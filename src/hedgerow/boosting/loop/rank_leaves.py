@@ -76,7 +76,7 @@ def steps_on_ranks(
     """Return the step of each leaf; some rank has rows of each."""
     rule = check_rule(objective, output)
     if isinstance(rule, QuantileRule):
-        return _Quantiles.of(rule, output, rows, others).steps()
+        return _Quantiles(rule, output, rows, others).steps()
     counts = gather_numbers(np.diff(rows.starts), others).reshape(others.size, -1)
     sums = _LeafSums(rows, others, counts.sum(axis=0), counts[: others.rank].sum(axis=0))
     if isinstance(rule, SumsRule):
@@ -110,8 +110,11 @@ class _LeafSums:
     def of(self, values: Values, step: FloatArray | None = None) -> list[FloatArray]:
         """Return the weighted sums of ``values`` of the rows of each leaf at its ``step``."""
         rows, n_leaves = self.rows, len(self.counts)
-        steps = np.zeros(n_leaves) if step is None else step
-        found = _values_of(rows, np.repeat(steps, np.diff(rows.starts)), values)
+        own = np.repeat(np.zeros(n_leaves) if step is None else step, np.diff(rows.starts))
+        given = rows.target, rows.raw, own
+        if len(own) == 1:  # NumPy adds up the scores of a single row in another order
+            given = np.repeat(rows.target, 2, axis=0), np.repeat(rows.raw, 2, axis=1), own.repeat(2)
+        found = [of_value[: len(own)] for of_value in values(*given)]
         before, counts = self.before.tolist(), self.counts.tolist()
         leaves = list(zip(pairwise(rows.starts.tolist()), before, counts, strict=True))
         parts = []
@@ -126,10 +129,9 @@ class _LeafSums:
         n_sums = int(entries[:, 0].max()) + 1
         order = np.argsort(entries[:, 0], kind="stable")
         ends = np.cumsum(np.bincount(entries[:, 0], minlength=n_sums))
-        own = zip(
-            np.split(entries[order, 1:], ends[:-1]), counts * (n_sums // n_leaves), strict=True
-        )
-        return list(np.array([sum_of_parts(*one) for one in own]).reshape(-1, n_leaves))
+        split = np.split(entries[order, 1:], ends[:-1])
+        sums = map(sum_of_parts, split, counts * (n_sums // n_leaves))
+        return list(np.array(list(sums)).reshape(-1, n_leaves))
 
     def extent(self, rule: RootRule) -> tuple[FloatArray, FloatArray]:
         """Return the smallest and the largest ``reach`` of the rows of each leaf."""
@@ -146,51 +148,19 @@ class _LeafSums:
         return floats_of_keys(~most[0]), floats_of_keys(most[1])
 
 
-def _values_of(rows: LeafRows, step: FloatArray, values: Values) -> Sequence[FloatArray]:
-    """Return the values of rows.
-
-    NumPy adds up the scores of a single row in another order than those of several.
-    """
-    if len(rows.target) != 1:
-        return values(rows.target, rows.raw, step)
-    twice = np.repeat(rows.target, 2, axis=0), np.repeat(rows.raw, 2, axis=1), np.repeat(step, 2)
-    return [of_value[:1] for of_value in values(*twice)]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class _Quantiles:
-    """Rows of leaves, for quantiles of their steps.
+    """Rows of leaves with the keys of their steps and their weights in units, for quantiles."""
 
-    leaf      leaf of each row
-    keys      key of its step
-    masses    its weight in units
-    is_one    whether it is of class 1
-    """
-
-    rule: QuantileRule
-    leaf: IntArray
-    keys: IntArray
-    masses: IntArray
-    is_one: AnyArray
-    n_leaves: int
-    others: Communicator
-
-    @staticmethod
-    def of(rule: QuantileRule, output: int, rows: LeafRows, others: Communicator) -> _Quantiles:
-        """Compute the steps of the rows and their weights in units."""
-        n_leaves, weight = len(rows.starts) - 1, rule.weights(rows.target, rows.weight)
-        unit = rows.unit
+    def __init__(
+        self, rule: QuantileRule, output: int, rows: LeafRows, others: Communicator
+    ) -> None:
+        self.rule, self.others, self.n_leaves = rule, others, len(rows.starts) - 1
+        weight, unit = rule.weights(rows.target, rows.weight), rows.unit
         if rule.divisor is not None:  # the unit follows the divided weights
             unit = unit_on_ranks(weight, len(weight), others)
-        return _Quantiles(
-            rule,
-            np.repeat(np.arange(n_leaves), np.diff(rows.starts)),
-            keys_of_floats(rule.wanted(rows.target, rows.raw[output])),
-            masses_of(weight, unit),
-            rows.target > 0.0,
-            n_leaves,
-            others,
-        )
+        self.leaf = np.repeat(np.arange(self.n_leaves), np.diff(rows.starts))
+        self.keys = keys_of_floats(rule.wanted(rows.target, rows.raw[output]))
+        self.masses, self.is_one = masses_of(weight, unit), rows.target > 0.0
 
     def steps(self) -> FloatArray:
         """Return the quantile of each leaf."""

@@ -17,19 +17,19 @@ get their scores by tree traversal.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray
+from hedgerow.arrays import AnyArray, FloatArray, RowArray
 from hedgerow.boosting.loop.assembly import make_forest
 from hedgerow.boosting.loop.ensemble import Additive, finished_tree, make_mode
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, RestOfBatch, RoundsAhead
-from hedgerow.boosting.loop.sample import RowNames
+from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scored import Ranks, ScoredRows, Tally
 from hedgerow.boosting.loop.scores import (
-    AddedScores,
     MeanScores,
     Scores,
     TrainingData,
@@ -80,7 +80,7 @@ class BoostState:
                            them: nobody reads the training scores, or replays earlier rounds
     ranks                  those that have the other rows; by default there are none
     spaces                 memory for histograms of rows in chunks, that other fits use in turn
-    names                  the user's names of the training rows
+    sample                 the training rows, for the user's names of rows
     objective              bound to the rows
     params                 resolved parameters of the next rounds
     n_rows                 training rows of all ranks, without copies
@@ -110,11 +110,14 @@ class BoostState:
         may_run_ahead: bool = False,
         ranks: Ranks | None = None,
         spaces: Spaces | None = None,
-        names: RowNames | None = None,
+        sample: Sample | None = None,
     ) -> None:
         self.params = params = kinds.resolved(params, objective, _schema_of(data))
         self.data, self.first, self.scored = data, first, scored
-        self.ranks, self._spaces, self.names = ranks or Ranks(), spaces, names or RowNames()
+        self.ranks, self._spaces = ranks or Ranks(), spaces
+        self.naming_rows: Callable[[], AbstractContextManager[None]] = nullcontext
+        if sample is not None:
+            self.naming_rows = sample.naming_rows
         matrix = data.matrix
         self.n_rows = count_rows(matrix.n_rows // data.n_copies, self.ranks.others)[1]
         self.n_features = matrix.n_features
@@ -155,16 +158,12 @@ class BoostState:
     def begin(self) -> None:
         """Create the grower, before the first round."""
         self._grower = self._make_grower()
-        updated: Sequence[AddedScores] = self.held_out
+        updated: list[Scores | MeanScores] = [self.train, *self.held_out]
         if self._may_run_ahead and kinds.adds_scores(self.params, self.objective):
-            assert isinstance(self.train, Scores)
-            self._ahead = RoundsAhead.of(
-                self._grower, self.train, self.held_out, self.scored, self.objective, self.params,
-                range(self.n_first, self.n_first + self.params.n_estimators),
-            )  # fmt: skip
+            self._ahead = RoundsAhead.of(self, self._grower)
             if self._ahead is not None:
-                updated = ()  # batches add their trees to all scores
-        self.mode = make_mode(self.train, updated, self.params, len(self.base))
+                updated = [self.train]  # batches add their trees to all scores
+        self.mode = make_mode(updated, self.params, len(self.base))
 
     def _make_grower(self) -> CompiledGrower:
         data, matrix = self.data, self.data.matrix
@@ -421,7 +420,13 @@ class BoostState:
 
             unit = unit_on_ranks(data.weight, len(data.target), others)
             steps = steps_on_ranks(self.objective, output, replace(leaf_rows, unit=unit), others)
-        return _with_steps(tree, leaves, steps, params, _schema_of(data))
+        longest = params.max_delta_step or np.inf
+        value = tree.value.copy()
+        value[leaves] = params.learning_rate * np.clip(steps, -longest, longest)
+        if params.monotone_constraints is not None:
+            signs = split_signs(tree, params.monotone_constraints, _schema_of(data))
+            value = order_leaves(tree, value, signs)
+        return tree.with_values(means_of_leaves(tree.left, tree.right, tree.cover, value))
 
 
 def rounds(
@@ -433,7 +438,7 @@ def rounds(
     exhausted.
     """
     try:
-        with state.names.reported():
+        with state.naming_rows():
             state.begin()
         if earlier is not None:
             state.replay(earlier)
@@ -442,7 +447,7 @@ def rounds(
         last = state.n_first + state.params.n_estimators
         while state.n_rounds < last:
             try:
-                with state.names.reported():
+                with state.naming_rows():
                     params = state.begin_round()
                     n_trees = kinds.trees_of_round(params, len(state.base))
                     for turn in range(n_trees):
@@ -453,19 +458,6 @@ def rounds(
             yield state
     finally:
         state.close()
-
-
-def _with_steps(
-    tree: GrownTree, leaves: IntArray, steps: FloatArray, params: BoostParams, schema: Schema
-) -> GrownTree:
-    """Return the tree whose ``leaves`` take the given steps, within the limits of ``params``."""
-    longest = params.max_delta_step or np.inf
-    value = tree.value.copy()
-    value[leaves] = params.learning_rate * np.clip(steps, -longest, longest)
-    if params.monotone_constraints is not None:
-        signs = split_signs(tree, params.monotone_constraints, schema)
-        value = order_leaves(tree, value, signs)
-    return tree.with_values(means_of_leaves(tree.left, tree.right, tree.cover, value))
 
 
 def means_of_leaves(

@@ -17,23 +17,24 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.loop.scored import ScoredRows
-from hedgerow.boosting.loop.scores import MeanScores, Scores
+from hedgerow.boosting.loop.scores import MeanScores
 from hedgerow.boosting.validation.row_sets import TRAINING
+from hedgerow.growing.core.compiled_grower import CompiledGrower
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.joining import TreeJoiner
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.metrics import not_nan
-from hedgerow.objectives import Objective
 from hedgerow.objectives.derivatives import PRECOMPUTED
-from hedgerow.params import BoostParams
 from hedgerow.schedules import is_number
+
+if TYPE_CHECKING:
+    from hedgerow.boosting.loop.rounds import BoostState
 
 _MOST_ROUNDS = 16
 _FEWEST_ROUNDS, _SHARE = 4, 6
@@ -79,69 +80,48 @@ class RestOfBatch(NamedTuple):
 
 
 class RoundsAhead:
-    """The rounds of a batch.
-
-    most    most rounds of a batch
-    rounds  numbers of the rounds of the fit; they follow those of the model to continue
-    unseen  validation rows; their raw scores become those after the last round taken
-    scored  parts of the validation rows
-    """
+    """The rounds of a batch."""
 
     def __init__(
-        self,
-        grower: TreeGrower,
-        joiner: TreeJoiner,
-        most: int,
-        rounds: range,
-        unseen: Scores | None,
-        scored: Sequence[ScoredRows],
-        objective: Objective,
+        self, state: BoostState, grower: TreeGrower, joiner: TreeJoiner, most: int
     ) -> None:
-        self._grower, self._joiner, self._most, self._rounds = grower, joiner, most, rounds
-        self._unseen, self._scored, self._objective = unseen, scored, objective
-        self._targets = [np.tile(part.rows.target, most) for part in scored]
+        self._grower, self._joiner, self._most = grower, joiner, most
+        self._rounds = range(state.n_first, state.n_first + state.params.n_estimators)
+        self._scored, self._objective = state.scored, state.objective
+        unseen = state.held_out[0] if state.held_out else None
+        assert not isinstance(unseen, MeanScores)  # forests have no batches
+        self._unseen = unseen
+        self._targets = [np.tile(part.rows.target, most) for part in state.scored]
         self._trees: list[GrownTree] = []
         self._scores: list[dict[str, list[float]] | None] = []
         self._first, self._stop, self._n_taken = 0, 0, 0
 
     @classmethod
-    def of(
-        cls,
-        grower: object,
-        train: Scores,
-        held_out: Sequence[Scores | MeanScores],
-        scored: Sequence[ScoredRows],
-        objective: Objective,
-        params: BoostParams,
-        rounds: range,
-    ) -> RoundsAhead | None:
+    def of(cls, state: BoostState, grower: CompiledGrower) -> RoundsAhead | None:
         """Return the batches of a fit; None if its rounds have to be grown one by one.
 
         They have to where the rows are many or on several threads, where something else happens
         between two trees (a loss in Python, a line search, a learning rate that changes, scores of
         the training rows), and where a tree has a vector in each leaf.
         """
+        params, train = state.params, state.train
         between = (
-            objective.kernel_id == PRECOMPUTED
+            state.objective.kernel_id == PRECOMPUTED
             or params.oob_score
             or not is_number(params.learning_rate)
-            or any(part.name == TRAINING for part in scored)
+            or any(part.name == TRAINING for part in state.scored)
         )
-        if between or not isinstance(grower, TreeGrower):
+        if between or not isinstance(grower, TreeGrower) or train.walked is None:
             return None
-        unseen = held_out[0] if held_out else None
-        assert not isinstance(unseen, MeanScores)
+        walked = [rows.walked for rows in state.held_out[:1]]
+        n_unseen = sum(rows.raw.size for rows in state.held_out[:1])
         n_outputs, n_rows = train.raw.shape
-        n_unseen = 0 if unseen is None else unseen.raw.size
-        n_cells = n_rows * train.data.matrix.n_features * n_outputs
+        n_cells = n_rows * state.n_features * n_outputs
         most = rounds_at_once(n_cells, n_unseen, n_outputs * grower.most_nodes)
-        walked = train.walked, None if unseen is None else unseen.walked
-        if most < _FEWEST_ROUNDS or walked[0] is None or (unseen is not None and walked[1] is None):
+        if most < _FEWEST_ROUNDS or None in walked:
             return None
-        joiner = grower.joiner(most, walked[0], walked[1])
-        if joiner is None:
-            return None
-        return cls(grower, joiner, most, rounds, unseen, scored, objective)
+        joiner = grower.joiner(most, train.walked, walked[0] if walked else None)
+        return None if joiner is None else cls(state, grower, joiner, most)
 
     def tree(self, number: int, n_outputs: int, next_end: int = NOT_KNOWN) -> GrownTree:
         """Return tree ``number`` of the fit; grow the next batch if the last one has ended."""

@@ -31,39 +31,6 @@ class RowSets:
         return replace(self, codes=self.codes[rows])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RowNames:
-    """The user's names of rows of which some are left out, for messages.
-
-    origin  int64 (n_rows,): as in :class:`Sample`
-    """
-
-    origin: IntArray | None = None
-    sets: RowSets | None = None
-
-    def of(self, row: int) -> str:
-        """Return the name of a row, such as ``row 3`` or ``validation row 3``."""
-        if self.origin is not None:
-            place = row % len(self.origin)  # rows of target statistics are copies
-            row = int(self.origin[place])
-        else:
-            place = row
-        if self.sets is None:
-            return f"row {row}"
-        code = int(self.sets.codes[place])
-        row, name = row - self.sets.starts[code], self.sets.names[code]
-        return f"validation row {row}" + ("" if name == "validation" else f" of {name!r}")
-
-    @contextmanager
-    def reported(self) -> Iterator[None]:
-        """Let errors about a row tell its name."""
-        try:
-            yield
-        except HedgerowError as error:
-            error.name_row(self.of)
-            raise
-
-
 @contextmanager
 def counted_rows(are_weighted: bool) -> Iterator[None]:
     """Let errors about a row of files say that only rows with a weight above 0 are counted."""
@@ -119,10 +86,26 @@ class Sample(RowValues):
             None if self.sets is None else self.sets.take(rows),
         )
 
-    @property
-    def row_names(self) -> RowNames:
-        """The user's names of the rows."""
-        return RowNames(self.origin, self.sets)
+    def name_of(self, row: int) -> str:
+        """Return the user's name of a row, such as ``row 3`` or ``validation row 3``."""
+        place = row
+        if self.origin is not None:
+            place = row % len(self.origin)  # rows of target statistics are copies
+            row = int(self.origin[place])
+        if self.sets is None:
+            return f"row {row}"
+        code = int(self.sets.codes[place])
+        row, name = row - self.sets.starts[code], self.sets.names[code]
+        return f"validation row {row}" + ("" if name == "validation" else f" of {name!r}")
+
+    @contextmanager
+    def naming_rows(self) -> Iterator[None]:
+        """Let errors about a row tell its name."""
+        try:
+            yield
+        except HedgerowError as error:
+            error.name_row(self.name_of)
+            raise
 
     def without_zero_weights(self) -> Sample:
         """Drop rows of weight 0, so that they have no influence at all."""
@@ -130,9 +113,12 @@ class Sample(RowValues):
             return self
         kept = self.weight > 0.0
         sample = self if kept.all() else self.take(np.flatnonzero(kept))
-        if sample.weight is not None and (sample.weight == 1.0).all():
-            return replace(sample, weight=None)
-        return sample
+        return sample.without_equal_weights()
+
+    def without_equal_weights(self) -> Sample:
+        """Return the rows without weights that are all 1."""
+        ones = self.weight is not None and bool((self.weight == 1.0).all())
+        return replace(self, weight=None) if ones else self
 
 
 def counted(values: FloatArray, weight: FloatArray | None) -> FloatArray:

@@ -140,11 +140,11 @@ class ScoredRows:
         own = np.ascontiguousarray(raw[:, self.columns])
         if self.tally is not None:
             return self.tally.scores(own)
-        with self.rows.row_names.reported():
+        with self.rows.naming_rows():
             return evaluate(self.metrics, objective, self.rows.target, own, self.rows.weight)
 
     def score_rounds(self, raw: FloatArray, targets: FloatArray) -> dict[str, list[float]] | None:
         """Return the scores of several rounds; see :func:`hedgerow.metrics.evaluate_rounds`."""
         own = np.ascontiguousarray(raw[:, :, self.columns])
-        with self.rows.row_names.reported():
+        with self.rows.naming_rows():
             return evaluate_rounds(self.metrics, targets, own, self.rows.weight)

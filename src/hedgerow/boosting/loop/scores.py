@@ -197,6 +197,8 @@ class MeanScores:
     scores   scores before the first tree; they are not changed
     """
 
+    walked: WalkedRows | None = None
+
     def __init__(self, scores: Scores) -> None:
         self.start, self._scores = scores.raw, scores
         self._sum, self._n_trees = np.zeros_like(scores.raw), 0

@@ -105,7 +105,14 @@ def follow(
             raise
     assert state is not None  # there is at least one round
     if watch.stopped_by == "interrupt":
-        _log_rounds(watch)
+        done, kept = watch.n_done, watch.n_kept
+        best = f", and keeps the first {kept}, up to the best one" if kept < done else ""
+        warnings.warn(
+            f"the fit was interrupted: the model has {done} of {watch.n_rounds} rounds{best}. "
+            f"Another interrupt within {TWICE:g} seconds stops the program as usual.",
+            InterruptedFitWarning,
+            stacklevel=2,
+        )
     return state
 
 
@@ -114,14 +121,3 @@ def is_second() -> bool:
     now = time.monotonic()
     before, INTERRUPTS.last = INTERRUPTS.last, now
     return now - before < TWICE
-
-
-def _log_rounds(watch: Watch) -> None:
-    done, kept = watch.n_done, watch.n_kept
-    best = f", and keeps the first {kept}, up to the best one" if kept < done else ""
-    warnings.warn(
-        f"the fit was interrupted: the model has {done} of {watch.n_rounds} rounds{best}. "
-        f"Another interrupt within {TWICE:g} seconds stops the program as usual.",
-        InterruptedFitWarning,
-        stacklevel=2,
-    )

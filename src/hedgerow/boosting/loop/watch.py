@@ -21,7 +21,7 @@ from hedgerow.boosting.loop.rounds import BoostState
 from hedgerow.boosting.resume.checkpoint import Rounds, one_round
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
-from hedgerow.boosting.validation.stopping import BestRound, Rising, StoppingParams
+from hedgerow.boosting.validation.stopping import BestRound
 from hedgerow.errors import LossError, ParameterError, StorageError
 from hedgerow.metrics import (
     Metric,
@@ -247,14 +247,8 @@ class Watch:
             curve[-1] for rows in self.scored for curve in self.history.get(rows, {}).values()
         ]
         improvement = state.oob_improvement[-1] if state.oob_improvement else math.nan
-        return one_round(
-            state.n_rounds - self.n_first - 1,
-            state.mode.newest(),
-            state.base,
-            scores,
-            improvement,
-            ended,
-        )
+        number = state.n_rounds - self.n_first - 1
+        return one_round(number, state.mode.newest(), state.base, scores, improvement, ended)
 
     def note_forest(self, state: BoostState) -> None:
         """Score a random forest on each row by the trees that were not grown on it."""
@@ -268,15 +262,6 @@ class Watch:
         self.out_of_bag = dict(state.out_of_bag(metrics))
 
 
-def best_round_of(
-    metric: Metric, stopping: StoppingParams, stops: tuple[int, float] | None
-) -> BestRound | None:
-    """Return the tracker of the best round; None if the fit cannot stop early."""
-    if stops is None:
-        return None
-    return BestRound(Rising() if stopping.by_out_of_bag else metric, *stops)
-
-
 def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
     """Return the training record for the model file; it has no threads, times or machine."""
     objective = watch.objective
@@ -284,13 +269,23 @@ def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
     plain = asdict(replace(params, learning_rate=1.0))
     del plain["device"]  # it does not affect the model
     plain["learning_rate"] = rate_record(params.learning_rate, watch.n_kept, watch.n_first)
-    parameters = {name: _plain(value) for name, value in plain.items()}
+    # NumPy numbers become Python numbers.
+    parameters = {
+        n: value.item() if hasattr(value, "item") else value for n, value in plain.items()
+    }
     if params.feature_crosses is not None:
         parameters["feature_crosses"] = [list(cross) for cross in params.feature_crosses]
     if params.max_conflict_rate == 0.0:
         # Without conflicts, bundling does not affect the model.
         for name in ("bundle_features", "bundle_order", "bundle_conflicts"):
             del parameters[name]
+    named = [name for name in watch.scored if name != TRAINING]
+    if_any = {
+        "watched": watch.watched,
+        "init_rounds": watch.n_first,
+        "init_scores": dict(watch.start_scores),
+        "validation_sets": [] if named == [ONLY] else named,
+    }
     return {
         "parameters": parameters,
         "n_rows": n_rows,
@@ -299,23 +294,8 @@ def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
             for rows, curves in watch.history.items()
         },
         "best_round": best,
-        **({} if watch.watched is None else {"watched": watch.watched}),
-        **({"init_rounds": watch.n_first} if watch.n_first else {}),
-        **({"init_scores": dict(watch.start_scores)} if watch.start_scores else {}),
-        **({"validation_sets": sets} if (sets := _sets_of(watch)) else {}),
+        **{name: value for name, value in if_any.items() if value},
         "stopped_by": watch.stopped_by,
         **({"out_of_bag": watch.out_of_bag} if watch.out_of_bag else {}),
         **loss_record(objective),
     }
-
-
-def _sets_of(watch: Watch) -> list[str]:
-    """Return the names of the validation sets, in order, if the user named them."""
-    named = [name for name in watch.scored if name != TRAINING]
-    return [] if named == [ONLY] else named
-
-
-def _plain(value: Any) -> Any:
-    """Convert a NumPy number to a Python number."""
-    item: Callable[[], Any] | None = getattr(value, "item", None)
-    return value if item is None else item()

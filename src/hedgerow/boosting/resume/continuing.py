@@ -199,23 +199,17 @@ class Start:
         by_position = "targets" in model.training and not all(named)
         compared = [key for key in requested if not (by_position and key == "targets")]
         differs = any(requested[key] != kept[key] for key in compared)
-        self._check_order(requested.get("targets"))
+        if named[0] and self.order_of_targets(requested["targets"]["names"]) is not None:
+            known = ", ".join(map(repr, model.training["targets"]["names"]))
+            raise ParameterError(
+                f"{self.name} has the targets of y in another order, which the offsets of this fit "
+                f"(or a cluster) cannot follow: give them in the order {known}."
+            )
         if differs or objective.name != model.objective or counts[0] != counts[1]:
             raise ParameterError(
                 f"{self.name} was trained with {_loss_text(model.objective, kept)} and "
                 f"{counts[1]} output(s), but this fit has {_loss_text(objective.name, requested)} "
                 f"and {counts[0]}: give the same."
-            )
-
-    def _check_order(self, targets: Mapping[str, Any] | None) -> None:
-        """Raise ``ParameterError`` for the model's targets in another order, with offsets."""
-        if targets is None or not targets["named"]:
-            return
-        if self.order_of_targets(targets["names"]) is not None:
-            known = ", ".join(map(repr, self.model.training["targets"]["names"]))
-            raise ParameterError(
-                f"{self.name} has the targets of y in another order, which the offsets of this fit "
-                f"(or a cluster) cannot follow: give them in the order {known}."
             )
 
     def identified(self, fit: Fingerprint, params: BoostParams) -> Fingerprint:

@@ -30,13 +30,14 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.loop.rounds import means_of_leaves
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.resolved import resolve
-from hedgerow.boosting.row_data.class_weights import (
+from hedgerow.boosting.row_data.classes import (
+    column_of,
     corrected,
+    indices_of,
     uncorrected,
     weights_of,
     with_class_weights,
 )
-from hedgerow.boosting.row_data.classes import column_of, indices_of
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import offset_of_rows
 from hedgerow.boosting.row_data.queries import queries_without_effect, with_queries
@@ -85,7 +86,7 @@ def refit(
         raise ParameterError(f"decay must be {_DECAY}; got {brief(decay)}.")
     params = _params_of(model, objective)
     sample, weights = sample.without_zero_weights(), weights_of(model)
-    with sample.row_names.reported():
+    with sample.naming_rows():
         objective.check_target(sample.target)
     sample = with_class_weights(sample, weights)
     model = uncorrected(model)

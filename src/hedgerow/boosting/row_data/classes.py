@@ -1,22 +1,168 @@
-"""Class labels: the values that a classifier predicts, by class index.
+"""Classes: their labels, and their weights.
 
 Models number classes from 0.  The labels are stored beside the model: in the estimator's
 record in the model file, or in the record of a booster that knows its labels.
+
+Training uses class weights, and predicted probabilities are corrected for them.
+With weight ``w[k]`` on the rows of class k, a classifier learns the probabilities
+``q[k] = w[k] p[k] / sum(w p)`` of a population in which class k is ``w[k]`` times as
+frequent.  The true probabilities are ``p[k] = (q[k] / w[k]) / sum(q / w)``
+(Elkan 2001; King and Zeng 2001)::
+
+    logistic       log(p1 / p0) = log(q1 / q0) - log(w1 / w0)
+    softmax        raw[k] minus log w[k]
+    exponential    half the shift of the logistic loss, as its raw scores are half the log-odds
+    others         no constant shift exists: probabilities are divided by w and renormalised
+
+So probabilities describe the unweighted data, while the decision stays the weighted one,
+argmax of ``w[k] p[k]``, as users of class weights expect.  The training record keeps the
+weights and, if raw scores were shifted, the base score used in training: a continued fit
+needs its exact bits.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.row_data.checks import one_axis, values_of_rows
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.row_data.checks import check_weight, one_axis, values_of_rows
 from hedgerow.errors import DataError, DataTypeError, ModelFormatError, brief
 from hedgerow.metrics import task_of
+from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, SeveralTargets
+
+RECORD = "class_weight"
+"""Key of class weights in the training record."""
+
+_SHIFTED = {"logistic": 1.0, "softmax": 1.0, "exponential": 0.5}
+"""Losses that a constant corrects, with the raw-score units of one unit of log-odds."""
+
+
+def corrected(model: Model, weights: FloatArray | None) -> Model:
+    """Return the model of a weighted fit, predicting probabilities of the unweighted population."""
+    if weights is None or (weights == weights[0]).all():
+        return model
+    record: dict[str, Any] = {"weights": weights.tolist()}
+    forest = model.forest
+    if model.objective in _SHIFTED:
+        record["trained_base"] = forest.base_score.tolist()
+        shifted = forest.base_score - _shift(model.objective, weights)
+        forest = replace(forest, base_score=shifted)
+    return replace(model, forest=forest, training={**model.training, RECORD: record})
+
+
+def uncorrected(model: Model) -> Model:
+    """Return the model as it was trained."""
+    record = model.training.get(RECORD)
+    if record is None:
+        return model
+    training = {name: value for name, value in model.training.items() if name != RECORD}
+    base = record.get("trained_base")
+    forest = model.forest
+    if base is not None:
+        forest = replace(forest, base_score=np.array(base, dtype=np.float64))
+    return replace(model, forest=forest, training=training)
+
+
+def rescaled(model: Model, weights: FloatArray | None) -> Model:
+    """Return the model on the raw-score scale of a continued fit with these weights."""
+    before = weights_of(model)
+    if before is not None and weights is not None and np.array_equal(before, weights):
+        return uncorrected(model)
+    training = {name: value for name, value in model.training.items() if name != RECORD}
+    forest = model.forest
+    if weights is not None and model.objective in _SHIFTED and (weights != weights[0]).any():
+        base = forest.base_score + _shift(model.objective, weights)
+        forest = replace(forest, base_score=base)
+    return replace(model, forest=forest, training=training)
+
+
+def weights_of(model: Model) -> FloatArray | None:
+    """Return the class weights of the model, or None."""
+    record = model.training.get(RECORD)
+    return None if record is None else np.array(record["weights"], dtype=np.float64)
+
+
+def with_class_weights(sample: Sample, weights: FloatArray | None) -> Sample:
+    """Multiply the row weights of a sample, whose targets are classes, by the class weights."""
+    if weights is None:
+        return sample
+    return replace(sample, weight=weights_by_class(sample.weight, sample.target, weights))
+
+
+def weights_by_class(
+    weight: FloatArray | None, codes: FloatArray, by_class: FloatArray | None
+) -> FloatArray | None:
+    """Multiply row weights by class weights."""
+    if by_class is None:
+        return weight
+    factor = by_class[codes.astype(np.intp)]
+    if weight is None:
+        return check_weight(factor, len(codes), "class_weight")
+    with np.errstate(over="ignore", under="ignore"):
+        product = weight * factor
+    lost = (product == 0.0) & (weight > 0.0)
+    if lost.any() or not np.isfinite(product).all():
+        row = int(np.argmax(lost | ~np.isfinite(product)))
+        raise DataError(
+            f"sample_weight times class_weight is {product[row]:g} in row {row} "
+            f"({weight[row]:g} times {factor[row]:g}): bring the weights nearer to 1."
+        )
+    return check_weight(product, len(codes), "sample_weight times class_weight")
+
+
+def weighted_raw(model: Model, raw: FloatArray) -> FloatArray:
+    """Return the raw scores, shape (n_outputs, n_rows), that decide the predicted class."""
+    weights = weights_of(model)
+    if weights is None or model.objective not in _SHIFTED:
+        return raw
+    shifted: FloatArray = raw + _shift(model.objective, weights)[:, None]
+    return shifted
+
+
+def true_probabilities(model: Model, probability: FloatArray) -> FloatArray:
+    """Remove the class weights from the loss's probabilities, shape (n_rows, n_classes)."""
+    weights = weights_of(model)
+    if weights is None or model.objective in _SHIFTED:
+        return probability
+    share = probability / weights
+    total = share[:, 0].copy()
+    for column in share.T[1:]:  # NumPy's own order depends on the number of columns
+        total += column
+    return np.asarray(share / total[:, None])
+
+
+def _shift(objective: str, weights: FloatArray) -> FloatArray:
+    """Return the shift that class weights cause in each raw score."""
+    unit, logs = _SHIFTED[objective], np.log(weights)
+    return unit * (logs if objective == "softmax" else logs[1:] - logs[:1])
+
+
+def check_record(training: Mapping[str, Any], objective: str, n_outputs: int) -> None:
+    """Raise ``ValueError`` if the training record has a malformed entry for class weights."""
+    record = training.get(RECORD)
+    if record is None:
+        return
+    several = objective in ("softmax", "one_vs_all")
+    keys = {"weights", "trained_base"} if objective in _SHIFTED else {"weights"}
+    if not isinstance(record, Mapping) or set(record) != keys:
+        raise ValueError("it has wrong entries")
+    weights, base = record["weights"], record.get("trained_base", [0.0] * n_outputs)
+    for values, length in ((weights, n_outputs if several else 2), (base, n_outputs)):
+        if not isinstance(values, list) or len(values) != length:
+            raise ValueError("it must have one number for each class")
+        if not all(isinstance(x, float) and math.isfinite(x) for x in values):
+            raise ValueError("its numbers must be finite")
+    if min(weights) <= 0.0:
+        raise ValueError("weights must be greater than 0")
+
 
 _LABEL_TYPE = re.compile(r"<U[0-9]{1,5}|<[iu][248]|<f[248]|\|[biu]1", re.ASCII)
 """Allowed label types in a model file, as NumPy type strings."""

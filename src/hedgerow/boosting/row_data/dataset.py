@@ -26,7 +26,7 @@ from hedgerow.errors import DataError
 from hedgerow.peer_arguments import OF_DATASET, advised
 
 if TYPE_CHECKING:
-    from hedgerow.boosting.external.dataset.file_dataset import FileDataset
+    from hedgerow.boosting.external.file_dataset import FileDataset
     from hedgerow.data.sources.batches import BatchFunction
     from hedgerow.data.sources.paths import PathLike
 
@@ -188,12 +188,12 @@ class Dataset:
         >>> Dataset.from_files(path, target="income").feature_names
         ('age', 'city')
         """
-        from hedgerow.boosting.external.dataset.from_files import from_files
+        from hedgerow.boosting.external.from_files import dataset_of
         from hedgerow.data.sources.base import make_roles
+        from hedgerow.data.sources.opening import open_files
 
-        return from_files(
-            paths,
-            make_roles(target, drop, features, given_values(locals())),
+        return dataset_of(
+            open_files(paths, make_roles(target, drop, features, given_values(locals()))),
             categorical_features=categorical_features,
             unknown_category=unknown_category,
             cache_dir=cache_dir,
@@ -253,12 +253,12 @@ cache_dir, memory_limit
         >>> data.feature_names
         ('height', 'width')
         """
-        from hedgerow.boosting.external.dataset.from_files import from_batches
+        from hedgerow.boosting.external.from_files import dataset_of
         from hedgerow.data.sources.base import make_roles
+        from hedgerow.data.sources.opening import open_function
 
-        return from_batches(
-            batches,
-            make_roles(target, drop, features, given_values(locals())),
+        return dataset_of(
+            open_function(batches, make_roles(target, drop, features, given_values(locals()))),
             feature_names=feature_names,
             categorical_features=categorical_features,
             unknown_category=unknown_category,

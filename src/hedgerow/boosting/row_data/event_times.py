@@ -65,15 +65,7 @@ class _Column(NamedTuple):
 def read_times(
     y: Any, n_rows: int, name: str, objective: str, *, intervals: bool = False
 ) -> FloatArray:
-    """Parse targets of objective ``"cox"`` or ``"aft"``.
-
-    Examples
-    --------
-    >>> read_times({"time": [2.0, 3.0], "event": [1, 0]}, 2, "y", "aft").tolist()
-    [2.0, -3.0]
-    >>> read_times({"lower": [1.0, 0.0], "upper": [2.0, 3.0]}, 2, "y", "aft").tolist()
-    [[1.0, 2.0], [0.0, 3.0]]
-    """
+    """Parse targets of objective ``"cox"`` or ``"aft"``."""
     columns = _two_columns(y, name)
     if columns is None:
         return check_vector(y, n_rows, name)
@@ -104,13 +96,7 @@ class Form(NamedTuple):
 def form_of(
     names: tuple[str | None, str | None], truths: tuple[bool, bool], name: str, objective: str
 ) -> Form:
-    """Return what two columns are, by their names and types.
-
-    Examples
-    --------
-    >>> form_of(("days", "died"), (False, False), "y", "aft")
-    Form(has_events=True, first=1, is_doubtful=False)
-    """
+    """Return what two columns are, by their names and types."""
     first = first_end(names)
     if first is None:
         event = _event_of(names, truths, name)

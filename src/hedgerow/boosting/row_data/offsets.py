@@ -73,14 +73,7 @@ def check_offset_columns(names: tuple[str, ...], offset: Any) -> None:
 
 
 def take_offset(X: Any, names: Sequence[str]) -> tuple[Any, FloatArray]:
-    """Split a table with column names in the other columns, and the named ones as float64.
-
-    Examples
-    --------
-    >>> from hedgerow.boosting.row_data.offsets import take_offset
-    >>> take_offset({"age": [30, 40], "exposure": [0.5, 1.0]}, ["exposure"])[1].tolist()
-    [[0.5], [1.0]]
-    """
+    """Split a table with column names in the other columns, and the named ones as float64."""
     features, columns = _split(X, names, is_required=True)
     found = []
     for name in names:

@@ -22,12 +22,14 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.row_data.checks import check_offset, check_weight
 from hedgerow.boosting.row_data.groups import read_groups
-from hedgerow.boosting.row_data.positions import Positions, joined_positions, read_position
 from hedgerow.boosting.row_data.queries import (
+    Positions,
     QueryPart,
     gathered_queries,
+    joined_positions,
     joined_queries,
     part_of_queries,
+    read_position,
     read_qid,
     weight_of_rows,
 )

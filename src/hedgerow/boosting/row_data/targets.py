@@ -81,13 +81,7 @@ def target_column(y: Any, name: str = "y") -> AnyArray:
 
 
 def read_targets(y: Any, n_rows: int, name: str = "y") -> Targets:
-    """Read one target, or several if y is a table of two or more columns; messages say ``name``.
-
-    Examples
-    --------
-    >>> read_targets([[1, 2], [3, 4], [5, 6]], 3).values.shape
-    (3, 2)
-    """
+    """Read one target, or several if y is a table of two or more columns; messages say ``name``."""
     if not has_columns(y):
         return Targets(check_vector(one_column(y), n_rows, name), None)
     names, columns = _columns_of(y, n_rows, name)

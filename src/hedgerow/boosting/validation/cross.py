@@ -48,6 +48,7 @@ from hedgerow.metrics import Metric
 from hedgerow.metrics.queries import query_rows, query_weights
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
+from hedgerow.once import once
 from hedgerow.params import BoostParams
 from hedgerow.threads import take_turns
 
@@ -109,59 +110,6 @@ def in_time(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GrownFold:
-    """A fold after its last round.
-
-    forest  up to the best round
-    inputs  inputs of the trees, including statistics that no tree uses
-    raw     float64 (n_outputs, n_test): raw scores of the test rows, from the forest
-    watch   with the scores after each round
-    n_rows  number of rows on which the trees were grown
-    mass    mass of the test rows
-    scores  scores of the test rows, from the forest, by name of the metric
-    trees   up to the best round, as in the model
-    """
-
-    forest: Forest
-    inputs: Inputs | None
-    n_copies: int
-    raw: FloatArray
-    watch: Watch
-    n_rows: int
-    mass: float
-    scores: dict[str, float]
-    trees: list[GrownTree]
-    n_inputs: int
-
-    def gains(self) -> FloatArray:
-        """Return the sum of the gains of the splits of each input, shape (n_inputs,)."""
-        if not self.trees:
-            return np.zeros(self.n_inputs)
-        pieces = joined(self.trees)  # one by one, the arrays took a fifth of a fit of few rows
-        feature = np.concatenate([piece.feature for piece in pieces])
-        gain = np.concatenate([piece.gain for piece in pieces])
-        total = np.bincount(feature + 1, weights=gain, minlength=self.n_inputs + 1)
-        return total[1:].astype(np.float64)  # the first entry: leaves
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GrownFolds:
-    """All folds after their last round.
-
-    best         the best round by the pooled score, if that decides
-    curves       pooled score of each metric after each round that all folds completed
-    interrupted  whether an interrupt ended the folds
-    late         whether the time limit ended the folds
-    """
-
-    folds: list[GrownFold]
-    best: BestRound | None
-    curves: dict[str, list[float]]
-    interrupted: bool = False
-    late: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class FoldPlan:
     """Plan of the folds, which they share.
 
@@ -193,27 +141,22 @@ def grow_folds(plan: FoldPlan, folds: Sequence[Fold]) -> GrownFolds:
     at_once = 1 if plan.rows.spaces is not None else min(n_threads, len(folds))
     shared = replace(plan, n_threads=n_threads // at_once)
     plan.rows.make(folds)
-    fits = [_FoldFit(shared, number, fold) for number, fold in enumerate(folds)]
-    pool, interrupted = _Pool(fits, plan.metrics[0], stopping), False
+    grown = [GrownFold(shared, number, fold) for number, fold in enumerate(folds)]
+    found = GrownFolds(grown, plan.metrics[0], stopping)
     try:
         try:
-            take_turns([fit.advance for fit in fits], at_once, pool.after_step)
+            take_turns([fold.advance for fold in grown], at_once, found.after_step)
         except KeyboardInterrupt as error:
             twice = isinstance(error.__context__, KeyboardInterrupt)
-            if twice or not pool.end_complete_rounds() or not stopping.may_end():
+            if twice or not found.end_complete_rounds() or not stopping.may_end():
                 raise
-            interrupted = True
-        grown = [fit.finish(pool, interrupted) for fit in fits]
+            found.interrupted = True
+        for fold in grown:
+            fold.finish(found)
     finally:
-        for fit in fits:
-            fit.close()
-    masses = [fold.mass for fold in grown]
-    found = [fold.watch.history.get(fold.watch.rows, {}) for fold in grown]
-    curves = {
-        name: [pooled(scores, masses) for scores in zip(*(c[name] for c in found), strict=False)]
-        for name in found[0]
-    }
-    return GrownFolds(grown, pool.best, curves, interrupted, pool.late)
+        for fold in grown:
+            fold.close()
+    return found
 
 
 def pooled(scores: Sequence[float], masses: Sequence[float]) -> float:
@@ -224,19 +167,30 @@ def pooled(scores: Sequence[float], masses: Sequence[float]) -> float:
     return weighted / math.fsum(masses)
 
 
-class _Pool:
-    """The rounds that all folds have completed, and the best one of them.
+class GrownFolds:
+    """All folds, the rounds that all of them have completed, and the best one of these.
 
-    best      the best round by the pooled score, if that decides
-    n_rounds  number of rounds that all folds completed
-    late      whether the time limit ended the folds
+    best         the best round by the pooled score, if that decides
+    n_rounds     number of rounds that all folds completed
+    late         whether the time limit ended the folds
+    interrupted  whether an interrupt ended the folds
     """
 
-    def __init__(self, fits: Sequence[_FoldFit], metric: Metric, stopping: FoldStopping) -> None:
-        self._fits, self._stopping, self.best = fits, stopping, stopping.best
+    def __init__(self, folds: Sequence[GrownFold], metric: Metric, stopping: FoldStopping) -> None:
+        self.folds, self._stopping, self.best = folds, stopping, stopping.best
         if self.best is None and stopping.pooled and stopping.limits is not None:
             self.best = BestRound(metric, *stopping.limits)
-        self.n_rounds, self.late, self._latest = 0, False, math.nan
+        self.n_rounds, self.late, self.interrupted, self._latest = 0, False, False, math.nan
+
+    @once
+    def curves(self) -> dict[str, list[float]]:
+        """Pooled score of each metric after each round that all folds completed."""
+        masses = [fold.mass for fold in self.folds]
+        found = [fold.watch.history.get(fold.watch.rows, {}) for fold in self.folds]
+        return {
+            name: [pooled(part, masses) for part in zip(*(c[name] for c in found), strict=False)]
+            for name in found[0]
+        }
 
     @property
     def n_common(self) -> int | None:
@@ -254,18 +208,18 @@ class _Pool:
 
     def _note_rounds(self) -> bool:
         """Observe newly completed rounds of all folds; return True if all should end."""
-        fits, best = self._fits, self.best
+        folds, best = self.folds, self.best
         if best is None:
-            self.n_rounds = min(len(fit.curve) for fit in fits)
+            self.n_rounds = min(len(fold.curve) for fold in folds)
         else:
-            ended, masses = False, [fit.mass for fit in fits]
-            while not ended and all(len(fit.curve) > self.n_rounds for fit in fits):
-                self._latest = pooled([fit.curve[self.n_rounds] for fit in fits], masses)
+            ended, masses = False, [fold.mass for fold in folds]
+            while not ended and all(len(fold.curve) > self.n_rounds for fold in folds):
+                self._latest = pooled([fold.curve[self.n_rounds] for fold in folds], masses)
                 self.n_rounds += 1
                 ended = best.observe(self.n_rounds, self._latest)
             next_end = best.next_end(self.n_rounds)
-            for fit in fits:
-                fit.best_round, fit.next_end = best.round, next_end
+            for fold in folds:
+                fold.best_round, fold.next_end = best.round, next_end
             if ended:
                 return True
         self.late = self._stopping.is_late() and self.n_rounds > 0
@@ -283,16 +237,37 @@ class _Pool:
         return self.n_rounds > 0
 
 
-class _FoldFit:
+class GrownFold:
     """The fit of one fold, one round at a time; it holds the fold's rows while it lasts.
 
-    The pool sets ``best_round``, the best round of all folds so far, and ``next_end``, the next
-    round that may end them.  ``curve`` has the score of the test rows after each round by the
-    first metric, ``mass`` is the mass of these rows.
+    curve       score of the test rows after each round, by the first metric
+    mass        mass of the test rows
+    best_round  the best round of all folds so far
+    next_end    the next round that may end the folds
+    watch       with the scores after each round
+
+    After the last round:
+
+    forest      up to the best round
+    inputs      inputs of the trees, including statistics that no tree uses
+    raw         float64 (n_outputs, n_test): raw scores of the test rows, from the forest
+    n_rows      number of rows on which the trees were grown
+    scores      scores of the test rows, from the forest, by name of the metric
+    trees       up to the best round, as in the model
 
     Folds continue for a while after their best round.  Recomputing the raw scores of that round
     from the trees took a sixteenth of the time of the fits of small tables, so they are kept.
     """
+
+    watch: Watch
+    forest: Forest
+    raw: FloatArray
+    scores: dict[str, float]
+    trees: list[GrownTree]
+    inputs: Inputs | None
+    n_copies: int
+    n_inputs: int
+    n_rows: int
 
     def __init__(self, shared: FoldPlan, number: int, fold: Fold) -> None:
         self._shared, self._number, self._fold = shared, number, fold
@@ -307,7 +282,7 @@ class _FoldFit:
         """Run a round, and others that are ready; return True if the last one was among them."""
         if self._states is None:
             self._begin()
-        state, watch, last = self._state, self._watch, self._shared.params.n_estimators
+        state, watch, last = self._state, self.watch, self._shared.params.n_estimators
         assert state is not None
         assert self._states is not None
         state.next_end = self.next_end
@@ -343,7 +318,7 @@ class _FoldFit:
             shared.objective, params, requested, metrics, of_train, n_threads=shared.n_threads
         )
         limits = None if stopping.pooled else stopping.limits
-        self._state, self._watch = watched_rows(
+        self._state, self.watch = watched_rows(
             plan, rows, limits, may_run_ahead=True, spaces=shared.rows.spaces
         )
         self.mass = _mass(rows.parts[0].rows)
@@ -357,31 +332,40 @@ class _FoldFit:
         while self._n_noted - len(recent) + 1 < best or len(recent) * raw.nbytes > _RECENT_BYTES:
             recent.popleft()
 
-    def finish(self, pool: _Pool, interrupted: bool) -> GrownFold:
-        """Return the forest and the scores, and end the fit; a part of a round is ignored."""
-        state, prepared, watch = self._state, self._prepared, self._watch
+    def finish(self, all_folds: GrownFolds) -> None:
+        """Make the forest and the scores, and end the fit; a part of a round is ignored."""
+        state, prepared, watch = self._state, self._prepared, self.watch
         assert state is not None
         assert prepared is not None
-        if pool.best is not None:
-            watch.best = pool.best
-        if pool.n_common is not None:
-            watch.cut(pool.n_common)
-        if pool.late and watch.stopped_by == "rounds" and watch.n_done < watch.n_rounds:
+        interrupted = all_folds.interrupted
+        if all_folds.best is not None:
+            watch.best = all_folds.best
+        if all_folds.n_common is not None:
+            watch.cut(all_folds.n_common)
+        if all_folds.late and watch.stopped_by == "rounds" and watch.n_done < watch.n_rounds:
             watch.stopped_by = "time_budget"
         kept = watch.n_kept
         if not interrupted and (watch.best is not None or kept == state.n_rounds):
             watch.note_forest(state)
-        if prepared.train.n_rows < 2 * state.params.min_samples_leaf:
+        self.n_rows = prepared.train.n_rows
+        if self.n_rows < 2 * state.params.min_samples_leaf:
             kept = 0  # too few rows for a split
-        raw = np.ascontiguousarray(self._scores_after(state, kept, interrupted))
-        forest = state.freeze(kept if self._shared.keep_trees else 0)
-        grown = GrownFold(
-            forest, prepared.inputs, prepared.seen.n_copies, raw, watch,
-            prepared.train.n_rows, self.mass, state.scored[0].score(watch.objective, raw),
-            state.trees(kept), state.n_features,
-        )  # fmt: skip
+        self.raw = np.ascontiguousarray(self._scores_after(state, kept, interrupted))
+        self.forest = state.freeze(kept if self._shared.keep_trees else 0)
+        self.scores = state.scored[0].score(watch.objective, self.raw)
+        self.trees, self.n_inputs = state.trees(kept), state.n_features
+        self.inputs, self.n_copies = prepared.inputs, prepared.seen.n_copies
         self.close()
-        return grown
+
+    def gains(self) -> FloatArray:
+        """Return the sum of the gains of the splits of each input, shape (n_inputs,)."""
+        if not self.trees:
+            return np.zeros(self.n_inputs)
+        pieces = joined(self.trees)  # one by one, the arrays took a fifth of a fit of few rows
+        feature = np.concatenate([piece.feature for piece in pieces])
+        gain = np.concatenate([piece.gain for piece in pieces])
+        total = np.bincount(feature + 1, weights=gain, minlength=self.n_inputs + 1)
+        return total[1:].astype(np.float64)  # the first entry: leaves
 
     def _scores_after(self, state: BoostState, n_rounds: int, interrupted: bool) -> FloatArray:
         """Return raw scores of the test rows from the first ``n_rounds`` rounds alone.

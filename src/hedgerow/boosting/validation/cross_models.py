@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
-from hedgerow.boosting.loop.driver import FitOptions, found_by_loss, new_rows
+from hedgerow.boosting.loop.driver import FitOptions, found_by_loss
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.watch import StoppedBy, record_of
 from hedgerow.boosting.row_data.statistics import assembled
@@ -24,8 +23,7 @@ def fold_model(plan: FoldPlan, fold: Fold, grown: GrownFold) -> Model:
     schema, n_threads = plan.rows.sample.table.schema, plan.n_threads
     if hasattr(objective, "fit_record"):
         sample = plan.rows.sample.take(fold.train)
-        read = partial(new_rows, sample, inputs, n_threads)
-        record |= found_by_loss(objective, forest, sample, inputs, read, n_threads)
+        record |= found_by_loss(objective, forest, sample, inputs, n_threads)
     return assembled(forest, schema, objective, record, inputs, grown.n_copies)
 
 
@@ -44,8 +42,7 @@ def average_model(plan: FoldPlan, folds: GrownFolds) -> Model:
     record |= {"history": {"cv": folds.curves}, "best_round": None, AVERAGED: len(grown)}
     record["stopped_by"] = _stopped_by(grown)
     record.pop("out_of_bag", None)
-    read = partial(new_rows, sample, joined, plan.n_threads)
-    record |= found_by_loss(watch.objective, forest, sample, joined, read, plan.n_threads)
+    record |= found_by_loss(watch.objective, forest, sample, joined, plan.n_threads)
     schema = sample.table.schema
     return assembled(forest, schema, watch.objective, record, joined, grown[0].n_copies)
 

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import IntArray
-from hedgerow.boosting.automatic.budget_schedule import HIGHEST_RATE, SHORT_PATH, BudgetSchedule
 from hedgerow.boosting.automatic.cost import FastRate
 from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, TestedRows, warn_of_doubts
 from hedgerow.boosting.automatic.model_selection import (
@@ -29,6 +28,8 @@ from hedgerow.boosting.automatic.model_selection import (
     of_folds,
     params_of_folds,
 )
+from hedgerow.boosting.automatic.recipe import HIGHEST_RATE
+from hedgerow.boosting.automatic.time_recipe import SHORT_PATH, BudgetSchedule
 from hedgerow.boosting.loop.callbacks import report_folds
 from hedgerow.boosting.loop.driver import FitPlan
 from hedgerow.boosting.loop.training_loop import TWICE
@@ -210,7 +211,13 @@ def _found(
         params = replace(params, learning_rate=round(params.learning_rate, 6))
     record = {**record, "stride": round(stopping.stride / times, 3)}
     if interrupted:
-        warn_of_rounds(n_rounds, n_seen)
+        warnings.warn(
+            "the fit was interrupted while folds chose the number of rounds: the model now trains "
+            f"on all rows for {n_rounds} rounds, according to the first {n_seen} rounds of the "
+            f"folds. Another interrupt within {TWICE:g} seconds stops the program as usual.",
+            InterruptedFitWarning,
+            stacklevel=2,
+        )
     found = ChosenRounds(params, n_rounds, grown.curves, best.rows, record, interrupted)
     if stopping.finest_rate is None:
         return found
@@ -261,14 +268,3 @@ def _paced(chosen: ChosenRounds, stopping: StoppingParams, seconds_a_round: floa
     params = replace(params, learning_rate=schedule, n_estimators=most)
     of_folds = rate * stopping.stride
     return replace(chosen, params=params, n_rounds=schedule.n_rounds, fold_rate=of_folds)
-
-
-def warn_of_rounds(n_rounds: int, n_seen: int) -> None:
-    """Warn that an interrupt ended the folds after ``n_seen`` rounds."""
-    warnings.warn(
-        "the fit was interrupted while folds chose the number of rounds: the model now trains on "
-        f"all rows for {n_rounds} rounds, according to the first {n_seen} rounds of the folds. "
-        f"Another interrupt within {TWICE:g} seconds stops the program as usual.",
-        InterruptedFitWarning,
-        stacklevel=2,
-    )

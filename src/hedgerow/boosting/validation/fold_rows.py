@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import IntArray
 from hedgerow.boosting.automatic.repeats import Repeats, find_repeats
 from hedgerow.boosting.loop.driver import PreparedRows
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
@@ -89,16 +89,15 @@ class FoldRows:
         self._statistics = bool(choose_columns(schema, sample.n_rows, objective, params))
         self.matrix: BinnedMatrix | None = None
         self._crossed: Encoded | None = None
-        self._numbers: FloatArray | None = None
-        self._sums = SumsPool()
+        self._data: TrainingData | None = None
         self._kept: BinSpec | None = None
         self._kept_folds: dict[int, tuple[Fold, Weigh | None, PreparedRows]] = {}
         if not self._statistics and params.tree_method == "hist":
             encoded = self._crossed = encode(self.sample, None, objective, params, n_threads)
             own = constraints_of_inputs(params, encoded.inputs)
-            data, *_ = prepare_rows(encoded, own, n_threads)
-            assert isinstance(data.matrix, BinnedMatrix)
-            self.matrix, self._numbers = data.matrix, data.numbers
+            self._data, *_ = prepare_rows(encoded, own, n_threads)
+            assert isinstance(self._data.matrix, BinnedMatrix)
+            self.matrix, self._sums = self._data.matrix, SumsPool()
         elif self._statistics and params.tree_method == "hist":
             encoded = encode(self.sample, None, objective, params, n_threads)
             self._kept = _bins_of_kept(self.sample, encoded, params, n_threads)
@@ -113,10 +112,9 @@ class FoldRows:
 
     def whole(self) -> PreparedRows | None:
         """Return all rows in the form for a fit, if it is shared by all folds."""
-        if self.matrix is None or self._crossed is None:
+        if self._data is None or self._crossed is None:
             return None
-        data = _data(self.sample, self.matrix, self._numbers)
-        return PreparedRows(self.sample, self.sample, data, inputs=self._crossed.inputs)
+        return PreparedRows(self.sample, self.sample, self._data, inputs=self._crossed.inputs)
 
     def make(self, folds: Sequence[Fold]) -> None:
         """Make what all folds need: nothing more."""
@@ -140,12 +138,12 @@ class FoldRows:
         parts = (ScoredRows(ONLY, test),)
         if self.matrix is not None:
             assert self._crossed is not None
-            seen = _data(train, self.matrix.take(fold.train), self._take_numbers(fold.train))
+            seen = self._taken(train, self.matrix.take(fold.train), fold.train)
             seen = replace(seen, sums=self._sums)
             rows: BinnedMatrix | AnyTable = self.matrix.take(fold.test, columns=False)
             if self.matrix.n_lost > 0:  # conflicts in bundles lost some values
                 rows = self._crossed.train.table.take(fold.test)
-            unseen = _data(test, rows, self._take_numbers(fold.test))
+            unseen = self._taken(test, rows, fold.test)
             return PreparedRows(train, train, seen, (unseen,), parts, self._crossed.inputs)
         encoded = encode(train, test, self._objective, self.params, n_threads)
         params = constraints_of_inputs(self.params, encoded.inputs)
@@ -160,9 +158,14 @@ class FoldRows:
         """Decide whether rows with the same values are copies or observations."""
         return find_repeats(self.sample, seed, is_classes)
 
-    def _take_numbers(self, rows: IntArray) -> FloatArray | None:
-        # Fortran order, for which the kernels are compiled; indexing in brackets would change it.
-        return None if self._numbers is None else np.take(self._numbers.T, rows, axis=1).T
+    def _taken(
+        self, sample: Sample, matrix: BinnedMatrix | AnyTable, rows: IntArray
+    ) -> TrainingData:
+        numbers = None if self._data is None else self._data.numbers
+        if numbers is not None:
+            # Fortran order, for which the kernels are compiled; brackets would change it.
+            numbers = np.take(numbers.T, rows, axis=1).T
+        return TrainingData(matrix, sample.target, sample.weight, sample.offset, numbers=numbers)
 
 
 def form_of(params: BoostParams) -> list[Any]:
@@ -172,27 +175,14 @@ def form_of(params: BoostParams) -> list[Any]:
 
 def weighted_parts(sample: Sample, fold: Fold, weigh: Weigh | None = None) -> tuple[Sample, Sample]:
     """Return the training rows and the test rows of a fold, with their weights."""
-    train, test = (
-        part if weight is None else replace(part, weight=weight)
-        for part, weight in (
-            (sample.take(fold.train), fold.train_weight),
-            (sample.take(fold.test), fold.test_weight),
-        )
-    )
+    train, test = sample.take(fold.train), sample.take(fold.test)
+    if fold.train_weight is not None:
+        train = replace(train, weight=fold.train_weight)
+    if fold.test_weight is not None:
+        test = replace(test, weight=fold.test_weight)
     if weigh is not None:
         train, test = weigh(train, test)
-    return _unless_all_one(train), _unless_all_one(test)
-
-
-def _unless_all_one(part: Sample) -> Sample:
-    ones = part.weight is not None and bool((part.weight == 1.0).all())
-    return replace(part, weight=None) if ones else part
-
-
-def _data(
-    sample: Sample, matrix: BinnedMatrix | AnyTable, numbers: FloatArray | None
-) -> TrainingData:
-    return TrainingData(matrix, sample.target, sample.weight, sample.offset, numbers=numbers)
+    return train.without_equal_weights(), test.without_equal_weights()
 
 
 def _bins_of_kept(

@@ -62,14 +62,6 @@ def _smallest(
     return found
 
 
-def split_rows(
-    target: FloatArray, fraction: float, stratify: bool, seed: int
-) -> tuple[IntArray, IntArray]:
-    """Choose validation rows of a table in memory."""
-    chosen = rows_aside(target, fraction, stratify, seed)
-    return np.flatnonzero(~chosen), np.flatnonzero(chosen)
-
-
 def queries_aside(query: IntArray, fraction: float, seed: int, others: Communicator) -> BoolArray:
     """Return which rows of this rank are held out for early stopping: complete queries.
 
@@ -78,9 +70,13 @@ def queries_aside(query: IntArray, fraction: float, seed: int, others: Communica
     """
     # Numbers ascend in order of first occurrence; queries whose rows have weight 0 are missing.
     there = distinct(gather_numbers(distinct(query), others))
-    first = _first_rows(query, there, others)
+    before, _ = count_rows(len(query), others)
+    own, first = np.unique(query, return_index=True)
+    found = np.full(len(there), -(2**62), dtype=np.int64)  # minus the first row of each query
+    found[np.searchsorted(there, own)] = -(before + first)
+    found = others.allreduce(found, "max")
     place = np.empty(len(there), dtype=np.int64)
-    place[np.argsort(first, kind="stable")] = np.arange(len(there))
+    place[np.argsort(-found, kind="stable")] = np.arange(len(there))
     if len(there) < 2:
         raise DataError(
             "early stopping holds out queries, but there is only one: give validation rows "
@@ -89,12 +85,3 @@ def queries_aside(query: IntArray, fraction: float, seed: int, others: Communica
     count = min(max(1, round(fraction * len(there))), len(there) - 1)
     order = np.argsort(hash_rows(seed, VALIDATION_STREAM, len(there)), kind="stable")
     return np.isin(place[np.searchsorted(there, query)], order[:count])
-
-
-def _first_rows(query: IntArray, there: IntArray, others: Communicator) -> IntArray:
-    """Return the number of the first row of each query, among the rows of all ranks."""
-    before, _ = count_rows(len(query), others)
-    found = np.full(len(there), -(2**62), dtype=np.int64)
-    own, first = np.unique(query, return_index=True)
-    found[np.searchsorted(there, own)] = -(before + first)
-    return -others.allreduce(found, "max")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -79,7 +79,7 @@ class StoppingParams:
                          (:mod:`hedgerow.boosting.automatic.cost`)
     finest_rate          for ``"cv"`` with a time budget: smallest learning rate of the model.  The
                          model keeps the best total step length of the folds, with learning rates
-                         that follow the clock (:mod:`hedgerow.boosting.automatic.budget_schedule`).
+                         that follow the clock (:mod:`hedgerow.boosting.automatic.time_recipe`).
                          None: rate and rounds of a fit without a budget.
     is_cautious          for ``"cv"``: use fewer rounds if the gain on the test rows may be due to
                          chance
@@ -198,9 +198,9 @@ class BestRound:
     _reference: float = field(default=math.nan, repr=False)
     _reference_round: int = field(default=0, repr=False)
 
-    def again(self) -> BestRound:
+    def again(self) -> Self:
         """Return a tracker with the same parameters, before the first round."""
-        return BestRound(self.metric, self.patience, self.min_delta)
+        return replace(self, round=0, score=math.nan, _reference=math.nan, _reference_round=0)
 
     def observe(self, n_rounds: int, score: float) -> bool:
         """Record the score after ``n_rounds`` rounds; return True if the fit should end."""

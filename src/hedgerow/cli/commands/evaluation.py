@@ -111,13 +111,13 @@ def _read(
 def _evaluate(options: argparse.Namespace) -> None:
     import json
 
-    from hedgerow.boosting.external.dataset.from_files import from_files
+    from hedgerow.boosting.external.from_files import dataset_of
     from hedgerow.boosting.row_data.dataset import Dataset
     from hedgerow.cli import engine
     from hedgerow.cli.reading import tables
     from hedgerow.cli.reading.tables import choose_way
     from hedgerow.data.sources.base import make_roles
-    from hedgerow.data.sources.opening import open_parts
+    from hedgerow.data.sources.opening import open_files, open_parts
 
     model = engine.open_model(options.model)
     booster = model.booster
@@ -142,7 +142,8 @@ def _evaluate(options: argparse.Namespace) -> None:
         names = booster.feature_names if booster.model.schema.named and options.target else None
         given = {"weight": options.weight, "offset": booster.offset_columns or None}
         roles = make_roles(options.target, (), names, given)
-        rows = from_files(options.data, roles, memory_limit=way.limit, types_known=True)
+        source = open_files(options.data, roles, types_known=True)
+        rows = dataset_of(source, memory_limit=way.limit)
     elif is_sparse:
         X, y = tables.read_sparse(parts)
         X.resize((X.shape[0], max(X.shape[1], booster.num_features)))

@@ -9,7 +9,7 @@ import argparse
 from typing import Any
 
 from hedgerow.cli.reading import inputs
-from hedgerow.cli.usage import has_output, shows_progress, utf8
+from hedgerow.cli.usage import has_output, remark, say, shows_progress, utf8
 
 BATCH_BYTES = 1 << 27
 """Bytes of contributions in memory at a time, unless ``--batch-rows`` sets the number of rows."""
@@ -105,7 +105,8 @@ def _run(options: argparse.Namespace, what: str, prepare: Any) -> None:
         with inputs.writable(options.out) as path:
             lines = _write(options, path, what, prepare)
         for line in lines if has_output() else []:
-            inputs.announce(line, options.out)
+            # Standard output is for the table.
+            (remark if options.out == inputs.STANDARD else say)(line)
 
 
 def _write(options: argparse.Namespace, path: str, what: str, prepare: Any) -> list[str]:

@@ -282,10 +282,11 @@ def _validation(options: argparse.Namespace, source: Source, X: Any, y: Any) -> 
 
 def _train_from_files(options: argparse.Namespace, way: Way, source: Source) -> _Fit:
     """Fit with rows in files."""
-    from hedgerow.boosting.external.dataset.from_files import from_files
+    from hedgerow.boosting.external.from_files import dataset_of
     from hedgerow.boosting.row_data.row_values import OF_TRAINING
     from hedgerow.cli import engine
     from hedgerow.cli.reading import tables
+    from hedgerow.data.sources.opening import open_files
     from hedgerow.estimators.file_fit import fit_files, summarize_targets
     from hedgerow.io.checkpoint_folder import checkpoint_at
 
@@ -293,9 +294,8 @@ def _train_from_files(options: argparse.Namespace, way: Way, source: Source) -> 
     y_name = (options.target or ["y"])[0]
 
     def opened(paths: list[str], roles: Roles) -> Any:
-        return from_files(
-            paths, roles, cache_dir=options.cache_dir, memory_limit=way.limit, types_known=True
-        )
+        source = open_files(paths, roles, types_known=True)
+        return dataset_of(source, cache_dir=options.cache_dir, memory_limit=way.limit)
 
     data = opened(options.data, source.roles)
     facts = summarize_targets(data)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hedgerow.cli.usage import UsageError, copy_to_output, has_output, remark, say, utf8
+from hedgerow.cli.usage import UsageError, copy_to_output, has_output, utf8
 from hedgerow.errors import HedgerowError
 
 if TYPE_CHECKING:
@@ -253,8 +253,3 @@ def writable(path: str) -> Iterator[str]:
             copy_to_output(file)
     finally:
         folder.close()
-
-
-def announce(text: object, output: str) -> None:
-    """Print a message, to standard error if standard output is for a table."""
-    (remark if output == STANDARD else say)(text)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
-from hedgerow.boosting.row_data.class_weights import RECORD as CLASS_WEIGHT
+from hedgerow.boosting.row_data.classes import RECORD as CLASS_WEIGHT
 from hedgerow.boosting.row_data.offsets import RECORD as OFFSET_COLUMNS
 from hedgerow.data.inputs import Cross, Statistic
 from hedgerow.data.reading.columns import floats_of

@@ -22,7 +22,6 @@ from hedgerow.data.external.block_files import (
 )
 from hedgerow.data.external.disk_store import ChunkRecord, DiskStore, RowBuffer, StoreFiles
 from hedgerow.data.external.memory_plan import RowShape, divide_memory, file_cache_bytes
-from hedgerow.data.external.row_store import RowVectors
 from hedgerow.data.external.scratch import ScratchFolder
 from hedgerow.errors import StorageError
 
@@ -54,7 +53,6 @@ class ChunkSink:
         self._lz4 = None if compression == "none" else find_lz4()
         uncoded = {"auto": file_cache_bytes(), "none": 1 << 62, "always": 0}
         self._left_unencoded = uncoded[compression]
-        self._vectors: list[RowVectors] = []
         self._buffer: RowBuffer | None = None
         self._spent = False
         self._files = StoreFiles([], [], [])
@@ -68,13 +66,8 @@ class ChunkSink:
             self.close()
             raise
 
-    def append(
-        self,
-        matrix: BinnedMatrix,
-        vectors: RowVectors | None = None,
-        numbers: FloatArray | None = None,
-    ) -> None:
-        """Add the next rows; without ``vectors`` the caller has those of all rows."""
+    def append(self, matrix: BinnedMatrix, numbers: FloatArray | None = None) -> None:
+        """Add the next rows."""
         if self._spent:
             raise StorageError("the sink is finished or closed and takes no more rows.")
         assert matrix.spec is self._spec
@@ -86,8 +79,6 @@ class ChunkSink:
             rows = self._plan_rows(len(self._files.blocks))
             self._buffer = RowBuffer(rows, self._spec.n_features, n_numbers)
         assert n_numbers == self._shape.n_numbers
-        if vectors is not None:
-            self._vectors.append(vectors)
         try:
             start = 0
             while start < matrix.n_rows:
@@ -98,8 +89,8 @@ class ChunkSink:
             self.close()
             raise
 
-    def finish(self) -> tuple[DiskStore, RowVectors]:
-        """Write the last chunk; return a store that owns the files, and the rows' vectors."""
+    def finish(self) -> DiskStore:
+        """Write the last chunk; return a store that owns the files."""
         if self._spent:
             raise StorageError("the sink is already finished or closed.")
         try:
@@ -109,9 +100,7 @@ class ChunkSink:
             self.close()
             raise
         self._spent, self._buffer = True, None
-        store = DiskStore(self._files, self._shape, self._spec, self._limit)
-        vectors, self._vectors = RowVectors.joined(self._vectors, store.row_array), []
-        return store, vectors
+        return DiskStore(self._files, self._shape, self._spec, self._limit)
 
     def close(self) -> None:
         """Delete the files, unless the store of :meth:`finish` owns them."""

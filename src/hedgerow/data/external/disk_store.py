@@ -4,8 +4,8 @@
 
     with ChunkSink(spec, cache_dir, memory_limit) as sink:     data.chunk_sink
         for ...:                                         batches of any size, in row order
-            sink.append(bin_table(batch, spec), RowVectors(target, weight))
-        store, vectors = sink.finish()                   a ChunkStore
+            sink.append(bin_table(batch, spec))
+        store = sink.finish()                            a ChunkStore
     with store:
         for chunk in store.chunks(): ...
 

@@ -11,62 +11,23 @@ A pass goes through the chunks in order, one at a time::
         ... chunk.matrix, values[chunk.rows] ...
 
 Only bins are in chunks.  Targets, weights, raw scores, gradients and whatever else a row has are
-arrays of all rows (:class:`RowVectors`, :meth:`ChunkStore.row_array`).
+arrays of all rows (:meth:`ChunkStore.row_array`).
 """
 
 from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray, aligned_empty, aligned_zeros
+from hedgerow.arrays import AnyArray, FloatArray, aligned_empty, aligned_zeros
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.matrix import PAD, BinnedMatrix
-
-
-class RowVectors(NamedTuple):
-    """The inputs of the loss of all rows of a process.
-
-    target  float64 (n_rows,), or (n_rows, n_targets) in Fortran order
-    weight  float64 (n_rows,), or None: every weight is 1
-    offset  float64 (n_outputs, n_rows), or None
-    """
-
-    target: FloatArray
-    weight: FloatArray | None = None
-    offset: FloatArray | None = None
-
-    def take(self, rows: IntArray) -> RowVectors:
-        """Return the vectors of some rows."""
-        weight = None if self.weight is None else self.weight[rows]
-        offset = None if self.offset is None else np.ascontiguousarray(self.offset[:, rows])
-        return RowVectors(np.asfortranarray(self.target[rows]), weight, offset)
-
-    @staticmethod
-    def joined(parts: Sequence[RowVectors], allocate: Callable[..., AnyArray]) -> RowVectors:
-        """Concatenate rows in arrays of ``allocate``; without parts there are no rows."""
-        if not parts:
-            return RowVectors(np.zeros(0))
-        n_rows = sum(len(part.target) for part in parts)
-
-        def join(columns: list[FloatArray]) -> FloatArray:
-            shape = len(columns[0]), n_rows
-            return np.concatenate(columns, axis=1, out=allocate(shape, np.float64))
-
-        target = join([np.atleast_2d(part.target.T) for part in parts])
-        weights = [part.weight[None] for part in parts if part.weight is not None]
-        offsets = [part.offset for part in parts if part.offset is not None]
-        return RowVectors(
-            target[0] if parts[0].target.ndim == 1 else target.T,
-            join(weights)[0] if weights else None,
-            join(offsets) if offsets else None,
-        )
 
 
 class Uses(NamedTuple):

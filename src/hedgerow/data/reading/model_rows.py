@@ -184,7 +184,8 @@ class _Texts:
         return pa.table(
             {
                 column.name: part[name]
-                if _stays_text(column)
+                if column.kind == "category"
+                and (not column.levels or isinstance(column.levels[0], str))
                 else self._convert(file, first_row, part[name], column)
                 for name, column in zip(names, schema.columns, strict=True)
             }
@@ -227,10 +228,6 @@ def as_column(texts: Any, kind: TextKind, found: Any, column: Column) -> Any:
     if kind == "float" and column.kind == "int":
         return pa.array(map(_integer, texts.to_pylist(), found.to_pylist()), pa.int64())
     return found
-
-
-def _stays_text(column: Column) -> bool:
-    return column.kind == "category" and (not column.levels or isinstance(column.levels[0], str))
 
 
 def _integer(text: str | None, value: float | None) -> int | None:

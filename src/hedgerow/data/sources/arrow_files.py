@@ -236,17 +236,14 @@ class ArrowPart:
             return table.schema, lambda: iter(table.to_batches()), table.num_rows
         if first != b"ARROW1":
             stream = stack.enter_context(pa.ipc.open_stream(source))
-            return stream.schema, lambda: (_select(b, columns) for b in stream), None
+            wanted = list(stream.schema.names if columns is None else columns)
+            return stream.schema, lambda: (b.select(wanted) for b in stream), None
         schema = stack.enter_context(pa.ipc.open_file(source)).schema
         source.seek(0)
         fields = None if columns is None else [schema.get_field_index(name) for name in columns]
         options = pa.ipc.IpcReadOptions(included_fields=fields)
         file = stack.enter_context(pa.ipc.open_file(source, options=options))
         return schema, lambda: map(file.get_batch, range(file.num_record_batches)), None
-
-
-def _select(batch: Any, columns: Sequence[str] | None) -> Any:
-    return batch if columns is None else batch.select(list(columns))
 
 
 def _empty_rows(n_rows: int, rows: int) -> Iterator[Any]:

@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.row_data.checks import check_vector, check_weight
-from hedgerow.boosting.row_data.class_weights import weights_by_class
-from hedgerow.boosting.row_data.classes import indices_of
+from hedgerow.boosting.row_data.classes import indices_of, weights_by_class
 from hedgerow.boosting.row_data.targets import (
     has_columns,
     read_targets,

@@ -35,16 +35,12 @@ OF_SUMS = slice(s.COUNT_G_SUM, s.COUNT_H_SUM + 1)
 class Exchange:
     """The others.
 
-    Attributes
-    ----------
-    rank, size : int
-    mode : {"data", "features"}
-        What is divided between ranks.
-    adds : bool
-        Whether sums over rows are to be added up: rows are divided between several ranks.
-    sent : int
-        Bytes that this rank has sent to others: of a reduce-scatter what belongs to
-        them, of an allgather its message times their number.
+    rank, size  int
+    mode        {"data", "features"}: what is divided between ranks
+    adds        bool: whether sums over rows are to be added up: rows are divided between several
+                ranks
+    sent        int: bytes that this rank has sent to others: of a reduce-scatter what belongs to
+                them, of an allgather its message times their number
     """
 
     def __init__(self, communicator: Communicator, mode: GrowMode) -> None:

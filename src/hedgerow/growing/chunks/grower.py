@@ -45,10 +45,9 @@ from hedgerow.growing.core import setup
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.compiled_grower import CompiledGrower
 from hedgerow.growing.core.grower import finish_nodes, options_of
-from hedgerow.growing.core.kept_nodes import NodeStore
 from hedgerow.growing.core.slopes import LineLimits, LineOutput, bounds_of, unit_sizes
 from hedgerow.growing.core.stages.gradients import choose_packing
-from hedgerow.growing.core.tree import GrownTree, TreeOfTable
+from hedgerow.growing.core.tree import GrownTree, NodeStore, TreeOfTable
 from hedgerow.growing.sampling.goss import follows_gradients, make_sampler
 from hedgerow.growing.sampling.thresholds import CELLS, DIGIT_BITS, LEVELS, next_digit
 from hedgerow.growing.vectors.gradients import choose_dropped

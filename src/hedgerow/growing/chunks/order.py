@@ -41,16 +41,12 @@ _Entry = tuple[int, int, float, int, int]
 class Order:
     """The frontier of the tree, and which nodes are worth a look.
 
-    Parameters
-    ----------
-    arrays : Tree
-        Table and numbers of nodes as they are found.
-    max_leaves : int
-    depthwise : bool
-    child_share : float
-        Gain of a child, in gains of its parent, as long as it is not known.  0 splits every
-        node that may be taken; the more, the fewer nodes are split in vain and the more passes
-        there are.
+    arrays       Tree: table and numbers of nodes as they are found
+    max_leaves   int
+    depthwise    bool
+    child_share  float: gain of a child, in gains of its parent, as long as it is not known.  0
+                 splits every node that may be taken; the more, the fewer nodes are split in vain
+                 and the more passes there are.
     """
 
     def __init__(

@@ -45,19 +45,14 @@ class _Fit(NamedTuple):
 class ChunkSlopes:
     """Finds the slopes of one tree after the other.
 
-    Parameters
-    ----------
-    store : ChunkStore
-        With numbers.
-    quantized : int32 (n_outputs, 2 * n_rows)
-        Fixed g and h of each output of the last tree.
-    limits : LineLimits
-    exchange : Exchange
-    n_threads : int
-    rows_of : callable
-        See ``RowsOf``; leaves are those of the last tree.
-    chunks_of : callable
-        Returns the numbers of the chunks that have rows of some leaves of the last tree.
+    store      ChunkStore: with numbers
+    quantized  int32 (n_outputs, 2 * n_rows): fixed g and h of each output of the last tree
+    limits     LineLimits
+    exchange   Exchange
+    n_threads  int
+    rows_of    callable: see ``RowsOf``; leaves are those of the last tree
+    chunks_of  callable: returns the numbers of the chunks that have rows of some leaves of the last
+               tree
     """
 
     def __init__(

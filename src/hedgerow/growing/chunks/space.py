@@ -117,13 +117,9 @@ def builds_for(n_columns: int, stride: int, n_threads: int, max_leaves: int, wid
 class Space:
     """The sums themselves.
 
-    Attributes
-    ----------
-    sizes : Sizes
-    kept : HistogramSums
-        Sums of the slots; of vectors the row counts.
-    kept_vectors : Sums
-        Sums of several outputs in the slots; without cells for one.
+    sizes         Sizes
+    kept          HistogramSums: sums of the slots; of vectors the row counts
+    kept_vectors  Sums: sums of several outputs in the slots; without cells for one
     """
 
     def __init__(self, sizes: Sizes, n_threads: int) -> None:
@@ -191,16 +187,10 @@ def _sums(n_cells: int, sizes: Sizes) -> tuple[HistogramSums, Sums]:
 class Traffic:
     """The cost of growing a tree.
 
-    Attributes
-    ----------
-    passes : int
-        Passes over the bins.
-    splits : int
-        Nodes that were split, including splits that the tree does not use.
-    wasted_rows : int
-        Rows of those that were split in vain.
-    sent : int
-        Bytes that this rank has sent to others.
+    passes       int: passes over the bins
+    splits       int: nodes that were split, including splits that the tree does not use
+    wasted_rows  int: rows of those that were split in vain
+    sent         int: bytes that this rank has sent to others
     """
 
     passes: int = 0

@@ -25,13 +25,9 @@ class CompiledGrower(ABC):
     A subclass makes the arrays that :mod:`hedgerow.growing.core.grow` works on, once a fit, and
     reads the finished tree.
 
-    Parameters
-    ----------
-    fit : Fit
-        ``fit.n_threads - 1`` helpers are started at once; :meth:`close` ends them.
-    adds_scores : bool, default=True
-        Whether the values of every grown tree are added to ``fit.raw`` in place; False: the
-        caller does.
+    fit          Fit: ``fit.n_threads - 1`` helpers are started at once; :meth:`close` ends them
+    adds_scores  bool, default=True: whether the values of every grown tree are added to ``fit.raw``
+                 in place; False: the caller does
     """
 
     def __init__(self, fit: Fit, adds_scores: bool = True) -> None:

@@ -22,7 +22,7 @@ option, whose ``used`` is 0 for other trees (:class:`hedgerow.growing.core.state
 ``sorted_columns``        exact and approximate trees: nodes have sorted lists of rows in place
                           of histograms (:mod:`hedgerow.growing.exact.stages`)
 ``level``                 symmetric trees: a batch is a level, and has one split
-                          (:mod:`hedgerow.growing.symmetric.stages`)
+                          (:mod:`hedgerow.growing.symmetric.search`)
 ``gpu``                   a GPU has the rows: it divides them and builds the histograms
                           (:mod:`hedgerow.growing.cuda.stages`)
 ========================  ===================================================================
@@ -55,8 +55,8 @@ from hedgerow.growing.exact.stages import (
 from hedgerow.growing.sampling.draws import allow_children
 from hedgerow.growing.sampling.goss import draw_rows
 from hedgerow.growing.symmetric.level import divide_level, open_level, start_levels
-from hedgerow.growing.symmetric.stages import search_level
-from hedgerow.growing.vectors.sampling import draw_vectors
+from hedgerow.growing.symmetric.search import search_level
+from hedgerow.growing.vectors.gradients import draw_vectors
 from hedgerow.growing.vectors.search import search_vector_node
 from hedgerow.kernels.primitives.barrier import await_order, barrier, give_order, share
 from hedgerow.kernels.primitives.intrinsics import by_reference

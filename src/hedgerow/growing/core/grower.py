@@ -18,13 +18,11 @@ from hedgerow.growing.core import state as s
 from hedgerow.growing.core.compiled_grower import CompiledGrower
 from hedgerow.growing.core.grow import ORDER_GROW
 from hedgerow.growing.core.joining import TreeJoiner
-from hedgerow.growing.core.kept_nodes import Nodes, NodeStore
-from hedgerow.growing.core.row_lists import make_row_lists
 from hedgerow.growing.core.stages.branches import forced_cuts, make_constraints
-from hedgerow.growing.core.tree import GrownTree, TreeOfTable
+from hedgerow.growing.core.tree import GrownTree, Nodes, NodeStore, TreeOfTable
 from hedgerow.growing.core.walked_rows import WalkedRows
 from hedgerow.growing.sampling.goss import make_sampler
-from hedgerow.kernels.histograms.histogram import Bins, HistogramSums, no_lists
+from hedgerow.kernels.histograms.histogram import Bins, HistogramSums, RowLists, no_lists
 from hedgerow.kernels.histograms.pairs import SPACING
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.splits.category_split import (
@@ -32,7 +30,9 @@ from hedgerow.kernels.splits.category_split import (
     SCRATCH_SIZE,
     CategoryRules,
 )
+from hedgerow.kernels.tables.sparse import count_cells, list_cells
 from hedgerow.params import BoostParams
+from hedgerow.threads import run_blocks
 
 _PADDING = 64
 CELL_BYTES = 20
@@ -46,25 +46,19 @@ are built from their rows."""
 class TreeGrower(CompiledGrower):
     """Grows the trees of one fit on one binned matrix.
 
-    Parameters
-    ----------
-    matrix : BinnedMatrix
-        With both layouts.
-    fit, adds_scores
-        As for :class:`hedgerow.growing.core.compiled_grower.CompiledGrower`.
-    n_copies : int, default=1
-        How often each row is there, for ``cat_smooth``; the limits in ``fit.params`` are
-        taken as they are.
-    numbers : float64 (n_rows, n_features), column by column, optional
-        Values of the rows, where leaves are to have slopes.
-    sums : SumsPool, optional
-        Where to take the memory of histograms from for each tree, if other growers of the same
-        bins grow their trees in turn with this one.  With several threads it is not used.
+    matrix            BinnedMatrix: with both layouts
+    fit, adds_scores  As for :class:`hedgerow.growing.core.compiled_grower.CompiledGrower`
+    n_copies          int, default=1: how often each row is there, for ``cat_smooth``; the limits in
+                      ``fit.params`` are taken as they are
+    numbers           float64 (n_rows, n_features), column by column, optional: values of the rows,
+                      where leaves are to have slopes
+    sums              SumsPool, optional: where to take the memory of histograms from for each tree,
+                      if other growers of the same bins grow their trees in turn with this one.
+                      With several threads it is not used.
 
     Attributes
     ----------
-    shares_histograms : bool
-        Whether growers of this class can take it from there.
+    shares_histograms  bool: whether growers of this class can take it from there
     """
 
     shares_histograms: ClassVar[bool] = True
@@ -349,3 +343,42 @@ def thresholds_of(feature: np.ndarray, bins: np.ndarray, edges: Edges) -> IntArr
     keys, first, last = edges
     place = np.minimum(first[feature] + bins, last[feature])
     return np.where(feature >= 0, keys[place], 0)
+
+
+_FILLED = 1 / 8
+"""Share of cells away from rest below which a tile gets lists.  A cell of a list costs
+three to four times as much as one of a whole row."""
+
+
+def make_row_lists(matrix: BinnedMatrix, n_threads: int = 1) -> RowLists:
+    """Return lists for the tiles where they pay off, of a matrix with a layout."""
+    # Where most of a row's cells are the ones at rest, as in text, it is faster to add up the
+    # others alone (:func:`hedgerow.kernels.histograms.histogram.add_listed`).
+    n_tiles, n_rows, per_tile = matrix.n_tiles, matrix.n_rows, matrix.features_per_tile
+    assert matrix.layout is not None
+    default_bin = matrix.layout.default_row(matrix.spec)
+    listed = np.zeros(n_tiles, dtype=np.uint8)
+    base = np.zeros(n_tiles + 1, dtype=np.int64)
+    counts: IntArray = np.zeros(n_tiles, dtype=np.int64)
+    resting = np.zeros((n_tiles, per_tile), dtype=np.uint8)
+    resting.reshape(-1)[: len(default_bin)] = default_bin
+    row_start = np.zeros((n_tiles, n_rows + 1), dtype=np.uint32)
+
+    def count(first: int, last: int) -> None:
+        for tile in range(first, last):
+            counts[tile] = count_cells(matrix.by_row, tile, resting[tile], row_start[tile])
+
+    run_blocks(count, n_tiles, n_threads, 1)
+    most = np.iinfo(row_start.dtype).max
+    listed[:] = (counts < _FILLED * n_rows * per_tile) & (counts <= most)
+    base[1:] = np.cumsum(np.where(listed == 1, counts, 0))
+    cells = np.empty(base[-1], dtype=np.uint16)
+
+    def write(first: int, last: int) -> None:
+        for tile in range(first, last):
+            if listed[tile] == 1:
+                part = cells[base[tile] : base[tile + 1]]
+                list_cells(matrix.by_row, tile, resting[tile], SPACING, n_rows, part)
+
+    run_blocks(write, n_tiles, n_threads, 1)
+    return RowLists(1, listed, base, row_start, cells, default_bin.astype(np.int64))

@@ -22,7 +22,6 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import entry_of, kernel
 from hedgerow.growing.core import state as s
-from hedgerow.growing.core.kept_nodes import Nodes, copy_nodes, empty_block
 from hedgerow.growing.core.slopes import (
     LeafSpace,
     SlopeFinder,
@@ -32,7 +31,7 @@ from hedgerow.growing.core.slopes import (
     pack_terms,
 )
 from hedgerow.growing.core.stages.gradients import units_of
-from hedgerow.growing.core.tree import GrownTree, TreeOfTable
+from hedgerow.growing.core.tree import GrownTree, Nodes, TreeOfTable, copy_nodes, empty_block
 from hedgerow.growing.core.walked_rows import Lines, Walked, WalkedRows, add_lines, add_values
 from hedgerow.kernels.prediction import slope_fit
 from hedgerow.kernels.prediction.slopes import TERMS, Slopes
@@ -199,20 +198,12 @@ def join_tree(
 class TreeJoiner:
     """Joins the trees of a grower to the fit, batch by batch.
 
-    Parameters
-    ----------
-    state : State
-        Of a grower that has one thread; of its parts only histograms may change.
-    finish : callable
-        See :class:`~hedgerow.growing.core.tree.TreeOfTable`.
-    n_rounds : int
-        Most rounds of a batch.
-    outside : WalkedRows
-        The training rows.
-    unseen : WalkedRows, optional
-        Validation rows.
-    slopes : SlopeFinder, optional
-        If leaves are lines.
+    state     State: of a grower that has one thread; of its parts only histograms may change
+    finish    callable: see :class:`~hedgerow.growing.core.tree.TreeOfTable`
+    n_rounds  int: most rounds of a batch
+    outside   WalkedRows: the training rows
+    unseen    WalkedRows, optional: validation rows
+    slopes    SlopeFinder, optional: if leaves are lines
     """
 
     def __init__(

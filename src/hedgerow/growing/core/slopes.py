@@ -143,15 +143,10 @@ def _side_by_side(terms: Sequence[LeafTerms], n_nodes: int) -> LeafTerms:
 class LineOutput(NamedTuple):
     """The inputs of a tree's lines other than the rows, for one output.
 
-    Attributes
-    ----------
-    units : two floats
-        What one counts for in the fixed g and h (:func:`unit_sizes`).
-    values : float64, one per node
-        Values of the leaves.
-    bounds : float64 (2, n_nodes), optional
-        Lowest and highest value of each node, before the learning rate, where splits of ordered
-        columns set bounds.
+    units   two floats: what one counts for in the fixed g and h (:func:`unit_sizes`)
+    values  float64, one per node: values of the leaves
+    bounds  float64 (2, n_nodes), optional: lowest and highest value of each node, before the
+            learning rate, where splits of ordered columns set bounds
     """
 
     units: tuple[float, float]
@@ -162,15 +157,10 @@ class LineOutput(NamedTuple):
 class LineLimits(NamedTuple):
     """The limits on linear leaves of a fit.
 
-    Attributes
-    ----------
-    usable : uint8, one per feature
-        Whether leaves may have a slope in it: a column of numbers, which no monotone constraint
-        orders.
-    penalty : float
-        ``linear_lambda``.
-    longest : two floats
-        See :class:`hedgerow.kernels.prediction.slope_fit.SlopeRules`.
+    usable   uint8, one per feature: whether leaves may have a slope in it: a column of numbers,
+             which no monotone constraint orders
+    penalty  float: ``linear_lambda``
+    longest  two floats: see :class:`hedgerow.kernels.prediction.slope_fit.SlopeRules`
     """
 
     usable: npt.NDArray[np.uint8]
@@ -199,18 +189,15 @@ class LineLimits(NamedTuple):
 class SlopeFinder:
     """Finds the slopes of one tree after the other.
 
-    Parameters
-    ----------
-    numbers : float64 (n_rows, n_features), column by column
-        Values of the rows that trees are grown on; read only.
-    limits : LineLimits
-    n_threads : int
-    n_outputs : int, default=1
-        Outputs of a tree.
+    numbers    float64 (n_rows, n_features), column by column: values of the rows that trees are
+               grown on; read only
+    limits     LineLimits
+    n_threads  int
+    n_outputs  int, default=1: outputs of a tree
 
     Attributes
     ----------
-    limits : LineLimits
+    limits  LineLimits
     """
 
     def __init__(

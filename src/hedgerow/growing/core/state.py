@@ -403,7 +403,7 @@ class Sets(NamedTuple):
     """Category columns, each with the order of its categories in this tree.
 
     number      int32 (n_features,): place of a category column among them, -1 for others
-    places      int64 (columns, CATEGORY_PLACES, 256), see ``kernels.symmetric_category``
+    places      int64 (columns, CATEGORY_PLACES, 256), see ``kernels.symmetric_split``
     info        int64 (columns, INFO)
     gains       float64 (columns, 256)
     """

@@ -16,9 +16,8 @@ import numpy as np
 from hedgerow.arrays import AnyArray, BinArray, FloatArray, RowArray
 from hedgerow.compile import entry_of, kernel
 from hedgerow.data import BinnedMatrix
-from hedgerow.growing.core.kept_nodes import Nodes
 from hedgerow.growing.core.state import NUMBER_VALUE
-from hedgerow.growing.core.tree import ROWS_PER_WALK, TreeOfTable
+from hedgerow.growing.core.tree import ROWS_PER_WALK, Nodes, TreeOfTable
 from hedgerow.kernels.prediction.slopes import Slopes, add_chosen_lines
 from hedgerow.kernels.prediction.traverse import add_tree_scores, walk_space
 from hedgerow.threads import run_blocks
@@ -115,18 +114,15 @@ def add_lines(
 class WalkedRows:
     """Rows in memory; their scores are changed in place.
 
-    Parameters
-    ----------
-    matrix : BinnedMatrix
-        No byte of it holds two columns.
-    raw : float64 (n_outputs, n_rows)
-    numbers : float64 (n_rows, n_features), column by column, optional
-        Where leaves may have slopes.
-    n_threads : int
+    matrix     BinnedMatrix: no byte of it holds two columns
+    raw        float64 (n_outputs, n_rows)
+    numbers    float64 (n_rows, n_features), column by column, optional: where leaves may have
+               slopes
+    n_threads  int
 
     Attributes
     ----------
-    walked : Walked
+    walked  Walked
     """
 
     def __init__(

@@ -46,25 +46,17 @@ _N_SPARE = 2
 class RowsOnGpu:
     """Rows on a GPU.
 
-    Parameters
-    ----------
-    stream : Stream
-        It is closed with this object, or if there is too little memory.
-    matrix : BinnedMatrix
-        With ``by_column``; columns are features.
-    state : State
-        Settings, scalars and rows of the host; the arrays of rows that are copied are replaced.
-    keeps_order : bool
-        Whether the order of the rows of a leaf matters.
+    stream       Stream: it is closed with this object, or if there is too little memory
+    matrix       BinnedMatrix: with ``by_column``; columns are features
+    state        State: settings, scalars and rows of the host; the arrays of rows that are copied
+                 are replaced
+    keeps_order  bool: whether the order of the rows of a leaf matters
 
     Attributes
     ----------
-    gpu : GpuCommands
-        Tables of commands.
-    rows : Rows
-        Arrays of the host, from which and to which the GPU copies.
-    vectors : Vectors
-        Those of the state, with such arrays.
+    gpu      GpuCommands: tables of commands
+    rows     Rows: arrays of the host, from which and to which the GPU copies
+    vectors  Vectors: those of the state, with such arrays
     """
 
     def __init__(

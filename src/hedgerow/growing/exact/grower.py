@@ -49,12 +49,9 @@ class ExactGrower(CompiledGrower):
 
     Used as :class:`hedgerow.growing.core.grower.TreeGrower` is; trees have no bins.
 
-    Parameters
-    ----------
-    blocks : ColumnBlocks
-    fit, adds_scores
-        As for :class:`hedgerow.growing.core.compiled_grower.CompiledGrower`;
-        ``fit.params.tree_method`` is ``"exact"`` or ``"approx"``.
+    blocks            ColumnBlocks
+    fit, adds_scores  As for :class:`hedgerow.growing.core.compiled_grower.CompiledGrower`;
+                      ``fit.params.tree_method`` is ``"exact"`` or ``"approx"``
     """
 
     def __init__(self, blocks: ColumnBlocks, fit: setup.Fit, adds_scores: bool = True) -> None:

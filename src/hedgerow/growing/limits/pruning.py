@@ -26,18 +26,12 @@ from hedgerow.compile import kernel
 class Branches(NamedTuple):
     """State of pruning, one entry per node.
 
-    Attributes
-    ----------
-    left, right, parent : int64
-        -1 where there is none.
-    risk, branch_risk : float64
-    leaves : int64
-        Of the branch.
-    alive : uint8
-        1 for inner nodes of the current tree; 2 for leaves; 0 for removed nodes.
-    winner : int64, shape (2 * width,)
-        The tournament: ``winner[width + node]`` is the node, ``winner[i]`` the
-        better one of ``winner[2 * i]`` and ``winner[2 * i + 1]``.
+    left, right, parent  int64: -1 where there is none
+    risk, branch_risk  float64
+    leaves  int64: of the branch
+    alive  uint8: 1 for inner nodes of the current tree; 2 for leaves; 0 for removed nodes
+    winner  int64, shape (2 * width,): the tournament: ``winner[width + node]`` is the node,
+            ``winner[i]`` the better one of ``winner[2 * i]`` and ``winner[2 * i + 1]``
     """
 
     left: IntArray

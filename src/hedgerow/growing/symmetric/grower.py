@@ -14,7 +14,7 @@ from hedgerow.growing.core.setup import Fit, make_batch
 from hedgerow.growing.vectors.grower import VectorGrower, counts_alone
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.splits.category_split import CATEGORY_SCRATCH, SCRATCH_SIZE
-from hedgerow.kernels.splits.symmetric_category import INFO
+from hedgerow.kernels.splits.symmetric_split import INFO
 
 
 class SymmetricGrower(TreeGrower):

@@ -41,7 +41,7 @@ from hedgerow.kernels.splits.split import (
     node_score,
     value_within,
 )
-from hedgerow.kernels.splits.symmetric_category import IS_ONE_HOT, LevelSets, write_groups
+from hedgerow.kernels.splits.symmetric_split import IS_ONE_HOT, LevelSets, write_groups
 
 
 class Price(NamedTuple):

@@ -13,9 +13,9 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.batch import is_better
+from hedgerow.growing.core.stages.branches import bounds_above
 from hedgerow.growing.core.stages.gradients import units_of
 from hedgerow.growing.core.stages.searching import write_found, write_set
-from hedgerow.growing.vectors.bounds import bounds_above
 from hedgerow.growing.vectors.gradients import largest_units
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.splits.category_search import find_set

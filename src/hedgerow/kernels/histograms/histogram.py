@@ -154,7 +154,7 @@ def add_rows(
 
 
 class RowLists(NamedTuple):
-    """Lists of the cells of rows outside the default bins (:mod:`hedgerow.growing.core.row_lists`).
+    """Lists of the cells of rows outside the default bins (:mod:`hedgerow.growing.core.grower`).
 
     used         1: some tile may have lists; 0: the rest is empty
     listed       uint8 (n_tiles,): 1 for tiles that have lists

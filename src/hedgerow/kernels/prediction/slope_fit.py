@@ -49,18 +49,13 @@ _LOWEST, _HIGHEST = np.uint64(LOWEST), np.uint64(HIGHEST)
 class LeafRows(NamedTuple):
     """Training rows of a tree, node by node, or a part of them.
 
-    Attributes
-    ----------
-    rows : uint32
-        The rows of node n are ``count[n]`` entries from ``start[n]`` on.
-    start, count : int64, one per node
-        The count is 0 in inner nodes, which get no terms.
-    quantized : int32 or float64, two per row of the table
-        g and h, in units of ``g_unit`` and ``h_unit``.
-    g_unit, h_unit : float
-    numbers : float64 (n_rows, n_features), column by column
-    space : float64 (2 + TERMS, n_rows)
-        Scratch.
+    rows            uint32: the rows of node n are ``count[n]`` entries from ``start[n]`` on
+    start, count    int64, one per node: the count is 0 in inner nodes, which get no terms
+    quantized       int32 or float64, two per row of the table: g and h, in units of ``g_unit`` and
+                    ``h_unit``
+    g_unit, h_unit  float
+    numbers         float64 (n_rows, n_features), column by column
+    space           float64 (2 + TERMS, n_rows): scratch
     """
 
     rows: RowArray
@@ -76,13 +71,10 @@ class LeafRows(NamedTuple):
 class LeafTerms(NamedTuple):
     """Terms of all nodes, with room for three terms per node.
 
-    Attributes
-    ----------
-    count : int64, one per node
-    column : int32 (n_nodes, TERMS)
-        The nearest split first.
-    slope, center : float64 (n_nodes, TERMS)
-    bounds : float64 (2, n_nodes)
+    count          int64, one per node
+    column         int32 (n_nodes, TERMS): the nearest split first
+    slope, center  float64 (n_nodes, TERMS)
+    bounds         float64 (2, n_nodes)
     """
 
     count: IntArray
@@ -95,18 +87,12 @@ class LeafTerms(NamedTuple):
 class SlopeRules(NamedTuple):
     """The limits on the terms of a leaf.
 
-    Attributes
-    ----------
-    penalty, rate : float
-        ``rate`` is the learning rate, which slopes and bounds include.
-    longest : two floats
-        Largest absolute value of the terms of a leaf, and of its value and terms together, before
-        the learning rate; infinite: no limit.
-    values : float64, one per node
-        Values of the leaves; empty: they are 0.
-    room : float64 (2, n_nodes)
-        Least and greatest sum of terms that the bounds of a node allow beside its value; empty: no
-        node has bounds.
+    penalty, rate  float: ``rate`` is the learning rate, which slopes and bounds include
+    longest        two floats: largest absolute value of the terms of a leaf, and of its value and
+                   terms together, before the learning rate; infinite: no limit
+    values         float64, one per node: values of the leaves; empty: they are 0
+    room           float64 (2, n_nodes): least and greatest sum of terms that the bounds of a node
+                   allow beside its value; empty: no node has bounds
     """
 
     penalty: float

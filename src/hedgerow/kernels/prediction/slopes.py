@@ -73,14 +73,11 @@ _ONE = np.uint64(1)
 class Slopes(NamedTuple):
     """The terms of all lines: one per node, or one per node and output.
 
-    Attributes
-    ----------
-    start : int64, one per line and one more
-        Terms of line n are ``start[n] : start[n + 1]``; those of inner nodes have none.
-    column : int32, one per term
-    slope, center : float64, one per term
-    low, high : float64, one per line
-        Bounds; 0 where there is no term.
+    start          int64, one per line and one more: terms of line n are
+                   ``start[n] : start[n + 1]``; those of inner nodes have none
+    column         int32, one per term
+    slope, center  float64, one per term
+    low, high      float64, one per line: bounds; 0 where there is no term
     """
 
     start: IntArray

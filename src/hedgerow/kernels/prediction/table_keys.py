@@ -102,14 +102,10 @@ def fill_keys(
 class Ranks(NamedTuple):
     """Thresholds of each slot, which turn keys into ranks.
 
-    Attributes
-    ----------
-    cuts : int64
-        Distinct thresholds, ascending; the cuts of a slot are padded with the largest key
-        to one less than a power of two.
-    start : uint64, one per slot and one more
-        Start of the cuts of a slot.  The second slot of a column has no cuts of its own: both
-        slots use the thresholds of the column.
+    cuts   int64: distinct thresholds, ascending; the cuts of a slot are padded with the largest key
+           to one less than a power of two
+    start  uint64, one per slot and one more: start of the cuts of a slot.  The second slot of a
+           column has no cuts of its own: both slots use the thresholds of the column.
     """
 
     cuts: IntArray

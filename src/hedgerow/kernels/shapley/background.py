@@ -140,21 +140,13 @@ def integrate_leaf(
 class FillSpace(NamedTuple):
     """Scratch space of one thread that fills tables.
 
-    Attributes
-    ----------
-    walk : WalkSpace
-    found, bits : uint64
-        As in :class:`BackgroundSpace`.
-    counts : float64
-        Count of each entry of the groups of a tree.
-    leaf : float64
-        Room for four numbers per pattern of a leaf.
-    lines : float64
-        The table of a leaf, in lines as long as the lines of its group.
-    pattern : uint64
-        Pattern of a leaf for each entry of its group.
-    path : int64, one per depth and one more
-        The edges above a leaf.
+    walk         WalkSpace
+    found, bits  uint64: as in :class:`BackgroundSpace`
+    counts       float64: count of each entry of the groups of a tree
+    leaf         float64: room for four numbers per pattern of a leaf
+    lines        float64: the table of a leaf, in lines as long as the lines of its group
+    pattern      uint64: pattern of a leaf for each entry of its group
+    path         int64, one per depth and one more: the edges above a leaf
     """
 
     walk: WalkSpace
@@ -339,18 +331,12 @@ def fill_group(
 class BackgroundSpace(NamedTuple):
     """Scratch space of one thread.
 
-    Attributes
-    ----------
-    walk : WalkSpace
-    found : uint64 (WORD,)
-        Pattern of each row of a word.
-    bits : uint64
-        The bits of a group, for the rows of a word.
-    taken : uint64
-        As in ``walk``, for each word of a block, one after the other.
-    added : float64
-    phi : float64
-        As in ``walk``, for each word of a block.
+    walk   WalkSpace
+    found  uint64 (WORD,): pattern of each row of a word
+    bits   uint64: the bits of a group, for the rows of a word
+    taken  uint64: as in ``walk``, for each word of a block, one after the other
+    added  float64
+    phi    float64: as in ``walk``, for each word of a block
     """
 
     walk: WalkSpace

@@ -74,16 +74,11 @@ MOST_PLAYERS = 62
 class Paths(NamedTuple):
     """The players of all leaves.
 
-    Attributes
-    ----------
-    first : int64, one per leaf and one more
-        Players of leaf i are ``first[i] : first[i + 1]``.
-    player, depth : int64
-        Number of the player in its tree; depth of its last edge, 0: none.
-    node : int64, one per leaf
-        Node of ``slopes`` where the leaf is a line, else -1.
-    term : int64, shape (n_leaves, n_terms)
-        Player of the leaf that each term reads.
+    first          int64, one per leaf and one more: players of leaf i are
+                   ``first[i] : first[i + 1]``
+    player, depth  int64: number of the player in its tree; depth of its last edge, 0: none
+    node           int64, one per leaf: node of ``slopes`` where the leaf is a line, else -1
+    term           int64, shape (n_leaves, n_terms): player of the leaf that each term reads
     """
 
     first: IntArray
@@ -96,19 +91,13 @@ class Paths(NamedTuple):
 class Tables(NamedTuple):
     """Tables and lists of the background, for some trees.
 
-    Attributes
-    ----------
-    table_start : int64, one per leaf
-        Start of its table; -1 if the leaf has a list.
-    table : float64
-    list_start : int64, one per leaf
-    patterns : uint64
-        One for each row of the background.
-    numbers : float64 (n_background, n_columns)
-        The background, for linear leaves.
-    coalition : float64
-        At ``n (n - 1) / 2 + s``: probability that, of n players, exactly s particular players
-        come before a particular other player.
+    table_start  int64, one per leaf: start of its table; -1 if the leaf has a list
+    table        float64
+    list_start   int64, one per leaf
+    patterns     uint64: one for each row of the background
+    numbers      float64 (n_background, n_columns): the background, for linear leaves
+    coalition    float64: at ``n (n - 1) / 2 + s``: probability that, of n players, exactly s
+                 particular players come before a particular other player
     """
 
     table_start: IntArray
@@ -150,22 +139,16 @@ def plan_paths(
 class Groups(NamedTuple):
     """The groups of all trees, in the order of a walk.
 
-    Attributes
-    ----------
-    first : int64, one per tree and one more
-    edges : int64, shape (n_groups, GROUP_FIELDS)
-    leaf : int64
-        The leaf, where it has a list and no table; else -1.
-    first_bit : int64, one per group and one more
-    bit : int64
-        Depth of a player's last edge above the node, or ``-1 - condition``.
-    first_place : int64, one per group and one more
-        Start of a group in ``place``; the lines of its table have as many numbers as it has places.
-    place : int64
-        Target of each number of a line: ``player * n_sums + k``; 0 for padding.
-        Where a line has one number for each player, the first target of the player.
-    n_places : int64
-        Numbers of a line without padding.
+    first        int64, one per tree and one more
+    edges        int64, shape (n_groups, GROUP_FIELDS)
+    leaf         int64: the leaf, where it has a list and no table; else -1
+    first_bit    int64, one per group and one more
+    bit          int64: depth of a player's last edge above the node, or ``-1 - condition``
+    first_place  int64, one per group and one more: start of a group in ``place``; the lines of its
+                 table have as many numbers as it has places
+    place        int64: target of each number of a line: ``player * n_sums + k``; 0 for padding.
+                 Where a line has one number for each player, the first target of the player.
+    n_places     int64: numbers of a line without padding
     """
 
     first: IntArray
@@ -181,16 +164,13 @@ class Groups(NamedTuple):
 class GroupSpace(NamedTuple):
     """Scratch space of :func:`plan_groups`, all int64.
 
-    Attributes
-    ----------
-    parent, end, cost, alone : one per edge of a tree and one more
-        Of the node below the edge, the root first: its parent; the node after its subtree; least
-        cost of its leaves; 1 if its leaves are one group.
-    at_depth : one per depth
-    player, condition : one per player and condition of a tree
-        Number of the last search that visited it.
-    bit, place
-        Results of the search.
+    parent, end, cost, alone  one per edge of a tree and one more: of the node below the edge, the
+            root first: its parent; the node after its subtree; least cost of its leaves; 1 if its
+            leaves are one group
+    at_depth  one per depth
+    player, condition  one per player and condition of a tree: number of the last search that
+            visited it
+    bit, place  Results of the search
     """
 
     parent: IntArray

@@ -101,22 +101,17 @@ _TWO = np.uint64(2)
 class Walks(NamedTuple):
     """The walks through all trees.
 
-    Attributes
-    ----------
-    edge : int32, shape (n_edges, EDGE_FIELDS)
-    share : float64, shape (n_edges, 3)
-    first_edge, first_condition, first_player : int64, one per tree and one more
-    slot, threshold : int64, one per condition
-    player : int64, one per player of each tree
-        Its number among all players.
-    n_points, output : int64, one per tree
-        Number of points, and first output that the tree adds to.
-    point, weight : float64
-        Points and weights of all rules: the rule of n points begins at ``n (n - 1) / 2``.
-    leaf : float64, shape (n_leaves, n_sums)
-        What each leaf adds to one output, or to several.
-    line_node, line_terms : int64, one per leaf, or none
-        Node of ``slopes`` where the leaf is a line, or -1; bits of the terms that count.
+    edge  int32, shape (n_edges, EDGE_FIELDS)
+    share  float64, shape (n_edges, 3)
+    first_edge, first_condition, first_player  int64, one per tree and one more
+    slot, threshold  int64, one per condition
+    player  int64, one per player of each tree: its number among all players
+    n_points, output  int64, one per tree: number of points, and first output that the tree adds to
+    point, weight  float64: points and weights of all rules: the rule of n points begins at
+            ``n (n - 1) / 2``
+    leaf  float64, shape (n_leaves, n_sums): what each leaf adds to one output, or to several
+    line_node, line_terms  int64, one per leaf, or none: node of ``slopes`` where the leaf is a
+            line, or -1; bits of the terms that count
     """
 
     edge: npt.NDArray[np.int32]

@@ -17,16 +17,10 @@ _ONE = np.uint64(1)
 class GameNodes(NamedTuple):
     """Nodes of all trees as the nodes of a game of players.
 
-    Attributes
-    ----------
-    left, right : int64
-        Children, counted over all trees; the node itself in a leaf.
-    condition, player : int64
-        Condition and player of the split, counted within the tree.
-    share : float64
-        Share of the left child.
-    leaf : int64
-        Number of the leaf; -1 for other nodes.
+    left, right        int64: children, counted over all trees; the node itself in a leaf
+    condition, player  int64: condition and player of the split, counted within the tree
+    share              float64: share of the left child
+    leaf               int64: number of the leaf; -1 for other nodes
     """
 
     left: IntArray

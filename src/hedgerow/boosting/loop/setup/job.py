@@ -16,7 +16,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.resume.continuing import Start, check_reading
-from hedgerow.boosting.row_data.class_weights import corrected, rescaled, with_class_weights
+from hedgerow.boosting.row_data.classes import corrected, rescaled, with_class_weights
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import check_both_offset, with_offset_columns
 from hedgerow.boosting.row_data.row_values import ROW_VALUES

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -37,18 +37,6 @@ from hedgerow.objectives.targets import several_targets
 from hedgerow.params import BoostParams
 
 _CLASSES = ("softmax", "one_vs_all")
-
-
-class RowsWithTargets(Protocol):
-    """Rows that know their targets: of files, or partitions on a cluster."""
-
-    @property
-    def n_targets(self) -> int:
-        """Number of targets of a row."""
-
-    @property
-    def target_names(self) -> tuple[str, ...] | None:
-        """The user's names of several targets."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,8 +66,8 @@ class LossSpec:
             named = self._named(2 if self.n_classes is None else self.n_classes)
             check_queries_given(named, self.has_queries)
 
-    def for_targets(self, rows: RowsWithTargets) -> LossSpec:
-        """Return the loss of all targets of these rows."""
+    def for_targets(self, rows: Any) -> LossSpec:
+        """Return the loss of all targets of these rows, of files or of a cluster."""
         return replace(self, n_targets=rows.n_targets, target_names=rows.target_names)
 
     @property

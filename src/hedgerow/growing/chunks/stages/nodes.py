@@ -31,8 +31,7 @@ from hedgerow.growing.symmetric.level import (
     start_levels,
     write_choice,
 )
-from hedgerow.growing.symmetric.search import find_best, start_of
-from hedgerow.growing.symmetric.stages import measure_node, search_job
+from hedgerow.growing.symmetric.search import find_best, measure_node, search_job, start_of
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.histograms.vector_histogram import Sums
 from hedgerow.kernels.primitives.barrier import barrier, share

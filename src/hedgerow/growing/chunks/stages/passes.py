@@ -165,10 +165,8 @@ Lead = Callable[[int], None]
 class ChunkTeam(Team):
     """Threads that run stages together.
 
-    Attributes
-    ----------
-    where : int64 (WHERE_FIELDS,)
-        Where the bins of the chunk lie that the next stage of a pass is for.
+    where  int64 (WHERE_FIELDS,): where the bins of the chunk lie that the next stage of a pass is
+           for
     """
 
     def __init__(self, team: ThreadTeam) -> None:

@@ -25,8 +25,7 @@ from hedgerow.growing.core.stages.gradients import fix_rows
 from hedgerow.growing.sampling.draws import sample_rows
 from hedgerow.growing.sampling.goss import choose_rows
 from hedgerow.growing.sampling.thresholds import tally_keys
-from hedgerow.growing.vectors.gradients import write_words
-from hedgerow.growing.vectors.sampling import join_outputs, weigh_outputs
+from hedgerow.growing.vectors.gradients import join_outputs, weigh_outputs, write_words
 from hedgerow.kernels.primitives.barrier import barrier, share
 from hedgerow.kernels.primitives.intrinsics import by_reference
 

@@ -12,10 +12,9 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
-from hedgerow.growing.core.stages.branches import clamp_to_node
+from hedgerow.growing.core.stages.branches import bounds_above, clamp_to_node
 from hedgerow.growing.core.stages.gradients import outputs_of, part_of, units_of
 from hedgerow.growing.cuda.stages import add_leaf_values, finish_leaves, upload_output
-from hedgerow.growing.vectors.bounds import bounds_above
 from hedgerow.kernels.primitives.barrier import barrier, share
 from hedgerow.kernels.primitives.intrinsics import prefetch
 from hedgerow.kernels.splits.monotone import HIGH, LOW, TOWARD, Constraints

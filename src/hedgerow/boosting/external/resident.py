@@ -1,6 +1,6 @@
 """Rows in files that are read into memory, for options that need all rows at once.
 
-Growth in chunks (:mod:`hedgerow.boosting.external.fit_external`) supports most parameters.  The
+Growth in chunks (:mod:`hedgerow.boosting.external.fit_files`) supports most parameters.  The
 others need all rows for each tree, or each row many times.  For these, rows are read as one
 table, with the schema that chunks have, and training uses this table.  So every parameter works
 for files; if the rows exceed the limit, an error names the option that needs them and their
@@ -9,23 +9,20 @@ size.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.external.external_sample import StorePlan
+from hedgerow.arrays import AnyArray
+from hedgerow.boosting.external.chunked_rows import StorePlan
+from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.boosting.row_data.targets import Targets
 from hedgerow.boosting.validation.row_sets import stack_tables
 from hedgerow.data.external.memory import shown_bytes
 from hedgerow.data.schema import Schema, with_more_levels
 from hedgerow.data.sparse import AnyTable, SparseTable
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.params import BoostParams
-
-if TYPE_CHECKING:
-    from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 
 _BYTES_OF_A_CELL = 12
 """Bytes of a value: eight for a number, and its bins in two layouts with space to sort."""
@@ -43,8 +40,6 @@ class ResidentRows(Dataset):
         Text on what needs all rows, for the message if they are too large.
     objective : object
         As for :func:`hedgerow.train`; losses of survival read two columns of times.
-    intervals : bool
-        Whether these are validation rows, and the times of the training rows intervals.
     """
 
     def __init__(
@@ -53,7 +48,6 @@ class ResidentRows(Dataset):
         params: BoostParams,
         why: str,
         objective: object = None,
-        intervals: bool = False,
     ) -> None:
         requested = data.requested
         super().__init__(
@@ -62,11 +56,10 @@ class ResidentRows(Dataset):
             unknown_category=requested.unknown,
         )
         self._data, self._why = data, why
-        data.read_times(objective, intervals=intervals)
+        data.read_times(objective, as_given=True)
         # Only the table is made here: it is divided and binned later, so trees do not matter.
-        outputs = max(1, len(data.source.roles.offset))
         plain = BoostParams(zero_as_missing=params.zero_as_missing, seed=params.seed)
-        self._plan = StorePlan(plain, outputs)
+        self._plan = StorePlan(plain)
         self._own: AnyTable | None = None
 
     @property
@@ -99,25 +92,9 @@ class ResidentRows(Dataset):
             schema = with_more_levels(schema, levels)
         return self._read(schema, is_strict=True)
 
-    def targets(
-        self,
-        n_rows: int,
-        objective: object = None,
-        like: Targets | None = None,
-        name: str = "y",
-    ) -> Targets:
-        """Return the target of each row; see :meth:`hedgerow.Dataset.targets`."""
-        if self.y is None:
-            self.table()
-        if self._data.times is not None:
-            assert self.y is not None
-            return Targets(self.y, None)
-        found = super().targets(n_rows, objective, like, name)
-        return found._replace(names=self._data.target_names) if found.several else found
-
     def _check_size(self) -> None:
-        self._data.survey(lambda target: None, self._plan.params, sets_aside=False)
-        n_rows, n_features = self._data.n_counted, len(self._data.feature_names)
+        self._data.survey(self._plan.params, sets_aside=False)
+        n_rows, n_features = self._data.rows.n_rows, len(self._data.feature_names)
         size = n_rows * n_features * _BYTES_OF_A_CELL  # sparse rows are counted during reading
         if size > self._data.memory_limit:
             raise self._too_large(f"{n_rows:,} rows of {n_features} columns", size)
@@ -132,46 +109,37 @@ class ResidentRows(Dataset):
     def _read(self, schema: Schema, is_strict: bool) -> AnyTable:
         """Read all rows with a schema; also keep their targets, weights and offsets."""
         parts: list[AnyTable] = []
-        targets, weights, offsets = [], [], []
-        roles: dict[str, list[AnyArray]] = {}
+        others: dict[str, list[AnyArray]] = {}
         used = 0
         for table, rows, _ in self._data.tables(schema, self._plan, is_strict):
             parts.append(rows.of(table))
-            targets.append(rows.target)
-            weights.append(rows.weight)
-            offsets.append(rows.offset)
             for name, values in rows.others.items():
-                roles.setdefault(name, []).append(values)
+                others.setdefault(name, []).append(values)
             used += _bytes_of(parts[-1])
             if used > self._data.memory_limit:
                 raise self._too_large("the first rows alone", used)
         if not parts:
             raise DataError("the data have no rows.")
-        self.y = np.concatenate(targets)
-        self.weight = None if weights[0] is None else _joined(weights)
-        self.offset = None if offsets[0] is None else _offset_of(offsets)
-        for role, found in roles.items():
-            setattr(self, role, np.concatenate(found))
+        known = self._data.rows
+        self.y, self.weight = self._data.given_targets, known.weight
+        if known.offset is not None:
+            self.offset = np.ascontiguousarray(known.offset.T)
+        for name, found in others.items():
+            setattr(self, name, np.concatenate(found))
         return stack_tables(parts)
 
 
 def in_memory(
-    rows: Any,
-    params: BoostParams,
-    reason: AllRowsNeededError,
-    objective: object = None,
-    intervals: bool = False,
+    rows: Any, params: BoostParams, reason: AllRowsNeededError, objective: object = None
 ) -> Dataset:
     """Return rows of files as a Dataset in memory; leave other Datasets unchanged.
 
-    The last two arguments are those of :class:`ResidentRows`.
+    ``objective`` is that of :class:`ResidentRows`.
     """
-    from hedgerow.boosting.external.dataset.file_dataset import FileDataset
-
     if isinstance(rows, FileDataset):
         if rows.communicator.size > 1:
             raise reason
-        return ResidentRows(rows, params, str(reason), objective, intervals)
+        return ResidentRows(rows, params, str(reason), objective)
     if isinstance(rows, Dataset):
         return rows
     raise reason
@@ -181,13 +149,3 @@ def _bytes_of(table: AnyTable) -> int:
     if isinstance(table, SparseTable):
         return int(table.value.nbytes + table.column.nbytes + table.row_start.nbytes)
     return int(table.values.nbytes)
-
-
-def _joined(parts: list[FloatArray | None]) -> FloatArray:
-    return np.concatenate([part for part in parts if part is not None])
-
-
-def _offset_of(parts: list[FloatArray | None]) -> FloatArray:
-    """Concatenate offsets with one row for each row, as users pass them."""
-    rows = np.concatenate([part for part in parts if part is not None], axis=1).T
-    return np.ascontiguousarray(rows[:, 0] if rows.shape[1] == 1 else rows)

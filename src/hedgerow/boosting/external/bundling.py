@@ -14,14 +14,14 @@ Every rank of a cluster has the active rows of all ranks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from hedgerow.arrays import BoolArray, IntArray, RowArray
-from hedgerow.boosting.external.dataset.binned_rows import RowBinning
-from hedgerow.boosting.external.dataset.file_rows import Rows
+from hedgerow.boosting.external.binned_rows import RowBinning
+from hedgerow.boosting.external.encoded import Batches
 from hedgerow.boosting.loop.setup.training_matrix import bundle_rules
 from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.data.binning.bundles import (
@@ -35,11 +35,9 @@ from hedgerow.data.binning.bundles import (
 )
 from hedgerow.data.binning.matrix import check_bundled
 from hedgerow.data.external.memory import shown_bytes
-from hedgerow.data.sparse import AnyTable, SparseTable, sparse_of
+from hedgerow.data.sparse import SparseTable, sparse_of
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.kernels.tables.bundles import N_OPEN
-
-Batches = Callable[[], Iterable[tuple[AnyTable, Rows, Rows]]]
 
 _ACTIVE_BYTES, _SHARE = 4, 0.75
 """Memory of an active row of a column; share of the memory limit, because no store is in use."""
@@ -87,7 +85,7 @@ def _entries(
         del copy
         for table, rows, _ in batches():
             if rows.n_rows > 0:
-                seen, _ = binning.inputs(table, rows, first_row)
+                seen = binning.inputs(table, rows, first_row)
                 yield seen if isinstance(seen, SparseTable) else sparse_of(seen), first_row
                 first_row += rows.n_rows
 
@@ -115,7 +113,7 @@ def _listed(
     active: ActiveRows,
     others: Communicator,
 ) -> tuple[IntArray, RowArray]:
-    """Return the active rows of the features tried, of all ranks."""
+    """Return the active rows of the features tried, of all ranks, one feature after another."""
     spec, features = binning.spec, active.tried()
     held = np.zeros(spec.n_features, dtype=np.int64)
     held[features] = active.count[features]
@@ -130,16 +128,7 @@ def _listed(
             some = own[own_start[feature] : own_start[feature + 1]]
             rows[place[feature] : place[feature] + len(some)] = some
             place[feature] += len(some)
-    if others.size == 1:
-        return start, rows
-    return start, _of_all_ranks(rows, start, place, features, others)
-
-
-def _of_all_ranks(
-    rows: RowArray, start: IntArray, stop: IntArray, features: IntArray, others: Communicator
-) -> RowArray:
-    """Return the rows of all ranks; those of this rank end at ``stop`` for each feature."""
-    for feature in features.tolist():
-        own = rows[start[feature] : stop[feature]].astype(np.int64)
-        rows[start[feature] : start[feature + 1]] = gather_numbers(own, others)
-    return rows
+    for feature in features.tolist() if others.size > 1 else ():
+        mine = rows[start[feature] : place[feature]].astype(np.int64)
+        rows[start[feature] : start[feature + 1]] = gather_numbers(mine, others)
+    return start, rows

@@ -14,8 +14,9 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.boosting.row_data.checks import check_finite, check_offset, check_weight
-from hedgerow.boosting.row_data.class_weights import weights_by_class
-from hedgerow.boosting.row_data.row_values import Reading, RowValue
+from hedgerow.boosting.row_data.classes import weights_by_class
+from hedgerow.boosting.row_data.row_values import FURTHER, ROW_VALUES, Reading, RowValue, RowValues
+from hedgerow.comm.base import Communicator
 from hedgerow.data.reading.columns import ReadColumn
 from hedgerow.data.sources.base import Batch, Part, Roles, check_same_columns, no_column
 from hedgerow.data.sources.batches import vector_of
@@ -26,9 +27,6 @@ from hedgerow.errors import DataError, HedgerowError, ParameterError, StorageErr
 
 ReadTarget: TypeAlias = Callable[[ReadColumn, str], FloatArray]
 """Converts a target column of this name to float64: numbers, or class indices."""
-
-ReadTimes: TypeAlias = Callable[[Sequence[ReadColumn]], FloatArray]
-"""Converts all target columns together to times of events."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +69,7 @@ class Rows:
             self.part,
             self.batch,
             places if self.kept is None else self.kept[places],
-            self.target[places],
+            np.asfortranarray(self.target[places]),
             None if self.weight is None else self.weight[places],
             None if self.offset is None else np.ascontiguousarray(self.offset[:, places]),
             {role: values[places] for role, values in self.others.items()},
@@ -82,7 +80,12 @@ class Rows:
         return table if self.kept is None else table.take(self.kept)
 
     def part_of(self, value: RowValue) -> Any:
-        """Return a further value of these rows, checked and converted."""
+        """Return a value of these rows, checked and converted; None if they do not have it."""
+        if value.in_vectors:
+            own = getattr(self, value.field)
+            return None if own is None else own.copy()  # a function may yield one array again
+        if value.name not in self.others:
+            return None
         name, rows = f"{self.part.name}: {value.name}", Reading(self.others, self.n_rows)
         return value.read_part(self.others[value.name], name, rows)
 
@@ -101,10 +104,16 @@ class RowReader:
     max_bytes : int
         Largest memory of a batch.
     read_target : callable
-    read_times : callable, optional
-        Reads the targets in place of ``read_target``.
+    are_times : bool, default=False
+        Whether two targets are an event and its time or the ends of an interval, which may be
+        infinite.
     class_weight : float64 (n_classes,), optional
         Factor on the weights of the rows of each class; the targets are class indices.
+
+    Attributes
+    ----------
+    no_truths : bool (2,)
+        Whether each of two targets that are times has values other than True and False.
     """
 
     def __init__(
@@ -112,10 +121,11 @@ class RowReader:
         source: Source,
         max_bytes: int,
         read_target: ReadTarget = numeric_target,
-        read_times: ReadTimes | None = None,
+        are_times: bool = False,
         class_weight: FloatArray | None = None,
     ) -> None:
-        self.source, self.read_target, self.read_times = source, read_target, read_times
+        self.source, self.read_target, self.are_times = source, read_target, are_times
+        self.no_truths: BoolArray = np.zeros(2, dtype=np.bool_)
         self.class_weight = class_weight
         self._max_bytes = max_bytes
         self._known: dict[int, tuple[int, int]] = {}
@@ -126,18 +136,13 @@ class RowReader:
         if names is not None:
             self._columns, self._first = tuple(names), source.parts[0].name
 
-    @property
-    def columns(self) -> tuple[str, ...] | None:
-        """All columns of the first part; None before they are known."""
-        return self._columns
-
     def features(self) -> tuple[str, ...]:
         """Return the names of the features; none for sparse rows."""
         if not self._columns:
             return ()
         return self.source.roles.features_of(self._columns, self._first)
 
-    def read(self, features: bool = True, n_outputs: int | None = None) -> Iterator[Rows]:
+    def read(self, features: bool = True) -> Iterator[Rows]:
         """Yield all rows from the start."""
         for number, part in enumerate(self.source.parts):
             n_rows, checksum = 0, 0
@@ -146,7 +151,7 @@ class RowReader:
                     continue
                 self._look_at(batch, part, features)
                 try:
-                    rows = self._rows(part, batch, n_outputs)
+                    rows = self._rows(part, batch)
                 except HedgerowError as error:
                     if str(error).startswith(part.name):
                         raise
@@ -194,7 +199,7 @@ class RowReader:
     def _roles(self) -> Roles:
         return self.source.roles
 
-    def _rows(self, part: Part, batch: Batch, n_outputs: int | None) -> Rows:
+    def _rows(self, part: Part, batch: Batch) -> Rows:
         roles = self._roles
         values = self._targets(batch)
         weight = self._vector(batch, batch.weight, roles.weight, "weight")
@@ -203,28 +208,24 @@ class RowReader:
         if self._has_weight != (weight is not None):
             raise DataError("some batches have weights and others have none.")
         offset = None
-        if roles.offset and n_outputs is not None:
-            parts = [self._named(batch, name, "offset") for name in roles.offset]
-            offset = check_offset(np.column_stack(parts), batch.n_rows, n_outputs)
+        if roles.offset:
+            parts = [
+                vector_of(self._column(batch, name, "offset"), name, "offset")
+                for name in roles.offset
+            ]
+            offset = check_offset(np.column_stack(parts), batch.n_rows, len(parts))
         known = {
             role: self._column(batch, name, role).as_array() for role, name in roles.of_rows.items()
         }
         numbers = None
         if weight is not None:
-            numbers = checked_weight(vector_of(weight, roles.weight or "weight", "weight"))
+            numbers = vector_of(weight, roles.weight or "weight", "weight")
+            if numbers.any():  # all weights of a batch may be 0
+                numbers = check_weight(numbers, len(numbers), "weight")
         if self.class_weight is not None and (numbers is None or numbers.any()):
             numbers = weights_by_class(numbers, values, self.class_weight)
-        if numbers is None:
-            return Rows(part, batch, None, values, None, offset, known)
-        if (numbers > 0.0).all():
-            return Rows(part, batch, None, values, numbers, offset, known)
-        kept = np.flatnonzero(numbers > 0.0)
-        if offset is not None:
-            offset = np.ascontiguousarray(offset[:, kept])
-        known = {role: found[kept] for role, found in known.items()}
-        return Rows(
-            part, batch, kept, np.asfortranarray(values[kept]), numbers[kept], offset, known
-        )
+        rows = Rows(part, batch, None, values, numbers, offset, known)
+        return rows if numbers is None else rows.where(numbers > 0.0)
 
     def _targets(self, batch: Batch) -> FloatArray:
         """Return the target of each row of a batch, or several as columns in Fortran order."""
@@ -236,11 +237,13 @@ class RowReader:
                     "the batches contain no target: name a column (target=), or give tuples X, y."
                 )
             given.append(target)
-        if self.read_times is not None:
-            return self.read_times(given)
+        if self.are_times:
+            self.no_truths |= [not _is_truth(target) for target in given]
         for target, name in zip(given, roles.targets or (None,), strict=True):
             columns.append(self.read_target(target, name or "y"))
-            check_finite(columns[-1], "y" if len(roles.targets) < 2 else f"y (column {name!r})")
+            if not self.are_times:
+                called = "y" if len(roles.targets) < 2 else f"y (column {name!r})"
+                check_finite(columns[-1], called)
         return columns[0] if len(columns) == 1 else np.asfortranarray(np.column_stack(columns))
 
     def _vector(
@@ -257,18 +260,102 @@ class RowReader:
             raise no_column("a batch", name, role, tuple(batch.columns))
         return batch.columns[name]
 
-    def _named(self, batch: Batch, name: str, role: str) -> FloatArray:
-        return vector_of(self._column(batch, name, role), name, role)
-
     def _column(self, batch: Batch, name: str, role: str) -> ReadColumn:
         column = self._vector(batch, None, name, role)
         assert column is not None
         return column
 
 
-def checked_weight(weight: FloatArray) -> FloatArray:
-    """Check the weights of a batch, which may all be 0; see :func:`check_weight`."""
-    if not weight.any():
-        return weight
-    checked: Any = check_weight(weight, len(weight), "weight")
-    return np.asarray(checked)
+def _is_truth(column: ReadColumn) -> bool:
+    """Return whether all values of a column of a batch are True or False."""
+    if str(column.dtype) in ("Boolean", "bool"):
+        return True
+    # Objects are small numbers if all are True or False.
+    return str(column.dtype) == "object" and column.is_small
+
+
+class RowFacts:
+    """What all rows of positive weight have beside features, in order: arrays in memory.
+
+    Attributes
+    ----------
+    target : float64 (n_rows,), or (n_rows, n_targets) in Fortran order
+    values : RowValues
+        Numbered on all ranks in the same way; no weights if all of all ranks are 1.
+    """
+
+    def __init__(self, roles: Roles) -> None:
+        several = len(roles.targets) > 1
+        self.target: FloatArray = np.zeros((0, len(roles.targets)) if several else 0)
+        self.values = RowValues()
+        self._roles = roles
+        self._targets: list[FloatArray] = []
+        self._parts: dict[str, list[Any]] = {}
+
+    def add(self, rows: Rows) -> None:
+        """Add the next rows."""
+        self._targets.append(rows.target.copy())
+        for value in ROW_VALUES:
+            own = rows.part_of(value)
+            if own is not None:
+                self._parts.setdefault(value.field, []).append(own)
+
+    def finish(self, communicator: Communicator) -> int:
+        """Join the rows, and number their values on all ranks; return the rows of all ranks."""
+        n_rows = sum(map(len, self._targets))
+        weights = self._parts.get("weight", [])
+        weighted = any(not (part == 1.0).all() for part in weights)
+        facts = np.array([n_rows, weighted], dtype=np.int64)
+        n_all, n_weighted = communicator.allreduce(facts).tolist()
+        if n_rows > 0:
+            self.target = np.asfortranarray(np.concatenate(self._targets))
+        found: dict[str, Any] = {}
+        if n_weighted > 0 and (weights or n_rows == 0):
+            found["weight"] = np.concatenate([np.zeros(0), *weights])
+        if self._roles.offset:
+            none = np.zeros((len(self._roles.offset), 0))
+            found["offset"] = np.concatenate([none, *self._parts.get("offset", [])], axis=1)
+        for value in FURTHER:
+            if value.name in self._roles.of_rows:
+                parts = self._parts.get(value.field, [])
+                found[value.field] = value.gather(parts, communicator)
+        self.values = RowValues(**found)
+        self._targets, self._parts = [], {}
+        return int(n_all)
+
+
+def class_reader(classes: AnyArray, is_strict: bool) -> ReadTarget:
+    """Return a function that converts a target column to class indices.
+
+    An unknown label becomes -1 (for rows of weight 0), or an error if ``is_strict``.
+    """
+    places = {label: float(index) for index, label in enumerate(classes.tolist())}
+
+    def read(column: ReadColumn, name: str) -> FloatArray:
+        values, codes = distinct_targets(column, name)
+        found = np.array([places.get(value, -1.0) for value in values])
+        if is_strict and (found < 0).any():
+            unknown = [value for value, place in zip(values, found, strict=True) if place < 0]
+            raise DataError(
+                f"target {name!r} has labels that the training rows lack: "
+                f"{', '.join(map(repr, unknown[:5]))}."
+            )
+        return found[codes]
+
+    return read
+
+
+def distinct_targets(column: ReadColumn, name: str) -> tuple[list[Any], IntArray]:
+    """Return the different targets, and the index of each row's target among them."""
+    missing = column.missing()
+    if missing.any():
+        raise DataError(
+            f"target {name!r} is missing in {int(missing.sum())} of {len(missing)} rows, the first "
+            f"is row {int(missing.argmax()) + 1} of them: remove these rows."
+        )
+    if column.codes is not None and column.is_text:
+        return [str(text) for text in column.values], column.codes
+    found, inverse = np.unique(column.plain(""), return_inverse=True)
+    if not np.isfinite(found.astype(np.float64)).all():
+        raise DataError(f"target {name!r} is infinite in some rows: remove these rows.")
+    return found.tolist(), inverse.reshape(-1)

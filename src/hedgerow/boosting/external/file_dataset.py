@@ -1,0 +1,576 @@
+"""Datasets larger than memory: ``Dataset.from_files`` and ``Dataset.from_batches``.
+
+::
+
+    survey     targets, weights and so on of all rows (no other columns of files are read)
+    stored     pass one: schema, levels and cuts, from the training rows
+               pass two: each batch is binned, and bins are written to chunks on disk
+
+With several processes each one has some of the parts, in order.  Each process merges the
+results of pass one in the same way, so all have the same cuts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from copy import copy
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, BoolArray, FloatArray
+from hedgerow.boosting.external.binned_rows import (
+    BinnedRows,
+    RowBinning,
+    bins_to_continue,
+    sample_in_model,
+)
+from hedgerow.boosting.external.bundling import with_layout
+from hedgerow.boosting.external.chunked_rows import ChunkedRows, StorePlan, without_values
+from hedgerow.boosting.external.encoded import EncodedRows, encode_rows
+from hedgerow.boosting.external.file_rows import ReadTarget, RowFacts, RowReader, Rows, class_reader
+from hedgerow.boosting.loop.driver import NewRows
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.event_times import (
+    form_of,
+    may_be_events,
+    not_two,
+    refuse_doubtful,
+    times_of,
+)
+from hedgerow.boosting.row_data.statistics import constraints_of_inputs
+from hedgerow.boosting.row_data.survival import SURVIVAL
+from hedgerow.boosting.row_data.targets import (
+    check_intervals,
+    check_n_targets,
+    check_same_targets,
+)
+from hedgerow.comm.base import Alone, Communicator, count_rows
+from hedgerow.data.binning.bins import fit_sample
+from hedgerow.data.external.chunk_sink import ChunkSink
+from hedgerow.data.external.memory import give_back_memory, shown_bytes
+from hedgerow.data.external.scratch import ScratchFolder
+from hedgerow.data.reading.table import check_n_features
+from hedgerow.data.schema import Schema, check_same_names
+from hedgerow.data.sources.base import ReadRequest
+from hedgerow.data.sources.batches import BatchReader
+from hedgerow.data.sources.opening import (
+    Source,
+    find_text_kinds,
+    keep_as_text,
+    keep_text,
+    set_text_kinds,
+)
+from hedgerow.data.sources.survey import Found, Survey
+from hedgerow.data.sources.text_files import joined_kinds
+from hedgerow.data.sparse import AnyTable, numbers_of
+from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
+from hedgerow.growing.limits.constraints import resolve_bins, resolve_constraints
+from hedgerow.objectives import Objective, SeveralTargets
+from hedgerow.params import BoostParams
+
+LEAST_MEMORY = 32 * 10**6
+"""The smallest memory limit: with less, batches are too small to be efficient."""
+
+_BATCH_SHARE = 1 / 16
+_TRAIN_SHARE, _VALIDATION_SHARE = 0.6, 0.2
+"""Shares of the memory limit; the remainder is for what a fit holds besides its chunks."""
+
+
+class FileDataset(Dataset):
+    """Rows in files or batches; made by ``Dataset.from_files`` and ``Dataset.from_batches``.
+
+    Parameters
+    ----------
+    source : Source
+    requested : ReadRequest
+    memory_limit : int
+        Limit in bytes.
+    cache_dir : sequence of str
+        Folders for chunks.
+    communicator : Communicator
+
+    Attributes
+    ----------
+    has_intervals : bool
+        Whether the targets are ends of intervals of times; known after a survey.
+    """
+
+    reads_batches: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        source: Source,
+        requested: ReadRequest,
+        *,
+        memory_limit: int,
+        cache_dir: Sequence[str],
+        communicator: Communicator | None = None,
+    ) -> None:
+        super().__init__(
+            None,
+            feature_names=requested.feature_names,
+            categorical_features=requested.categorical,
+            unknown_category=requested.unknown,
+        )
+        if memory_limit < LEAST_MEMORY:
+            raise ParameterError(
+                f"memory_limit of {shown_bytes(memory_limit)} is too small: give at least "
+                f"{shown_bytes(LEAST_MEMORY)}."
+            )
+        self.source, self.requested = source, requested
+        self.memory_limit, self.cache_dir = memory_limit, tuple(cache_dir)
+        self.communicator: Communicator = communicator or Alone()
+        self.has_intervals = False
+        self._room = int(_BATCH_SHARE * memory_limit)
+        self._reader = RowReader(source, self._room)
+        self._times: tuple[str, tuple[str | None, str | None], bool | None] | None = None
+        self._facts: RowFacts | None = None
+        self._survey: Survey | None = None
+        self._names: tuple[str, ...] = ()
+        self._types_known = self._has_types = False
+
+    def __repr__(self) -> str:
+        return f"<Dataset: {self.source.summary}>"
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns, once they are known; those of files are known at once."""
+        return self.requested.feature_names or self._reader.features()
+
+    @property
+    def offset_names(self) -> tuple[str, ...]:
+        """Columns that hold the offset."""
+        return self.source.roles.offset
+
+    @property
+    def has_queries(self) -> bool:
+        """Whether the rows have queries, for rankings."""
+        return "qid" in self.source.roles.of_rows
+
+    @property
+    def n_targets(self) -> int:
+        """Number of targets of a row."""
+        return max(1, len(self.source.roles.targets))
+
+    @property
+    def target_names(self) -> tuple[str, ...] | None:
+        """The user's names of several targets."""
+        roles = self.source.roles
+        return roles.targets if roles.further and roles.named else None
+
+    def table(
+        self,
+        schema: Schema | None = None,
+        zero_missing: bool = False,
+        *,
+        more_levels: bool = False,
+        reader: str = "Booster",
+    ) -> Any:
+        """Raise ``DataError``: rows in files are not a table in memory."""
+        raise DataError(
+            "rows from files or batches are not held in memory, which is necessary here: read them "
+            "into a frame and give Dataset(X, y)."
+        )
+
+    def for_one_use(self) -> Self:
+        """Return these rows for a fit or an evaluation, which may read the targets in its own way.
+
+        The order of the user's targets and their types stay those of this Dataset.
+        """
+        self._find_types()  # by one pass for all uses
+        self.close()
+        return copy(self)
+
+    def close(self) -> None:
+        """Release the results of the survey."""
+        self._facts = self._survey = None
+
+    # -- targets -------------------------------------------------------------------
+
+    def scan(self, read_target: ReadTarget) -> Iterator[Rows]:
+        """Yield rows with targets and weights only."""
+        self._find_types()
+        return RowReader(self.source, self._room, read_target).read(features=False)
+
+    def read_targets_by(
+        self, read_target: ReadTarget, class_weight: FloatArray | None = None
+    ) -> None:
+        """Use another function to parse targets from now on.
+
+        ``class_weight`` has a factor on the weights of the rows of each class.
+        """
+        self._times = None
+        self._reader = RowReader(self.source, self._room, read_target, class_weight=class_weight)
+        self.close()
+
+    def read_classes(
+        self, classes: AnyArray, is_strict: bool, by_class: FloatArray | None = None
+    ) -> None:
+        """Read the target as class indices, by :func:`class_reader`, from now on.
+
+        Labels that are text are so too in a text file in which they all look like numbers.
+        ``by_class`` are factors on the weights of rows.
+        """
+        self.read_targets_by(class_reader(classes, is_strict), by_class)
+        if isinstance(classes[0], str):
+            keep_text(self.source.parts, self.source.roles.targets)
+
+    def read_times(
+        self,
+        objective: object,
+        names: Sequence[str | None] | None = None,
+        trained: bool | None = None,
+        *,
+        as_given: bool = False,
+    ) -> None:
+        """Read two targets as times of events if ``objective`` does; call this before a survey.
+
+        ``trained``: whether those of the training rows are intervals, if these are others.
+        ``as_given``: both columns are kept as they are.
+        """
+        targets = self.source.roles.targets
+        if len(targets) < 2:
+            return
+        if not isinstance(objective, str) or objective not in SURVIVAL:
+            if self._times is not None:
+                self.read_targets_by(self._reader.read_target)
+            return
+        known = self.target_names or names or (None,) * len(targets)
+        if len(targets) != 2:
+            raise not_two(known, "y")
+        asked = objective, (known[0], known[1]), trained
+        if self._times != asked or as_given:
+            self._times = None if as_given else asked
+            self._reader = RowReader(
+                self.source, self._room, self._reader.read_target, are_times=True
+            )
+            self.close()
+
+    def match_targets(
+        self,
+        objective: Objective,
+        names: tuple[str, ...] | None = None,
+        intervals: bool = False,
+    ) -> None:
+        """Read the targets in the order of those of ``objective``; call this before a survey.
+
+        ``names`` and ``intervals`` are those of the training rows, for times of events.
+        """
+        self.read_times(objective.name, names, intervals)
+        if objective.name in SURVIVAL:
+            if self._times is None:
+                check_intervals(False, intervals)
+            return
+        roles = self.source.roles
+        check_n_targets(self.n_targets, objective)
+        if not (isinstance(objective, SeveralTargets) and objective.named and self.target_names):
+            return
+        check_same_targets(roles.targets, objective.names, "target")
+        first, *others = objective.names
+        if roles.targets != objective.names:
+            roles = replace(roles, target=first, further=tuple(others))
+            self.source = replace(self.source, roles=roles)
+            self.read_targets_by(self._reader.read_target)
+
+    def check_offset(self, objective: Objective) -> None:
+        """Raise ``DataError`` unless each raw score has an offset column, or none has."""
+        n_columns, n_outputs = len(self.offset_names), objective.n_outputs
+        if n_columns not in (0, n_outputs):
+            raise DataError(
+                f"offset must have shape (rows, {n_outputs}): one raw score for each row and "
+                f"output; got {n_columns} column(s)."
+            )
+
+    @property
+    def given_targets(self) -> Any:
+        """The targets as users give them to a Dataset in memory, after the survey."""
+        target, names = self.rows.target, self.target_names
+        if names is None:
+            return target
+        reader = self._reader
+        are_truths = ~reader.no_truths if reader.are_times else np.zeros(len(names), np.bool_)
+        return {
+            name: y.astype(bool) if is_truth else y
+            for name, y, is_truth in zip(names, target.T, are_truths, strict=True)
+        }
+
+    def _event_times(self, target: FloatArray) -> FloatArray:
+        """Return times from two columns, whose names and types tell what they are."""
+        assert self._times is not None
+        (objective, names, trained), others = self._times, self.communicator
+        truths = others.allreduce(self._reader.no_truths.astype(np.int64), "max") == 0
+        form = form_of(names, (bool(truths[0]), bool(truths[1])), "y", objective)
+        columns = target.reshape(-1, 2)
+        found = times_of(form, names, (columns[:, 0], columns[:, 1]), len(columns), "y")
+        if form.is_doubtful and not trained:
+            codes, is_finite = may_be_events(columns)
+            own = np.array([*~codes, not is_finite], dtype=np.int64)
+            first, second, infinite = (others.allreduce(own, "max") > 0).tolist()
+            refuse_doubtful(np.array([not first, not second]), not infinite, "y")
+        self.has_intervals = not form.has_events
+        if trained is not None:
+            check_intervals(self.has_intervals, trained)
+        return np.asfortranarray(found)
+
+    def _find_types(self) -> None:
+        """Infer the types of text columns from all files of all processes."""
+        if self._has_types:
+            return
+        own = json.dumps(find_text_kinds(self.source.parts, self._room)).encode()
+        kinds = joined_kinds(map(json.loads, self.communicator.allgather(own)))
+        set_text_kinds(self.source.parts, kinds)
+        self._has_types = True
+
+    # -- survey --------------------------------------------------------------------
+
+    def survey(self, params: BoostParams | None = None, sets_aside: bool = True) -> None:
+        """Read all rows once, without features; see :attr:`rows`.
+
+        ``sets_aside`` tells whether rows may be held out: if not, and no rows are weighted, this
+        is already pass one, with the same ``params``.
+        """
+        params = params or BoostParams()
+        self.requested = replace(self.requested, zero_missing=bool(params.zero_as_missing))
+        self._find_types()
+        self.close()
+        alone = self.communicator.size == 1 and self.source.roles.weight is None
+        alone = alone and self._reader.class_weight is None
+        survey = None if sets_aside or not alone else self._new_survey(params)
+        facts, weighted = RowFacts(self.source.roles), False
+        for rows in self._reader.read(features=survey is not None):
+            facts.add(rows)
+            if rows.weight is not None:
+                survey, weighted = None, True
+            if survey is not None:
+                self._begin(survey, rows)
+                survey.add(rows.batch, None, None, rows.part.name)
+        if facts.finish(self.communicator) == 0:
+            what = "weight is zero in all rows" if weighted else "the data have no rows"
+            raise DataError(f"{self.source.name}: {what}.")
+        if self._times is not None:
+            facts.target = self._event_times(facts.target)
+        self._facts, self._survey = facts, survey
+
+    @property
+    def rows(self) -> Sample:
+        """All rows of positive weight, after the survey, without features."""
+        assert self._facts is not None
+        target = self._facts.target
+        return Sample.of(without_values(len(target), Schema(())), target, self._facts.values)
+
+    def divided(self, aside: BoolArray | None) -> tuple[Sample, Sample | None]:
+        """Return the training rows, and the rows that are held out, after the survey."""
+        rows = self.rows
+        if aside is None:
+            return rows, None
+        seen, unseen = (
+            replace(rows.take(np.flatnonzero(wanted)), origin=None) for wanted in (~aside, aside)
+        )
+        return seen, unseen
+
+    def _surveyed(self, plan: StorePlan) -> None:
+        """Survey the rows, unless that has been done."""
+        if self._facts is None:
+            self.survey(plan.params, plan.aside is not None)
+
+    def _new_survey(self, params: BoostParams, largest_weight: float | None = None) -> Survey:
+        return Survey(
+            self.requested,
+            seed=params.seed,
+            memory_limit=self.memory_limit,
+            largest_weight=largest_weight,
+        )
+
+    # -- pass one ------------------------------------------------------------------
+
+    def pass_one(self, plan: StorePlan) -> Found:
+        """Run only pass one; return the schema of the training rows, and some of them."""
+        self._surveyed(plan)
+        if self._survey is not None and plan.aside is None:
+            survey = self._survey
+        else:
+            survey = self._new_survey(plan.params, self._largest_weight(plan))
+            names = self._names_of_first()
+            for rows, _ in self._divided(plan):
+                self._begin(survey, rows, names)
+                survey.add(rows.batch, rows.kept, rows.weight, rows.part.name)
+            if self.communicator.size > 1:
+                survey = self._merged(survey, plan.params)
+        give_back_memory()  # release buffers of reading before rows are copied
+        found = survey.finish()
+        # Ranks may have the columns in a different order from the first rank.
+        self._names, self._types_known = survey.names or (), survey.types_known
+        self._survey = None
+        give_back_memory()
+        return found
+
+    def _largest_weight(self, plan: StorePlan) -> float | None:
+        """Return the largest weight of the training rows of all ranks."""
+        weight = self.divided(plan.aside)[0].weight
+        if weight is None:
+            return None
+        # Positive floats have the same order as their bits.
+        bits = np.array([weight.max(initial=0.0)]).view(np.int64)
+        return float(self.communicator.allreduce(bits, "max").view(np.float64)[0])
+
+    def _merged(self, own: Survey, params: BoostParams) -> Survey:
+        """Return the merged survey of all ranks, in their order; it is the same on each rank."""
+        merged = self._new_survey(params)
+        given = {"seed": params.seed, "memory_limit": self.memory_limit}
+        for message in self.communicator.allgather(own.to_bytes()):
+            merged.merge(Survey.from_bytes(message, self.requested, **given))
+        return merged
+
+    def _names_of_first(self) -> tuple[str, ...]:
+        """Return the features of the first rank that has any; others may have another order."""
+        own = json.dumps(list(self._reader.features())).encode("ascii")
+        known = [json.loads(message) for message in self.communicator.allgather(own)]
+        return tuple(next(filter(None, known), ()))
+
+    def _begin(self, survey: Survey, rows: Rows, in_order: tuple[str, ...] = ()) -> None:
+        sparse = rows.batch.sparse is not None
+        names = () if sparse else self._reader.features()
+        if set(names) == set(in_order):
+            names = in_order
+        survey.begin(names, not sparse and rows.batch.named, rows.part.types_known, sparse=sparse)
+
+    def _divided(self, plan: StorePlan) -> Iterator[tuple[Rows, Rows]]:
+        """Yield training rows and held-out rows of each batch; weights of 1 are no weights."""
+        row, weighted = 0, self.rows.weight is not None
+        for rows in self._reader.read():
+            if not weighted:
+                rows = replace(rows, weight=None)
+            chosen = plan.held_out(row, row + rows.n_rows)
+            yield rows.where(~chosen), rows.where(chosen)
+            row += len(chosen)
+
+    # -- pass two ------------------------------------------------------------------
+
+    def tables(
+        self, schema: Schema, plan: StorePlan, is_strict: bool = False
+    ) -> Iterator[tuple[AnyTable, Rows, Rows]]:
+        """Run only pass two; yield all batches as numbers, with training and held-out rows.
+
+        ``is_strict``: the rows are validation rows, read with the schema of a model.
+        """
+        if is_strict:
+            self._read_like(schema)
+        reader = BatchReader(schema, self._names, self._types_known, is_strict)
+        for rows, held_out in self._divided(plan):
+            table = reader.table(rows.batch, rows.part.name)
+            if (is_strict or held_out.n_rows > 0) and table.unseen and schema.unknown == "backoff":
+                name = next(iter(table.unseen))
+                raise AllRowsNeededError(
+                    f"column {name!r}: a validation row has a category that no training row has. "
+                    "With unknown_category='backoff' its prediction ends at an inner node, which "
+                    "rows in chunks do not support: use unknown_category='missing', or a table in "
+                    "memory."
+                )
+            yield table, rows, held_out
+
+    def _read_like(self, schema: Schema) -> None:
+        """Prepare to read rows with the schema of a model."""
+        names = self._reader.features()
+        if schema.named and self.requested.feature_names is None:
+            check_same_names(names, schema.names)
+            names = schema.names
+        if names:
+            check_n_features(len(names), schema, "Booster")
+        self._names = names
+        self._types_known = any(part.types_known for part in self.source.parts)
+        keep_as_text(self.source.parts, schema)
+
+    def stored(self, plan: StorePlan) -> tuple[ChunkedRows, ChunkedRows | None]:
+        """Bin all rows; return training rows and held-out rows, whose stores the caller closes."""
+        self._surveyed(plan)
+        train, aside = self.divided(plan.aside)
+        first_row, n_all = count_rows(train.n_rows, self.communicator)
+        with ExitStack() as stack:
+            binning = self._binning(plan, train, stack)
+            give_back_memory()
+            binning = with_layout(
+                binning, lambda: self.tables(binning.schema, plan), first_row,
+                binning.n_copies * n_all, self.communicator, self.memory_limit,
+            )  # fmt: skip
+            give_back_memory()
+            seen = BinnedRows(
+                stack.enter_context(self._sink(binning, plan, _TRAIN_SHARE, plan.n_vectors)),
+                binning, first_row,
+            )  # fmt: skip
+            unseen = None
+            if aside is not None:
+                sink = stack.enter_context(self._sink(binning, plan, _VALIDATION_SHARE))
+                unseen = BinnedRows(sink, binning, None)
+            for copy in range(binning.n_copies):
+                for table, rows, held_out in self.tables(binning.schema, plan):
+                    seen.append(table, rows)
+                    if unseen is not None and copy == 0:
+                        unseen.append(table, held_out)
+            found = seen.finish(train, first_row)
+            found = replace(found, read_again=lambda: self._as_new(binning, plan))
+            if unseen is None or aside is None:
+                return found, None
+            try:
+                return found, unseen.finish(aside, count_rows(aside.n_rows, self.communicator)[0])
+            except BaseException:
+                found.store.close()
+                raise
+
+    def stored_like(self, trained: ChunkedRows, plan: StorePlan) -> ChunkedRows:
+        """Bin validation rows with the bins of the training rows; the caller closes the store."""
+        self._surveyed(plan)
+        schema, inputs, encoded = trained.schema, trained.inputs, None
+        if inputs is not None:
+            encoded = EncodedRows(inputs, schema, plan.n_threads)
+        binning = RowBinning(
+            trained.store.spec, schema, plan.params, plan.n_threads, encoded, trained.first
+        )
+        with self._sink(binning, plan, _TRAIN_SHARE) as sink:
+            unseen = BinnedRows(sink, binning, None)
+            for table, rows, _ in self.tables(schema, plan, is_strict=True):
+                unseen.append(table, rows)
+            return unseen.finish(self.rows, count_rows(unseen.n_rows, self.communicator)[0])
+
+    def _sink(
+        self, binning: RowBinning, plan: StorePlan, share: float, n_vectors: int = 1
+    ) -> ChunkSink:
+        room = int(share * self.memory_limit)
+        return ChunkSink(
+            binning.spec, self.cache_dir, room, n_outputs=plan.n_outputs, n_vectors=n_vectors
+        )
+
+    def _binning(self, plan: StorePlan, train: Sample, stack: ExitStack) -> RowBinning:
+        """Return how rows are binned."""
+        found = self.pass_one(plan)
+        sample, encoded = found.sample, None
+        if plan.start is not None:
+            sample = sample_in_model(sample, plan.start, self.requested)
+        params = resolve_bins(plan.params, sample.table.schema)
+        if plan.objective is not None:  # an error here saves the longer passes
+            resolved = resolve_constraints(params, sample.table.schema, plan.objective)
+            encoded = encode_rows(
+                found, train, replace(plan, params=resolved),
+                lambda: self.tables(found.schema, plan),
+                self.communicator, self.memory_limit,
+                lambda: stack.enter_context(closing(ScratchFolder(self.cache_dir[0]))),
+            )  # fmt: skip
+        if encoded is not None:
+            params = constraints_of_inputs(resolved, encoded.inputs)
+            spec = encoded.bins(found, params)
+        else:
+            most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
+            spec = fit_sample(sample, most_bins, plan.n_threads, forced)
+        spec, first = bins_to_continue(spec, plan)
+        schema = spec.schema if encoded is None else encoded.schema
+        return RowBinning(spec, schema, plan.params, plan.n_threads, encoded, first)
+
+    def _as_new(self, binning: RowBinning, plan: StorePlan) -> NewRows:
+        """Yield the training rows as trees see other rows, with their offsets."""
+        for table, rows, _ in self.tables(binning.schema, plan):
+            if rows.n_rows > 0:
+                yield numbers_of(binning.inputs(table, rows, None)), rows.offset

@@ -1,0 +1,320 @@
+"""Fit of an estimator on ranks that each hold an Arrow table, as tasks of Spark do.
+
+All ranks run :func:`fit_tables`; the engine only gives each its rows and the addresses of all.
+The fitted estimator has the bytes of one that is fitted in one process, to the rows of all ranks
+in the order of the ranks.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.row_data.classes import corrected
+from hedgerow.comm.base import Communicator
+from hedgerow.data.external.memory import shown_bytes
+from hedgerow.distributed.one_worker import FitAlone
+from hedgerow.distributed.partition import (
+    Description,
+    Labels,
+    Partition,
+    add_masses,
+    check_descriptions,
+    describe,
+    make_partition,
+    roles_of,
+    row_count,
+    unique_labels,
+)
+from hedgerow.distributed.ranks import Shard
+from hedgerow.distributed.work import check_calls_nothing, check_rows_may_be_divided, work_of
+from hedgerow.errors import AllRowsNeededError, DataError, ParameterError, did_you_mean
+from hedgerow.estimators import HedgerowClassifier, labels
+from hedgerow.estimators.base import HedgerowEstimator
+from hedgerow.estimators.file_fit import loss_spec_of
+from hedgerow.estimators.multilabel import classes_of_labels
+from hedgerow.io import model_from_bytes
+from hedgerow.model.model import Model
+
+VALIDATION = "__hedgerow_validation"
+"""Column of booleans that tables have aside: True for validation rows."""
+
+_MOST_BYTES = 10**9
+"""Most bytes of a table that each rank may hold whole, without a limit of memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What the columns of the tables are."""
+
+    # One column of lists of numbers, or several columns; None: all that are nothing else
+    features: tuple[str, ...] | None
+    label: str
+    # Columns of weights, offsets and others, by argument of :class:`hedgerow.Dataset`
+    row_values: Mapping[str, str]
+    validation: str | None = None  # column of booleans: True for validation rows
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raise ``DataError`` if a column is missing."""
+        others = (self.label, *self.row_values.values())
+        for name in (*(self.features or ()), *others):
+            if name not in names:
+                raise DataError(f"there is no column {name!r}.{did_you_mean(name, names)}")
+
+    def partition(self, table: Any) -> Partition:
+        """Return the rows of an Arrow table."""
+        given = {name: _numpy(table[column]) for name, column in self.row_values.items()}
+        aside = {self.label, *self.row_values.values(), self.validation, VALIDATION}
+        names = self.features or [name for name in table.column_names if name not in aside]
+        return make_partition(features_of(table, names), _numpy(table[self.label]), **given)
+
+    def divide(self, table: Any) -> tuple[Partition, Partition | None]:
+        """Return the training rows, and the validation rows if there is a column for them."""
+        if self.validation is None:
+            return self.partition(table), None
+        is_valid = _numpy(table[self.validation]).astype(bool)
+        rows = [table.filter(_mask(~is_valid)), table.filter(_mask(is_valid))]
+        return self.partition(rows[0]), self.partition(rows[1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Targets:
+    """What is known of the targets before rows are read."""
+
+    n_targets: int
+    target_names: tuple[str, ...] | None
+
+
+def _mask(chosen: AnyArray) -> Any:
+    import pyarrow as pa
+
+    return pa.array(chosen)
+
+
+def _numpy(column: Any) -> AnyArray:
+    """Return a column as an array: a column of lists as one with two axes."""
+    import pyarrow as pa
+
+    if pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type):
+        return lists_of(column)
+    return np.asarray(column.to_numpy())
+
+
+def lists_of(column: Any) -> FloatArray:
+    """Return the numbers of a column of lists, which must have the same length in all rows."""
+    import pyarrow.compute as pc
+
+    column = column.combine_chunks() if hasattr(column, "combine_chunks") else column
+    lengths = pc.unique(pc.list_value_length(column)).to_pylist()
+    if len(lengths) > 1 or None in lengths:
+        raise DataError(
+            "the lists of a column of features have different lengths or are missing "
+            f"({', '.join(map(str, lengths[:5]))}): all rows must have the same number of features."
+        )
+    numbers = pc.list_flatten(column).to_numpy(zero_copy_only=False).astype(np.float64)
+    return numbers.reshape(len(column), lengths[0] if lengths else -1 if numbers.size else 0)
+
+
+def features_of(table: Any, names: Sequence[str]) -> Any:
+    """Return the features: an array if they are one column of lists, else a table."""
+    import pyarrow as pa
+
+    kind = table.schema.field(names[0]).type
+    if len(names) == 1 and (pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind)):
+        return lists_of(table[names[0]])
+    return table.select(list(names))
+
+
+def fit_tables(
+    estimator: HedgerowEstimator,
+    ranks: Communicator,
+    table: Any,
+    columns: Columns,
+    *,
+    n_threads: int = 1,
+    memory_limit: int | None = None,
+    checkpoint: Sequence[bytes] = (),
+    save: Callable[[bytes], None] | None = None,
+) -> bytes:
+    """Fit a local estimator to the tables of all ranks; return its file on rank 0.
+
+    ``table`` is None on a rank that has no rows and does not know the columns.  After each round,
+    ``save`` is called on all ranks with the bytes of the round; ``checkpoint`` are those of an
+    earlier attempt.
+    """
+    check_calls_nothing(estimator)
+    table = _with_columns(table, ranks)
+    columns.check(table.column_names)
+    train, valid = columns.divide(table)
+    found = [_all_descriptions(train, ranks)]
+    if valid is not None:
+        found.append(_all_descriptions(valid, ranks))
+    with_rows = [one for described in found for one in described if one.n_rows]
+    if not sum(one.n_rows for one in found[0]):
+        raise DataError("there are no training rows.")
+    first = with_rows[0]
+    check_descriptions(with_rows)
+    if valid is not None and not sum(one.n_rows for one in found[1]):
+        raise DataError(
+            f"no row is a validation row: column {columns.validation!r} is False everywhere."
+        )
+    n_present = sum(one.n_present for one in found[0])
+    try:
+        check_rows_may_be_divided(estimator, n_present, first.n_features)
+        shard = Shard(
+            *_numbered(train, ranks.rank),
+            n_threads,
+            checkpoint,
+            save or (lambda content: None),
+            *_numbered(valid, ranks.rank),
+        )
+        every = {} if save is None else {"checkpoint_every": 0.0}
+        model, classes = _train(
+            estimator, ranks, shard, train, first,
+            memory_limit=memory_limit, has_validation=valid is not None, **every,
+        )  # fmt: skip
+    except AllRowsNeededError as reason:
+        return _fit_alone(estimator, ranks, table, columns, n_threads, memory_limit, reason)
+    if ranks.rank:
+        return b""
+    more = {} if classes is None else {"classes_": classes}
+    return file_of(estimator._adopt(model, **more))  # noqa: SLF001
+
+
+def _all_descriptions(partition: Partition, ranks: Communicator) -> list[Description]:
+    """Return the descriptions of the partitions of all ranks; they have no checksums."""
+    own = json.dumps(asdict(describe(partition, with_checksum=False)))
+    found = [json.loads(one) for one in ranks.allgather(own.encode())]
+    lists = ("n_values", "names", "target_names")
+    return [
+        Description(**one | {name: one[name] and tuple(one[name]) for name in lists})
+        for one in found
+    ]
+
+
+def _with_columns(table: Any, ranks: Communicator) -> Any:
+    """Return the table of this rank; an empty one, with the columns of others, if it has none."""
+    import pyarrow as pa
+
+    own = b"" if table is None else table.schema.serialize().to_pybytes()
+    known = [schema for schema in ranks.allgather(own) if schema]
+    if not known:
+        raise DataError("there are no rows.")
+    return table if table is not None else pa.ipc.read_schema(pa.py_buffer(known[0])).empty_table()
+
+
+def _numbered(rows: Partition | None, rank: int) -> tuple[list[Partition], tuple[int, ...]]:
+    """Return a partition and its number, or none if it has no rows."""
+    return ([rows], (rank,)) if rows is not None and row_count(rows.y) else ([], ())
+
+
+def _train(
+    estimator: HedgerowEstimator,
+    ranks: Communicator,
+    shard: Shard,
+    train: Partition,
+    first: Description,
+    **more: Any,
+) -> tuple[Model, AnyArray | None]:
+    """Train on all ranks; return the model, and the classes of a classifier."""
+    known: Labels | None = None
+    is_classifier = isinstance(estimator, HedgerowClassifier)
+    if isinstance(estimator, HedgerowClassifier) and first.n_targets == 1:
+        classes = _classes(train, ranks)
+        known = Labels(classes, _class_weights(estimator, ranks, train, classes))
+        loss = loss_spec_of(estimator, classes)
+    else:
+        loss = loss_spec_of(estimator)
+        if not loss.has_queries:
+            loss = loss.for_targets(_Targets(first.n_targets, first.target_names))
+    roles = roles_of(first, train.given.keys())
+    work = work_of(estimator, loss, known, roles=roles, **more)
+    model = model_from_bytes(work(ranks, shard))[0]
+    if known is not None:
+        return corrected(model, known.weights), known.classes
+    return model, classes_of_labels(model) if is_classifier else None
+
+
+def _classes(train: Partition, ranks: Communicator) -> AnyArray:
+    """Return all labels of rows of positive weight, ascending."""
+    own = unique_labels(train, ranks.rank)
+    is_text = own.dtype == object
+    content = io.BytesIO()
+    np.save(content, own.astype(str) if is_text else own, allow_pickle=False)
+    found = []
+    for message in ranks.allgather(bytes([is_text]) + content.getvalue()):
+        part = np.load(io.BytesIO(message[1:]), allow_pickle=False)
+        found.append(part.astype(object) if message[0] else part)
+    found = [part for part in found if len(part)] or [np.zeros(0)]
+    if len({part.dtype.kind in "OUS" for part in found}) > 1:
+        found = [part.astype(object) for part in found]
+    return labels.encode(np.concatenate(found), None)[0]
+
+
+def _class_weights(
+    estimator: HedgerowClassifier, ranks: Communicator, train: Partition, classes: AnyArray
+) -> FloatArray | None:
+    masses: FloatArray | None = None
+    if isinstance(estimator.class_weight, str) and estimator.class_weight == "balanced":
+        masses = np.zeros(len(classes))
+        for rank in range(ranks.size):  # in order, so that sums equal the sums of one table
+            own = add_masses(masses, train, classes) if rank == ranks.rank else masses
+            masses = np.frombuffer(ranks.allgather(own.astype("<f8").tobytes())[rank], "<f8")
+    codes = np.arange(len(classes), dtype=np.float64)
+    return labels.class_weights(estimator.class_weight, classes, codes, masses)
+
+
+def _fit_alone(
+    estimator: HedgerowEstimator,
+    ranks: Communicator,
+    table: Any,
+    columns: Columns,
+    n_threads: int,
+    memory_limit: int | None,
+    reason: AllRowsNeededError,
+) -> bytes:
+    """Fit on rank 0, which gets the rows of all ranks."""
+    import pyarrow as pa
+
+    size = int(ranks.allreduce(np.array([table.nbytes]))[0])
+    room = memory_limit or _MOST_BYTES
+    if size > room:
+        raise ParameterError(
+            f"{reason} All rows have {shown_bytes(size)}, and one rank may hold "
+            f"{shown_bytes(room)}: leave that parameter out."
+        )
+    content = io.BytesIO()
+    with pa.ipc.new_stream(content, table.schema) as stream:
+        stream.write_table(table)
+    gathered = ranks.allgather(content.getvalue())
+    if ranks.rank:
+        return b""
+    tables = [pa.ipc.open_stream(part).read_all() for part in gathered]
+    train, valid = columns.divide(pa.concat_tables(tables, promote_options="permissive"))
+    return file_of(FitAlone(estimator)(train, valid, n_threads))
+
+
+def file_of(estimator: HedgerowEstimator) -> bytes:
+    """Return the bytes that the estimator saves."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model")
+        estimator.save(path)
+        with open(path, "rb") as file:
+            return file.read()
+
+
+def estimator_of(kind: type[HedgerowEstimator], content: bytes) -> Any:
+    """Return the estimator of a file's bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model")
+        with open(path, "wb") as file:
+            file.write(content)
+        return kind.load(path)

@@ -1,0 +1,264 @@
+"""Estimators of Spark give the bytes of local ones, or one clear error."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
+from hedgerow.distributed.tables import file_of
+from hedgerow.errors import DataError, DataTypeError, ParameterError
+
+pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed (hedgerow[spark])")
+
+from pyspark.ml import Pipeline, PipelineModel  # noqa: E402
+from pyspark.ml.evaluation import MulticlassClassificationEvaluator  # noqa: E402
+from pyspark.ml.feature import VectorAssembler  # noqa: E402
+from pyspark.ml.tuning import CrossValidator, ParamGridBuilder  # noqa: E402
+from pyspark.sql import SparkSession  # noqa: E402
+from pyspark.sql import functions as F  # noqa: E402
+
+import hedgerow.spark as module  # noqa: E402
+from hedgerow.spark import (  # noqa: E402
+    SparkHedgerowClassificationModel,
+    SparkHedgerowClassifier,
+    SparkHedgerowRanker,
+    SparkHedgerowRegressionModel,
+    SparkHedgerowRegressor,
+)
+
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.engines]
+
+N_ROWS = 600
+NAMES = ["a", "b", "c", "d"]
+SMALL: dict[str, Any] = {"n_estimators": 5, "max_leaves": 6, "random_state": 3}
+
+
+def session_of(master: str) -> Any:
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(master)
+    for name, value in {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    session = session_of("local[2]")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    rows = pd.DataFrame(
+        {
+            "a": rng.standard_normal(N_ROWS),
+            "b": rng.integers(0, 9, N_ROWS),
+            "c": rng.choice(["x", "y", "z", "long"], N_ROWS, p=[0.6, 0.3, 0.09, 0.01]),
+            "d": np.where(rng.random(N_ROWS) < 0.2, np.nan, rng.random(N_ROWS)),
+            "weight": rng.choice([0.0, 0.5, 1.0, 2.0], N_ROWS),
+            "query": [f"query {number // 12}" for number in range(N_ROWS)],
+            "valid": rng.random(N_ROWS) < 0.2,
+        }
+    )
+    rows["y"] = rows["a"] + (rows["c"] == "x") * rows["b"] / 5 + rng.standard_normal(N_ROWS) / 9
+    rows["name"] = pd.cut(rows["y"], [-9, 0, 1, 9], labels=["low", "mid", "high"]).astype(str)
+    rows.loc[:250, "name"] = "low"  # no other class in the first partition
+    rows["grade"] = np.clip(np.round(rows["y"] + 1), 0, 3)
+    return rows
+
+
+@pytest.fixture(scope="module")
+def frame(spark: Any, table: pd.DataFrame) -> Any:
+    found = spark.createDataFrame(table)
+    assert found.rdd.getNumPartitions() == 2
+    return found.cache()
+
+
+def test_a_regressor_is_the_local_one(frame: Any, table: pd.DataFrame, tmp_path: Path) -> None:
+    local = HedgerowRegressor(**SMALL).fit(table[NAMES], table["y"], table["weight"])
+    regressor = SparkHedgerowRegressor(
+        features_col=NAMES, label_col="y", weight_col="weight", num_workers=2, **SMALL
+    )
+    model = regressor.fit(frame)
+    assert file_of(model.to_estimator()) == file_of(local)
+    assert model.booster.num_rounds == 5
+    found = model.transform(frame).toPandas()
+    np.testing.assert_array_equal(found["prediction"], local.predict(table[NAMES]))
+    assert list(found.columns) == [*table.columns, "prediction"]
+
+    model.write().overwrite().save(str(tmp_path / "model"))
+    again = SparkHedgerowRegressionModel.load(str(tmp_path / "model"))
+    assert file_of(again.to_estimator()) == file_of(local)
+    assert (again.uid, again.getOrDefault("features_cols")) == (model.uid, NAMES)
+    regressor.write().overwrite().save(str(tmp_path / "estimator"))
+    same = SparkHedgerowRegressor.load(str(tmp_path / "estimator"))
+    assert same.to_local().get_params() == regressor.to_local().get_params()
+    assert same.getOrDefault("num_workers") == 2
+
+
+def test_a_classifier_with_validation_rows_is_the_local_one(
+    frame: Any, table: pd.DataFrame
+) -> None:
+    settings = {**SMALL, "class_weight": "balanced", "early_stopping": True}
+    own, other = table[~table["valid"]], table[table["valid"]]
+    local = HedgerowClassifier(**settings).fit(
+        own[NAMES], own["name"], own["weight"],
+        X_val=other[NAMES], y_val=other["name"], sample_weight_val=other["weight"],
+    )  # fmt: skip
+    model = SparkHedgerowClassifier(
+        features_col=NAMES, label_col="name", weight_col="weight",
+        validation_indicator_col="valid", num_workers=2, **settings,
+    ).fit(frame)  # fmt: skip
+    assert file_of(model.to_estimator()) == file_of(local)
+    found = model.transform(frame).toPandas()
+    assert found["prediction"].tolist() == local.predict(table[NAMES]).tolist()
+    probability = np.array([row.toArray() for row in found["probability"]])
+    np.testing.assert_array_equal(probability, local.predict_proba(table[NAMES]))
+    raw = np.array([row.toArray() for row in found["rawPrediction"]])
+    np.testing.assert_array_equal(raw, local.decision_function(table[NAMES]))
+
+
+def test_defaults_and_rankings_are_the_local_ones(frame: Any, table: pd.DataFrame) -> None:
+    names = ["a", "b", "d"]
+    local = HedgerowRanker(**SMALL).fit(table[names], table["grade"], qid=table["query"])
+    model = SparkHedgerowRanker(
+        features_col=names, label_col="grade", qid_col="query", num_workers=2, **SMALL
+    ).fit(frame)
+    assert file_of(model.to_estimator()) == file_of(local)
+    few = table[:90]  # "auto" chooses by the rows, which one task gets
+    auto = HedgerowRegressor(early_stopping=False, n_estimators=9).fit(few[names], few["y"])
+    rows = frame.sparkSession.createDataFrame(few)
+    found = SparkHedgerowRegressor(
+        features_col=names, label_col="y", num_workers=2, early_stopping=False, n_estimators=9
+    ).fit(rows)
+    assert file_of(found.to_estimator()) == file_of(auto)
+
+
+def test_pipelines_and_searches(frame: Any, table: pd.DataFrame, tmp_path: Path) -> None:
+    rows = frame.withColumn("label", (F.col("y") > 0.5).cast("double"))
+    label = (table["y"] > 0.5).astype(float).to_numpy()
+    vectors = VectorAssembler(inputCols=["a", "b"], outputCol="features")
+    classifier = SparkHedgerowClassifier(num_workers=2, **SMALL)
+    pipeline = Pipeline(stages=[vectors, classifier]).fit(rows)
+    local = HedgerowClassifier(**SMALL).fit(table[["a", "b"]].to_numpy(dtype=float), label)
+    assert file_of(pipeline.stages[1].to_estimator()) == file_of(local)
+    pipeline.write().save(str(tmp_path / "pipeline"))
+    found = PipelineModel.load(str(tmp_path / "pipeline")).transform(rows).toPandas()
+    np.testing.assert_array_equal(
+        found["prediction"], local.predict(table[["a", "b"]].to_numpy(dtype=float))
+    )
+    raw = np.array([row.toArray() for row in found["rawPrediction"]])
+    np.testing.assert_array_equal(raw[:, 0], -raw[:, 1])
+
+    arrays = rows.withColumn("features", F.array(F.col("a"), F.col("b")))
+    search = CrossValidator(
+        estimator=classifier,
+        estimatorParamMaps=ParamGridBuilder().addGrid(classifier.max_leaves, [2, 6]).build(),
+        evaluator=MulticlassClassificationEvaluator(metricName="accuracy"),
+        numFolds=2,
+        seed=1,
+    ).fit(arrays)
+    assert isinstance(search.bestModel, SparkHedgerowClassificationModel)
+    best = [2, 6][int(np.argmax(search.avgMetrics))]
+    assert search.bestModel.getOrDefault("max_leaves") == best
+    assert search.bestModel.to_estimator().max_leaves == best
+
+
+def test_partitions_of_any_sizes(
+    spark: Any, table: pd.DataFrame, caplog: pytest.LogCaptureFixture
+) -> None:
+    regressor = SparkHedgerowRegressor(features_col=NAMES, label_col="y", num_workers=2, **SMALL)
+    local = HedgerowRegressor(**SMALL).fit(table[NAMES], table["y"])
+    one = spark.createDataFrame(table)
+    model = regressor.copy({regressor.num_workers: 1}).fit(one.coalesce(1).repartition(1))
+    assert file_of(model.to_estimator()) == file_of(local)
+    halves: Any = [[], table.itertuples(index=False, name=None)]
+    rows = spark.sparkContext.parallelize([list(half) for half in halves], 2).flatMap(list)
+    skewed = spark.createDataFrame(rows, one.schema)  # an empty partition, and all rows
+    assert skewed.rdd.getNumPartitions() == 2
+    assert file_of(regressor.fit(skewed).to_estimator()) == file_of(local)
+    assert "divided unevenly" in caplog.text
+    model = regressor.fit(one.coalesce(1))  # fewer partitions than workers: divided anew
+    assert model.booster.num_rounds == 5
+
+
+def test_what_cannot_be_used_is_an_error(frame: Any) -> None:
+    def fit(**given: Any) -> Any:
+        return SparkHedgerowRegressor(
+            **{"features_col": NAMES, "label_col": "y", "num_workers": 2, **SMALL, **given}
+        ).fit(frame)
+
+    with pytest.raises(DataError, match="no column 'e' in the data frame"):
+        fit(features_col=["a", "e"])
+    with pytest.raises(DataTypeError, match="features_col 'c' must be a vector"):
+        fit(features_col="c")
+    with pytest.raises(ParameterError, match=r"no parameter 'max_leafs'.*max_leaves"):
+        fit(max_leafs=3)
+    with pytest.raises(ParameterError, match="n_estimators"):
+        fit(n_estimators=-1)
+    weighted = SparkHedgerowRegressor(
+        features_col=NAMES, label_col="y", weight_col="bad", num_workers=2, **SMALL
+    )
+    bad = frame.withColumn("bad", F.when(F.col("query") == "query 3", -1.0).otherwise(1.0))
+    with pytest.raises(DataError, match="weight"):  # on one rank only
+        weighted.fit(bad)
+    with pytest.raises(DataError, match="there are no rows"):
+        weighted.fit(bad.filter("false"))
+
+
+def test_a_killed_task_costs_time_only(
+    frame: Any, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process of a rank dies in the middle: Spark starts the stage again."""
+    marker = tmp_path / "killed"
+    marker.touch()
+    run_of = module._rank_of_task
+
+    def with_fault(*arguments: Any) -> Any:
+        run = run_of(*arguments)
+
+        def run_with_fault(batches: Any) -> Any:
+            from hedgerow.distributed.work import TrainWork
+
+            plain = TrainWork.__call__
+
+            def failing(work: Any, ranks: Any, shard: Any) -> bytes:
+                ranks.barrier()
+                if ranks.rank == 1 and os.path.exists(marker):
+                    os.unlink(marker)
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return plain(work, ranks, shard)
+
+            TrainWork.__call__ = failing  # type: ignore[method-assign]
+            try:
+                yield from run(batches)
+            finally:
+                TrainWork.__call__ = plain  # type: ignore[method-assign]
+
+        return run_with_fault
+
+    monkeypatch.setattr(module, "_rank_of_task", with_fault)
+    model = SparkHedgerowRegressor(features_col=NAMES, label_col="y", num_workers=2, **SMALL).fit(
+        frame
+    )
+    assert not marker.exists()
+    local = HedgerowRegressor(**SMALL).fit(table[NAMES], table["y"])
+    assert file_of(model.to_estimator()) == file_of(local)
