@@ -206,23 +206,15 @@ def _checked(report: ExportReport, data: bytes, plain: PlainModel, X: Any) -> Ex
 
 def _allowance(plain: PlainModel, matrix: FloatArray, unit: float) -> float:
     """Return the limit of rounding: half a unit of the partial sum for each addition."""
-    forest = plain.forest
+    forest, slopes = plain.forest, plain.forest.slopes
     total = float(np.abs(forest.base_score).max())
     if forest.n_trees > 0:
         size = np.abs(forest.value)
-        if forest.slopes is not None:
-            size = size + _size_of_terms(plain, matrix)
+        if slopes is not None:  # the largest sum of magnitudes of the terms of each node
+            numbers = plain.inputs_of(matrix)
+            reach = np.max(np.abs(numbers), axis=0, initial=0.0, where=np.isfinite(numbers))
+            terms = np.abs(slopes.slope) * (reach[slopes.column] + np.abs(slopes.center))
+            # Each term is rounded twice more than a leaf.
+            size = size + np.diff(np.concatenate([[0.0], np.cumsum(3.0 * terms)])[slopes.start])
         total += float(np.maximum.reduceat(size, forest.tree_start[:-1]).sum())
     return unit * total * (forest.n_trees + 2)
-
-
-def _size_of_terms(plain: PlainModel, matrix: FloatArray) -> FloatArray:
-    """Return the largest sum of magnitudes of the terms of each node, for the rows to check."""
-    slopes, numbers = plain.forest.slopes, plain.inputs_of(matrix)
-    assert slopes is not None
-    reach = np.max(np.abs(numbers), axis=0, initial=0.0, where=np.isfinite(numbers))
-    terms = np.abs(slopes.slope) * (reach[slopes.column] + np.abs(slopes.center))
-    # Each term is rounded twice more than a leaf.
-    before = np.concatenate([[0.0], np.cumsum(3.0 * terms)])
-    size: FloatArray = np.diff(before[slopes.start])
-    return size

@@ -134,15 +134,10 @@ def unknown_names(names: Iterable[object], known: Iterable[str], where: str) -> 
     """Return one message for all unknown parameters."""
     every, wrong = list(known), [str(name) for name in names]
     hints = "".join(name_hint(name, every) for name in wrong)
-    if len(wrong) > 1:
-        hints += _translation_hint(wrong)
+    of_library = [
+        sum(library.canonical(name) is not None for name in wrong) for library in _LIBRARIES
+    ]
+    if max(of_library) > 1:
+        library = _LIBRARIES[of_library.index(max(of_library))].name.lower()
+        hints += f" hedgerow.from_{library}_params translates a whole dict."
     return f"{where} has no parameter {', '.join(map(repr, wrong))}.{hints}"
-
-
-def _translation_hint(names: Iterable[str]) -> str:
-    """Return a sentence on the function that translates the library with most of the names."""
-    known = [sum(library.canonical(name) is not None for name in names) for library in _LIBRARIES]
-    if max(known) < 2:
-        return ""
-    library = _LIBRARIES[known.index(max(known))].name.lower()
-    return f" hedgerow.from_{library}_params translates a whole dict."

@@ -161,18 +161,13 @@ def lightgbm_metrics(value: Any, given: Mapping[str, Any]) -> Any:
         base, at, rank = str(each).strip().partition("@")
         known = choice("metric", peers.LIGHTGBM_METRICS)(base)
         if known in ("ndcg", "map"):
-            ranks = [whole(rank)] if at else _ranks(given)
-            found += [f"{known}@{k}" for k in ranks]
+            ranks = whole(rank) if at else as_list(given.get("eval_at", _AT_OF_LIGHTGBM))
+            found += [f"{known}@{k}" for k in ([ranks] if isinstance(ranks, int) else ranks)]
         elif at:
             raise ParameterError(f"metric={brief(each)} is not supported: {base!r} has no ranks.")
         elif known is not None:
             found.append(_at_alpha(known, given))
     return _one_or_all(found)
-
-
-def _ranks(given: Mapping[str, Any]) -> Sequence[int]:
-    ranks = as_list(given.get("eval_at", _AT_OF_LIGHTGBM))
-    return [ranks] if isinstance(ranks, int) else list(ranks)
 
 
 def _at_alpha(known: str, given: Mapping[str, Any]) -> str:

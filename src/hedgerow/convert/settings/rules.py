@@ -189,7 +189,12 @@ def translate(library: Library, params: Mapping[str, Any], defaults: bool) -> Tr
     if loss in library.loss_notes:
         notes.append(f"objective: {library.loss_notes[loss]}")
     notes += _leave_out_others(library, said)
-    return Translation(grouped(said | _in_its_units(said)), tuple(notes))
+    # Hedgerow's gradients of the absolute error are -1/2 and 1/2, those of the libraries -1 and 1.
+    if said.get("objective") == "absolute_error":
+        for name, factor in (("gamma", 0.25), ("reg_alpha", 0.5)):
+            if name in said:
+                said[name] *= factor
+    return Translation(grouped(said), tuple(notes))
 
 
 def _by_canonical_name(library: Library, params: Mapping[str, Any]) -> Values:
@@ -266,12 +271,3 @@ def _leave_out_others(library: Library, said: Values) -> Iterable[str]:
         else:
             del said[name]
             yield f"{library.of(name)}: it has no effect with objective {loss!r} and is left out."
-
-
-def _in_its_units(said: Values) -> Values:
-    """Return penalties on gains and gradients in the units of the objective."""
-    # Hedgerow's gradients of the absolute error are -1/2 and 1/2, those of the libraries -1 and 1.
-    if said.get("objective") != "absolute_error":
-        return {}
-    factors = {"gamma": 0.25, "reg_alpha": 0.5}
-    return {name: said[name] * factor for name, factor in factors.items() if name in said}
