@@ -32,7 +32,7 @@ from hedgerow import (
 from hedgerow.boosting.loop.setup import resolved as devices
 from hedgerow.cuda import device
 from hedgerow.errors import DeviceError, ParameterError
-from hedgerow.growing.cuda import grower, memory
+from hedgerow.growing.cuda import grower
 from hedgerow.io import model_to_bytes
 from tests.helpers.examples import examples
 from tests.helpers.fake_gpu import FakeStream
@@ -283,7 +283,7 @@ def test_random_tables(
         params["multi_strategy"] = "multi_output_tree"
     gpus, found = FakeGpus(), []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(memory, "KEPT_BYTES", kept_bytes)
+        patch.setattr(grower, "KEPT_BYTES", kept_bytes)
         patch.setattr(grower, "first_gpu", lambda: gpus)
         patch.setattr(device, "missing_gpu", lambda: None)
         for name, threads in (("cpu", 1), ("cuda", n_jobs)):

@@ -8,8 +8,9 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from hedgerow.growing.core import tree, walked_rows
+from hedgerow.growing.core import joining, tree
 from hedgerow.growing.core.grower import TreeGrower
+from hedgerow.growing.core.joining import WalkedRows
 from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.tree import (
     NO_ROWS,
@@ -19,7 +20,6 @@ from hedgerow.growing.core.tree import (
     add_scores,
     joined,
 )
-from hedgerow.growing.core.walked_rows import WalkedRows
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.helpers import engine
@@ -87,7 +87,7 @@ def test_neighbours_share_a_block() -> None:
 def test_walks_of_kept_nodes_add_what_walks_of_any_tree_add(
     linear: bool, n_threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(walked_rows, "ROWS_PER_WALK", 10)
+    monkeypatch.setattr(joining, "ROWS_PER_WALK", 10)
     trees, matrix, numbers = grown(12, linear)
     start = np.random.default_rng(1).normal(size=(2, N_ROWS))
     found, expected = start.copy(), start.copy()

@@ -15,6 +15,7 @@ from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.blocks import ColumnBlocks
 from hedgerow.data.external.row_store import ChunkStore, Uses
 from hedgerow.data.reading.mapped_table import BLOCK_ROWS, MappedTable
+from hedgerow.growing.core.joining import WalkedRows
 from hedgerow.growing.core.setup import SumsPool
 from hedgerow.growing.core.tree import (
     NO_ROWS,
@@ -23,7 +24,6 @@ from hedgerow.growing.core.tree import (
     add_tree,
     columns_of_lines,
 )
-from hedgerow.growing.core.walked_rows import WalkedRows
 from hedgerow.growing.sampling.draws import ROW_STREAM
 from hedgerow.model.predict import Predictor
 

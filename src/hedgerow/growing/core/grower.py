@@ -17,10 +17,9 @@ from hedgerow.growing.core import setup, slopes
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.compiled_grower import CompiledGrower
 from hedgerow.growing.core.grow import ORDER_GROW
-from hedgerow.growing.core.joining import TreeJoiner
+from hedgerow.growing.core.joining import TreeJoiner, WalkedRows
 from hedgerow.growing.core.stages.branches import forced_cuts, make_constraints
 from hedgerow.growing.core.tree import GrownTree, Nodes, NodeStore, TreeOfTable
-from hedgerow.growing.core.walked_rows import WalkedRows
 from hedgerow.growing.sampling.goss import make_sampler
 from hedgerow.kernels.histograms.histogram import Bins, HistogramSums, RowLists, no_lists
 from hedgerow.kernels.histograms.pairs import SPACING

@@ -15,12 +15,11 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray, aligned_empty, align
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.grower import TreeGrower, make_state
-from hedgerow.growing.core.joining import TreeJoiner
+from hedgerow.growing.core.joining import TreeJoiner, WalkedRows
 from hedgerow.growing.core.setup import Allocate, Fit
 from hedgerow.growing.core.slopes import LineOutput, unit_sizes
 from hedgerow.growing.core.stages.branches import bounds_of_outputs
 from hedgerow.growing.core.tree import GrownTree
-from hedgerow.growing.core.walked_rows import WalkedRows
 from hedgerow.growing.sampling.goss import follows_gradients, unit_scale
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.histograms.vector_histogram import Sums, width_of
