@@ -31,7 +31,6 @@ from hedgerow.distributed.partition import (
     describe,
     make_partition,
     roles_of,
-    row_count,
     unique_labels,
 )
 from hedgerow.distributed.ranks import Shard
@@ -162,6 +161,7 @@ def fit_tables(
         raise DataError("there are no training rows.")
     first = with_rows[0]
     check_descriptions(with_rows)
+    train = _as_wide(train, first.n_features)
     if valid is not None and not sum(one.n_rows for one in found[1]):
         raise DataError(
             f"no row is a validation row: column {columns.validation!r} is False everywhere."
@@ -170,11 +170,13 @@ def fit_tables(
     try:
         check_rows_may_be_divided(estimator, n_present, first.n_features)
         shard = Shard(
-            *_numbered(train, ranks.rank),
+            [train],
+            (ranks.rank,),
             n_threads,
             checkpoint,
             save or (lambda content: None),
-            *_numbered(valid, ranks.rank),
+            more=[] if valid is None else [_as_wide(valid, first.n_features)],
+            more_numbers=() if valid is None else (ranks.rank,),
         )
         every = {} if save is None else {"checkpoint_every": 0.0}
         model, classes = _train(
@@ -211,9 +213,11 @@ def _with_columns(table: Any, ranks: Communicator) -> Any:
     return table if table is not None else pa.ipc.read_schema(pa.py_buffer(known[0])).empty_table()
 
 
-def _numbered(rows: Partition | None, rank: int) -> tuple[list[Partition], tuple[int, ...]]:
-    """Return a partition and its number, or none if it has no rows."""
-    return ([rows], (rank,)) if rows is not None and row_count(rows.y) else ([], ())
+def _as_wide(rows: Partition, n_features: int) -> Partition:
+    """Return a partition; without rows, its array gets as many columns as those of other ranks."""
+    if isinstance(rows.X, np.ndarray) and not rows.X.size:
+        return rows._replace(X=np.zeros((len(rows.y), n_features)))
+    return rows
 
 
 def _train(
