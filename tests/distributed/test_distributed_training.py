@@ -243,3 +243,16 @@ def test_modes_follow_the_outputs_of_leaves() -> None:
         (LossSpec("quantile", {"quantile": [0.1, 0.5, 0.9]}), vectors, 3),
     ):
         assert spec.outputs_of_tree(trees) == n_outputs
+
+
+def test_ranks_without_rows_know_the_columns(tmp_path: Path) -> None:
+    """There may be fewer partitions than workers, of training and of validation rows."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.standard_normal((300, 2)), columns=["a", "b"])
+    y = X["a"] * X["b"]
+    settings = {"n_estimators": 4, "early_stopping": True}
+    found = [
+        train_ranks(n_ranks, cut([100], X, y), tmp_path, cut([], X[:50], y[:50]), **settings)
+        for n_ranks in (1, 3)
+    ]
+    assert found[0] == found[1]

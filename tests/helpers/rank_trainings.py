@@ -11,7 +11,7 @@ from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.sources.base import Roles
 from hedgerow.distributed.cluster import contiguous
-from hedgerow.distributed.partition import Partition, checksum_of, make_partition
+from hedgerow.distributed.partition import Partition, checksum_of, make_partition, names_of
 from hedgerow.distributed.ranks import Shard
 from hedgerow.distributed.work import TrainWork
 from hedgerow.objectives import PARAMETERS
@@ -56,6 +56,7 @@ def train_ranks(
         eval_metric,
         mode=mode,  # type: ignore[arg-type]
         has_validation=more is not None,
+        names=names_of(partitions[0].X),
         memory_limit=10**8,
         checkpoint_every=0.0,
         checksums=([checksum_of(part) for part in partitions], []),

@@ -39,6 +39,7 @@ class Tables:
     # Checksums of the partitions of the training and validation rows
     checksums: tuple[tuple[int, ...], tuple[int, ...]]
     roles: Roles  # of the columns that are not features
+    names: tuple[str, ...] | None = None  # column names of X, if it has any
     target_names: tuple[str, ...] | None = None  # the user's names of several targets
     # Reasons why one worker must hold all rows, as sentences; may be empty
     needs_all_rows: tuple[str, ...] = ()
@@ -78,6 +79,7 @@ def persist_tables(client: Any, train: Mapping[str, Any], validation: Mapping[st
         sum(one.n_present for one in found),
         (tuple(one.checksum for one in found), tuple(one.checksum for one in others)),
         roles_of(found[0], train),
+        found[0].names,
         found[0].target_names,
         tuple(_needs_all_rows(found[0], others)),
     )

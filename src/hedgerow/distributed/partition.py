@@ -287,9 +287,12 @@ class NoRows:
     types_known = False
     name = "no partition"
 
-    def column_names(self) -> None:
-        """Return None: the names are unknown."""
-        return
+    def __init__(self, names: tuple[str, ...] | None) -> None:
+        self._names = names
+
+    def column_names(self) -> tuple[str, ...] | None:
+        """Return the names of the columns of other partitions, or None if they have none."""
+        return self._names
 
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
         """Yield nothing."""

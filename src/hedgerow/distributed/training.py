@@ -181,6 +181,7 @@ def train_on_workers(
             checkpoint_every=resilience.checkpoint_every,
             checksums=tables.checksums,
             roles=tables.roles,
+            names=tables.names,
         ),
         replace(tables.train, everywhere=everywhere),
         more=None if validation is None else replace(validation, everywhere=everywhere),

@@ -64,6 +64,7 @@ class TrainWork:
     # Checksums of all training and validation partitions; empty to skip the comparison
     checksums: tuple[Sequence[int], Sequence[int]] = ((), ())
     roles: Roles = field(default_factory=Roles)  # of the columns that are not features
+    names: tuple[str, ...] | None = None  # column names of X, if it has any
     start: bytes | None = None  # model file of the model to continue
 
     def __post_init__(self) -> None:
@@ -129,11 +130,12 @@ class TrainWork:
             PartitionPart(partition, number, self.labels, roles)
             for partition, number in zip(partitions, numbers, strict=True)
         ]
+        names = None if self.names is None else (*self.names, *roles.aside())
         limit = self.memory_limit
         if limit is None:
             limit = _MEMORY if memory is None else int(_MEMORY_SHARE * memory)
         return FileDataset(
-            Source(tuple(parts) or (NoRows(),), roles),
+            Source(tuple(parts) or (NoRows(names),), roles),
             ReadRequest(categorical=self.categorical, unknown=self.unknown),
             memory_limit=limit,
             cache_dir=[folder],

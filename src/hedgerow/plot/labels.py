@@ -170,6 +170,8 @@ def depths_of(forest: Forest) -> IntArray:
 
 def as_forest(model: ModelLike, schema: Schema | None) -> tuple[Forest, Schema]:
     """Return forest and schema of a model, or of a forest with a separate schema."""
+    if schema is not None and not isinstance(schema, Schema):
+        raise DataTypeError(f"schema must be the Schema of a Forest, or None; got {brief(schema)}.")
     if isinstance(model, Forest | Labelled):
         if schema is None:
             raise TypeError("a Forest has no column names: pass schema=, or a Model instead.")
