@@ -38,11 +38,12 @@ def _defined_options(tree: ast.Module) -> set[str]:
     """Return the names of the attributes that parsed options of a program have."""
     found = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_argument":
+        name = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
+        if isinstance(node, ast.Call) and name in ("add_argument", "add_subparsers"):
             dest = [each.value.value for each in node.keywords if each.arg == "dest"]
             flags = [each.value for each in node.args]
             long = [flag for flag in flags if flag.startswith("--")] or flags
-            found.add(dest[0] if dest else long[0].lstrip("-").replace("-", "_"))
+            found |= set(dest or [flag.lstrip("-").replace("-", "_") for flag in long[:1]])
     return found
 
 
