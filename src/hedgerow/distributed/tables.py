@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -21,6 +19,7 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.row_data.classes import corrected
 from hedgerow.comm.base import Communicator
 from hedgerow.data.external.memory import shown_bytes
+from hedgerow.data.external.scratch import scratch_folder
 from hedgerow.distributed.one_worker import FitAlone
 from hedgerow.distributed.partition import (
     Description,
@@ -308,17 +307,13 @@ def _fit_alone(
 
 def file_of(estimator: HedgerowEstimator) -> bytes:
     """Return the bytes that the estimator saves."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "model")
-        estimator.save(path)
-        with open(path, "rb") as file:
-            return file.read()
+    with scratch_folder() as folder:
+        estimator.save(folder / "model")
+        return (folder / "model").read_bytes()
 
 
 def estimator_of(kind: type[HedgerowEstimator], content: bytes) -> Any:
     """Return the estimator of a file's bytes."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "model")
-        with open(path, "wb") as file:
-            file.write(content)
-        return kind.load(path)
+    with scratch_folder() as folder:
+        (folder / "model").write_bytes(content)
+        return kind.load(folder / "model")

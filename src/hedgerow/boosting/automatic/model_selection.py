@@ -442,16 +442,19 @@ class ModelSelection:
         request, metric = self._request, self._metrics[0]
         more = (request.plain, request.tries_crosses or None, request.finest_rate)
         others = len(request.candidates) + len(request.rare) + sum(one is not None for one in more)
+        # Not this object, which holds the folds: they hold the function.
+        tell, number = self._report, len(self.tried) + 1
+        before = self.best.score if self.tried else None
 
         def report(n_rounds: int, score: float) -> None:
             best = trial.score
-            if self.tried and metric.improves(self.best.score, best):
-                best = self.best.score
+            if before is not None and metric.improves(before, best):
+                best = before
             elapsed = time.monotonic() - request.began
-            self._report(
+            tell(
                 FoldRound(
-                    len(self.tried) + 1, 1 + others, n_folds, n_rounds, requested.n_estimators,
-                    metric.name, score, best, elapsed,
+                    number, 1 + others, n_folds, n_rounds, requested.n_estimators, metric.name,
+                    score, best, elapsed,
                 )
             )  # fmt: skip
 
