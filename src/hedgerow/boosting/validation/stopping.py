@@ -44,50 +44,69 @@ _SECONDS = Interval(0.0, math.inf, low_open=True, high_open=True)
 class StoppingParams:
     """Parameters of early stopping.
 
-    early_stopping       ``"auto"``: whether the user gives validation rows. ``"oob"``: by the rows
-                         that each round leaves out; no rows are held out. ``"cv"``: by fits of five
-                         folds, followed by a fit on all rows.
-    validation_fraction  share of the rows held out if there are no validation rows
-    patience             number of successive rounds without improvement that ends the fit
-    min_delta            smallest change of the watched score that counts as an improvement
-                         (exclusive)
-    folds                for ``"cv"``: number of folds that the rows are divided into, and number of
-                         these folds that are trained and tested
-    rounds_factor        for ``"cv"``: rounds of the model on all rows per best round of the folds,
-                         which have fewer rows; the result never exceeds ``n_estimators``
-    stride               for ``"cv"``: learning rate of the folds over that of the model.  One round
-                         of the folds equals ``stride`` rounds of the model; ``patience`` is in
-                         rounds of the model.
-    easy_rounds          for ``"cv"``: a model of n rounds, more than these, gets the square root of
-                         ``n * easy_rounds`` rounds instead.  Its learning rate grows in proportion,
-                         up to the rate of the folds.  None: it keeps all n.
-    least_patience       for ``"cv"`` with ``is_cautious``: patience at the first round, which grows
-                         by a fifth of the rounds, up to ``patience``.  None: ``patience`` from the
-                         start.
-    candidates           for ``"cv"``: other tree parameters, from which the folds select the best
-    lead                 required lead of a candidate, in standard errors; None: any lead is enough
-    at_equal_learning    for ``"cv"`` with ``is_cautious``: a candidate is compared with the best
-                         parameters after as much learning (rounds times learning rate), not with
-                         their best score.  Slow learners may win, but the folds take longer.
-    rare                 for ``"cv"``: more candidates, which are best on few tables.  They must
-                         lead by one standard error.
-    plain                for ``"cv"``: the plain parameters, which the folds try last; only on the
-                         first fold if the best parameters are better there
-    tries_crosses        for ``"cv"`` with ``is_cautious``: at the end, the folds also try crosses
-                         of the columns with the largest gains (:mod:`hedgerow.data.inputs`)
-    allowance            for ``"cv"``: bounds on the estimated cost
-                         (:mod:`hedgerow.boosting.automatic.cost`)
-    finest_rate          for ``"cv"`` with a time budget: smallest learning rate of the model.  The
-                         model keeps the best total step length of the folds, with learning rates
-                         that follow the clock (:mod:`hedgerow.boosting.automatic.time_recipe`).
-                         None: rate and rounds of a fit without a budget.
-    is_cautious          for ``"cv"``: use fewer rounds if the gain on the test rows may be due to
-                         chance
-    time_budget          seconds that the fit may take from ``began``, see
-                         :mod:`hedgerow.boosting.validation.budget`
-    train_scores         whether the training rows are scored after each round, with or without
-                         validation rows.  These scores do not affect the fit.
-    began                start time of the fit, as :func:`time.monotonic`: create this object first
+    Attributes
+    ----------
+    early_stopping : bool, "auto", "oob" or "cv"
+        ``"auto"``: whether the user gives validation rows.
+        ``"oob"``: by the rows that each round leaves out; no rows are held out.
+        ``"cv"``: by fits of five folds, followed by a fit on all rows.
+    validation_fraction : float in (0, 1)
+        Share of the rows held out if there are no validation rows.
+    patience : int
+        Number of successive rounds without improvement that ends the fit.
+    min_delta : float
+        Smallest change of the watched score that counts as an improvement (exclusive).
+    folds : tuple of two int
+        For ``"cv"``: number of folds that the rows are divided into, and number of these
+        folds that are trained and tested.
+    rounds_factor : float >= 1
+        For ``"cv"``: rounds of the model on all rows per best round of the folds, which have
+        fewer rows; the result never exceeds ``n_estimators``.
+    stride : float >= 1
+        For ``"cv"``: learning rate of the folds over that of the model.  One round of the folds
+        equals ``stride`` rounds of the model; ``patience`` is in rounds of the model.
+    easy_rounds : int >= 1 or None
+        For ``"cv"``: a model of n rounds, more than these, gets the square root of
+        ``n * easy_rounds`` rounds instead.  Its learning rate grows in proportion, up to
+        the rate of the folds.  None: it keeps all n.
+    least_patience : int >= 1 or None
+        For ``"cv"`` with ``is_cautious``: patience at the first round, which grows by a fifth
+        of the rounds, up to ``patience``.  None: ``patience`` from the start.
+    candidates : tuple of BoostParams
+        For ``"cv"``: other tree parameters, from which the folds select the best.
+    lead : float or None
+        Required lead of a candidate, in standard errors; None: any lead is enough.
+    at_equal_learning : bool
+        For ``"cv"`` with ``is_cautious``: a candidate is compared with the best parameters after
+        as much learning (rounds times learning rate), not with their best score.  Slow learners
+        may win, but the folds take longer.
+    rare : tuple of BoostParams
+        For ``"cv"``: more candidates, which are best on few tables.  They must lead by one
+        standard error.
+    plain : BoostParams or None
+        For ``"cv"``: the plain parameters, which the folds try last; only on the first fold if
+        the best parameters are better there.
+    tries_crosses : bool
+        For ``"cv"`` with ``is_cautious``: at the end, the folds also try crosses of the columns
+        with the largest gains (:mod:`hedgerow.data.inputs`).
+    allowance : Allowance or None
+        For ``"cv"``: bounds on the estimated cost (:mod:`hedgerow.boosting.automatic.cost`).
+    finest_rate : float > 0 or None
+        For ``"cv"`` with a time budget: smallest learning rate of the model.  The model keeps
+        the best total step length of the folds, with learning rates that follow the clock
+        (:mod:`hedgerow.boosting.automatic.time_recipe`).  None: rate and rounds of a fit
+        without a budget.
+    is_cautious : bool
+        For ``"cv"``: use fewer rounds if the gain on the test rows may be due to chance.
+    time_budget : float > 0 or None
+        Seconds that the fit may take from ``began``, see
+        :mod:`hedgerow.boosting.validation.budget`.
+    train_scores : bool
+        Whether the training rows are scored after each round, with or without validation
+        rows.  These scores do not affect the fit.
+    began : float
+        Start time of the fit, as :func:`time.monotonic`: create this object
+        first.
     """
 
     early_stopping: bool | Literal["auto", "oob", "cv"] = "auto"
