@@ -21,6 +21,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -93,7 +94,7 @@ def measure_mpi(n_ranks: int, repeats: int) -> dict[int, tuple[float, float]]:
     return {int(size): tuple(times) for size, times in json.loads(ended.stdout).items()}
 
 
-CARRIERS = {
+CARRIERS: dict[str, Callable[[int, int], Any]] = {
     "memory": partial(measure_processes, near=True),
     "connections": partial(measure_processes, near=False),
     "mpi": measure_mpi,

@@ -434,8 +434,10 @@ def run_on_rank(
     from hedgerow.distributed.ranks import ranks_of_workers
 
     talks = len(addresses) > 1
-    joined = ranks_of_workers(token, rank, addresses, shares_memory=near) if talks else None
-    with joined or nullcontext(Alone()) as ranks:
+    joined: Any = nullcontext(Alone())
+    if talks:
+        joined = ranks_of_workers(token, rank, addresses, shares_memory=near)
+    with joined as ranks:
         return work(ranks, *arguments)
 
 

@@ -25,6 +25,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
@@ -250,8 +251,9 @@ class RecordedSelection:
         """Return losses on held-out rows, of one entry or of the mean raw scores of two."""
         grown = entry.grown.folds
         if other is not None:
-            pairs = zip(grown, other.grown.folds, strict=True)
-            grown = [replace(one, raw=(one.raw + two.raw) / 2) for one, two in pairs]
+            grown = [copy(fold) for fold in grown]
+            for one, two in zip(grown, other.grown.folds, strict=True):
+                one.raw = (one.raw + two.raw) / 2
         return self.selection._tested.losses(grown)
 
     def leads(self, worse: np.ndarray, better: np.ndarray, lead: float) -> bool:
