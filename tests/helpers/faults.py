@@ -98,9 +98,12 @@ def with_each_fault(
 ) -> Iterator[tuple[Injection, list[Outcome[Result]]]]:
     """Yield the fault at each of the exchanges of a rank, and the outcome of each rank.
 
-    The first run that does not reach the fault is the last one.
+    The first run that ends well without reaching the fault is the last one.  A run that fails
+    before the fault has met a busy machine, on which a healthy rank was silent for ``timeout``:
+    it is repeated with twice the patience, up to 16 times the first.
     """
     exchange = 0
+    most = 16 * timeout
     while True:
         injection = Injection(fault, rank, exchange, stall=2 * timeout)
 
@@ -110,6 +113,12 @@ def with_each_fault(
         with mock.patch.object(connections._Transport, "swap", swap):
             outcomes = rank_outcomes(size, function, timeout=timeout)
         if not injection.happened:
-            return
+            errors = [outcome.error for outcome in outcomes if outcome.error is not None]
+            if not errors:
+                return
+            timeout *= 2
+            if timeout > most:
+                raise errors[0]
+            continue
         yield injection, outcomes
         exchange += 1
