@@ -11,7 +11,6 @@ import numpy as np
 from hedgerow.argument_types import check_bool
 from hedgerow.arrays import FloatArray, IntArray, distinct
 from hedgerow.booster import Booster
-from hedgerow.boosting.external.chunked_rows import reads_batches
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
 from hedgerow.boosting.row_data.dataset import Dataset
@@ -22,7 +21,7 @@ from hedgerow.boosting.validation.cross import FoldPlan, FoldStopping, grow_fold
 from hedgerow.boosting.validation.cross_models import fold_model
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold, among_weighted
-from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
+from hedgerow.boosting.validation.row_sets import ONLY, TRAINING, reads_batches
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.errors import ParameterError, brief
 from hedgerow.estimators.splits import folds_of
@@ -153,7 +152,7 @@ def cv(
     trees = resolve_device(trees, sample.table)
     # Groups divide the folds here, whose test rows are the validation rows.
     bare = replace(sample, group=None)
-    check_values(bare, None, objective, trees, stopping, has_validation=True)
+    check_values(bare, (), objective, trees, stopping, has_validation=True)
     kept = sample.without_zero_weights()
     with kept.naming_rows():
         objective.check_target(kept.target)

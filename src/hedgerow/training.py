@@ -13,7 +13,6 @@ from hedgerow.advanced import flat
 from hedgerow.argument_types import check_mapping
 from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster, initial_model
-from hedgerow.boosting.external.chunked_rows import ValidRows, named_valid, reads_batches
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.fit import fit
@@ -26,7 +25,14 @@ from hedgerow.boosting.row_data.classes import rescaled
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import with_offset_columns
 from hedgerow.boosting.row_data.targets import same_targets
-from hedgerow.boosting.validation.row_sets import ONLY, TRAINING, check_set_names
+from hedgerow.boosting.validation.row_sets import (
+    ONLY,
+    TRAINING,
+    ValidRows,
+    check_set_names,
+    named_valid,
+    reads_batches,
+)
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.errors import AllRowsNeededError, DataError, DataTypeError, ParameterError, brief
 from hedgerow.io.checkpoint_folder import checkpoint_at

@@ -582,6 +582,6 @@ def test_rows_of_folds_lie_as_all_rows_do() -> None:
     made = read_table(X)
     rows = FoldRows(Sample(made, y), objective, BoostParams(linear_leaves=True), 1)
     fold = rows.fold(Fold(np.arange(0, 150), np.arange(150, 200)))
-    for data, part in ((rows.whole().seen, X), (fold.seen, X[:150]), (fold.unseen[0], X[150:])):
+    for data, part in ((rows.whole.seen, X), (fold.seen, X[:150]), (fold.unseen[0], X[150:])):
         assert data.numbers.flags.f_contiguous
         np.testing.assert_array_equal(data.numbers, part)

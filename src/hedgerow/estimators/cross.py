@@ -199,7 +199,7 @@ def cross_fit(
     kept = problem.sample.without_zero_weights()
     with kept.naming_rows():
         problem.objective.check_target(kept.target)
-    check_values(kept, None, problem.objective, problem.params, requested, has_validation=True)
+    check_values(kept, (), problem.objective, problem.params, requested, has_validation=True)
     limits = _limits(requested, stopping, problem, kept.n_rows)
     folds = folds_of(
         cv, X, y, problem.sample.target, problem.classes is not None, problem.params.seed,
@@ -325,8 +325,7 @@ def _out_of_fold(
 
 def _raw_of(model: Model, rows: FoldRows, sample: Sample, n_threads: int) -> FloatArray:
     """Return raw scores from values, for rows of weight 0, which have no binned form."""
-    _, seen = with_own_levels(rows.original, sample, lenient=True)
-    assert seen is not None
+    _, (seen,) = with_own_levels(rows.original, [sample], lenient=True)
     values = numbers_of(seen.table)
     if model.inputs is not None:
         values = model.inputs.values(values, model.schema, n_threads)

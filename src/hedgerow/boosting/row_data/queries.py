@@ -278,7 +278,7 @@ def require_queries(qid: Any, name: str = "qid", method: str = "fit") -> None:
 
 def check_values(
     train: RowValues,
-    validation: RowValues | None,
+    validation: Sequence[RowValues],
     objective: Objective,
     params: BoostParams,
     stopping: StoppingParams,
@@ -288,22 +288,20 @@ def check_values(
 ) -> None:
     """Raise an error for values without effect on this fit, and for those that it lacks.
 
-    ``has_validation``: whether there are validation rows that are not read yet.  ``others``:
+    ``has_validation``: whether there are validation rows that are not given here.  ``others``:
     ranks with the other rows.
     """
     ranking, others = scored_as(objective) == "ranking", others or Alone()
     check_groups(
         train.group,
-        has_validation=has_validation or validation is not None,
+        has_validation=has_validation or len(validation) > 0,
         is_ranking=ranking,
         stopping=stopping,
         others=others,
     )
     check_positions(train.position, objective, params)
-    given = [(train, "qid")]
-    if validation is not None:
-        given.append((validation, "qid of the validation rows"))
-    for rows, name in given:
+    named = [(train, "qid"), *((rows, "qid of the validation rows") for rows in validation)]
+    for rows, name in named:
         if ranking and rows.query is None:
             raise without_queries(objective, name)
         if not ranking and rows.query is not None:

@@ -43,7 +43,9 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.sample import Sample
+from hedgerow.comm.base import count_rows
 from hedgerow.data import Schema, SparseTable, Table
 from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.data.inputs import (
@@ -258,15 +260,16 @@ class Encoded:
 
     Attributes
     ----------
-    train, validation : Sample
-        ``train`` holds ``n_copies`` copies of the rows, one after another.
+    train : Sample
+        ``n_copies`` copies of the rows, one after another.
+    validation : sequence of Sample
     inputs : Inputs or None
         None: the columns are unchanged.
     n_copies : int
     """
 
     train: Sample
-    validation: Sample | None
+    validation: Sequence[Sample] = ()
     inputs: Inputs | None = None
     n_copies: int = 1
 
@@ -286,27 +289,26 @@ def copies_of(n_rows: int, params: BoostParams) -> int:
 
 def encode(
     train: Sample,
-    validation: Sample | None,
+    validation: Sequence[Sample],
     objective: Objective,
     params: BoostParams,
     n_threads: int = 1,
 ) -> Encoded:
     """Replace category columns by statistics, and add crosses, where ``params`` requests them."""
     schema = train.table.schema
-    groups = choose_columns(schema, train.n_rows, objective, params)
+    groups = groups_of(train, objective, params)
     crosses = crosses_of(params, schema)
     if not groups and not crosses:
         return Encoded(train, validation)
+    if isinstance(train.table, FileTable | MappedTable):
+        # Imported here: most trainings use tables in memory.
+        from hedgerow.boosting.external.encoded import encode_blocks
+
+        return encode_blocks(train, validation, groups, crosses, objective, params, n_threads)
     if isinstance(train.table, SparseTable):
         inputs = Inputs(kept_columns(schema, groups), (), crosses)
         train = replace(train, table=inputs.of_table(train.table, n_threads))
         return Encoded(train, _unseen(validation, inputs, n_threads), inputs)
-    if isinstance(train.table, MappedTable):
-        # Imported here: few trainings use tables on disk.
-        from hedgerow.boosting.external.encoded import encode_on_disk
-
-        given = groups, crosses, objective, params, n_threads
-        return encode_on_disk(train, train.table, validation, *given)
     values, kept = train.table.values, kept_columns(schema, groups)
     n_copies = copies_of(train.n_rows, params) if groups else 1
     first = len(kept) + n_values(schema, groups, objective)  # of the crosses
@@ -323,15 +325,21 @@ def encode(
     )
     names = inputs.schema(schema)
     table = Table(with_kept(block, values, kept), names)
-    validation = _unseen(validation, inputs, n_threads)
-    return Encoded(repeated(train, table, n_copies), validation, inputs, n_copies)
+    unseen = _unseen(validation, inputs, n_threads)
+    return Encoded(repeated(train, table, n_copies), unseen, inputs, n_copies)
 
 
-def _unseen(validation: Sample | None, inputs: Inputs, n_threads: int) -> Sample | None:
+def _unseen(validation: Sequence[Sample], inputs: Inputs, n_threads: int) -> tuple[Sample, ...]:
     """Return validation rows as the trees see them."""
-    if validation is None:
-        return None
-    return replace(validation, table=inputs.of_table(validation.table, n_threads))
+    return tuple(replace(rows, table=inputs.of_table(rows.table, n_threads)) for rows in validation)
+
+
+def groups_of(train: Sample, objective: Objective, params: BoostParams) -> list[tuple[int, ...]]:
+    """Return the columns of each statistic of these rows, or of the rows of all ranks."""
+    n_rows, table = train.n_rows, train.table
+    if isinstance(table, FileTable):
+        n_rows = count_rows(n_rows, table.others)[1]
+    return choose_columns(table.schema, n_rows, objective, params)
 
 
 def choose_columns(
