@@ -145,6 +145,7 @@ class HedgerowEstimator(
     objective: OwnObjective = "auto"
     eval_metric: EvalMetric = None
     early_stopping: bool | Literal["auto", "oob", "cv"] = "auto"
+    blend: bool | int | Auto | Sequence[Mapping[str, Any]] = "auto"
     validation_fraction: float = 0.1
     patience: int | Auto = "auto"
     min_delta: float = 0.0
@@ -210,12 +211,16 @@ class HedgerowEstimator(
         return plain if value == AUTO else value
 
     def _stopping(self) -> StoppingParams:
+        from hedgerow.boosting.automatic.blending import check_blend
+
+        check_blend(self.blend)
         return StoppingParams(
             self.early_stopping,
             self.validation_fraction,
             self._plain("patience"),
             self.min_delta,
             self.time_budget,
+            blend=self.blend,
             train_scores=self.train_scores,
         )
 

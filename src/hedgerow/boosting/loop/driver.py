@@ -55,7 +55,7 @@ from hedgerow.data.reading.mapped_table import BLOCK_ROWS
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.metrics import Metric, MetricChoice
 from hedgerow.model.forest import Forest
-from hedgerow.model.model import Model
+from hedgerow.model.model import BLEND, Model
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
@@ -166,7 +166,7 @@ class Ready:
     """A fit before its first round.
 
     chosen    result of early stopping by folds
-    assemble  makes a model from a forest
+    assemble  makes a model from a forest, or from that of a blend
     inputs    inputs of the trees, if they differ from the columns of the table
     """
 
@@ -174,8 +174,17 @@ class Ready:
     state: BoostState
     watch: Watch
     chosen: ChosenRounds | None
-    assemble: Callable[[Forest], Model]
+    assemble: Callable[[Forest | JoinedForest], Model]
     inputs: Inputs | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinedForest:
+    """The forest of a blend, its inputs, and what its members are, for the record."""
+
+    forest: Forest
+    inputs: Inputs | None
+    members: list[dict[str, Any]]
 
 
 @contextmanager
@@ -258,32 +267,47 @@ def make_ready(
     if plan.start is not None:
         watch.note_start(state.scores())
 
-    def assemble(forest: Forest) -> Model:
+    def assemble(grown: Forest | JoinedForest) -> Model:
+        blend = grown if isinstance(grown, JoinedForest) else None
+        forest = grown.forest if isinstance(grown, JoinedForest) else grown
+        own = inputs if blend is None else blend.inputs
         record = record_of(state.n_rows, plan.params, watch)
         if plan.start is not None:
             plan.start.complete(record, watch.n_kept)
         if chosen is not None:
             chosen.complete(record, watch.n_kept)
+        seconds = watch.seconds
+        if blend is not None:
+            record[BLEND] = blend.members
+            seconds = []  # of the rounds of the first member only
         record |= found_by_loss(
-            watch.objective, forest, rows.train, inputs, n_threads, rows.read_again
+            watch.objective, forest, rows.train, own, n_threads, rows.read_again
         )
         record |= bias_record(watch.objective, forest.n_rounds - watch.n_first)
         schema, n_copies = rows.train.table.schema, rows.seen.n_copies
         return plan.finish(
-            assembled(forest, schema, watch.objective, record, inputs, n_copies, watch.seconds)
+            assembled(forest, schema, watch.objective, record, own, n_copies, seconds)
         )
 
     return Ready(plan, state, watch, chosen, assemble, inputs)
 
 
-def grow_model(ready: Ready, recorder: Recorder | None) -> Model:
-    """Run the rounds of a fit; return its model."""
+def grow_model(
+    ready: Ready,
+    recorder: Recorder | None,
+    join: Callable[[Forest], JoinedForest | None] = lambda forest: None,
+) -> Model:
+    """Run the rounds of a fit; return its model.
+
+    ``join`` adds the other members of a blend, unless a callback or an interrupt ended the fit.
+    """
     plan, watch, chosen = ready.plan, ready.watch, ready.chosen
     with watch.assembling(ready.assemble):
         forest = grow_forest(ready.state, watch, recorder)
     if watch.stopped_by == "rounds" and chosen is not None:
         watch.stopped_by = chosen.stopped_by(chosen.params.n_estimators)
-    model = ready.assemble(forest)
+    ended = watch.stopped_by in ("callback", "time_budget", "interrupt")
+    model = ready.assemble(forest if ended else join(forest) or forest)
     if plan.bar is not None:
         plan.bar.tell(model.training)
     return model

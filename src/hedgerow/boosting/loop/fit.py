@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
+from hedgerow.boosting.automatic.blending import joined_members
 from hedgerow.boosting.automatic.candidates import DataSize
 from hedgerow.boosting.automatic.magnitudes import check_differences
 from hedgerow.boosting.automatic.model_selection import of_folds, with_resolved
@@ -26,6 +27,7 @@ from hedgerow.boosting.loop.callbacks import with_bar
 from hedgerow.boosting.loop.driver import (
     FitOptions,
     FitPlan,
+    JoinedForest,
     PreparedRows,
     Stops,
     grow_model,
@@ -47,6 +49,7 @@ from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.row_sets import parts_of
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.metrics import make_metrics
+from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
@@ -100,7 +103,16 @@ def fit(
         if prepared is None:
             prepared = prepare(own, rows)
         runs_ahead = recorder is None and budget is None
-        return grow_model(make_ready(own, prepared, stops, chosen, budget, runs_ahead), recorder)
+        ready = make_ready(own, prepared, stops, chosen, budget, runs_ahead)
+        members = own.stopping.members if chosen is None else chosen.members
+
+        def prepare_again(params: BoostParams) -> PreparedRows:
+            return prepare(replace(own, params=params), (rows[0], None))
+
+        def join(forest: Forest) -> JoinedForest | None:
+            return joined_members(forest, ready.inputs, own, members, prepare_again)
+
+        return grow_model(ready, recorder, join) if members else grow_model(ready, recorder)
 
 
 def plan_of(
