@@ -161,6 +161,8 @@ def check_rows_may_be_divided(
     """
     if estimator.warm_start and "booster_" in vars(estimator):
         raise AllRowsNeededError("warm_start=True continues with rows in memory.")
+    if estimator.folds is not None:
+        raise AllRowsNeededError("folds number the rows of the whole table.")
     params, stopping = estimator._params(), estimator._stopping()  # noqa: SLF001
     check_parts(None, params)
     refuse_members(stopping)

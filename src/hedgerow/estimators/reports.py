@@ -199,8 +199,9 @@ class FittedReports(BaseEstimator, ABC):
         return self.booster_.verify_monotone(feature, direction, n_points=n_points)
 
 
-_OF_THE_RUN = ("callbacks", "progress", "time_budget", "warm_start", "train_scores")
-"""Parameters that affect the duration, output or start of a fit, but not its trees."""
+_OF_THE_RUN = ("callbacks", "progress", "time_budget", "warm_start", "train_scores", "folds")
+"""Parameters that affect the duration, output or start of a fit, or what it chooses, but not its
+trees."""
 
 
 def repeat_params(

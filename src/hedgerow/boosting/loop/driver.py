@@ -37,7 +37,12 @@ from hedgerow.boosting.loop.training_loop import grow_forest
 from hedgerow.boosting.loop.watch import Watch, record_of
 from hedgerow.boosting.resume.checkpoint import Checkpoint, Recorder, recording
 from hedgerow.boosting.resume.continuing import Start
-from hedgerow.boosting.resume.fingerprint import Fingerprint, settings_of, text_of
+from hedgerow.boosting.resume.fingerprint import (
+    Fingerprint,
+    array_digest,
+    settings_of,
+    text_of,
+)
 from hedgerow.boosting.row_data.metric_groups import bound_metrics
 from hedgerow.boosting.row_data.queries import (
     bias_record,
@@ -62,6 +67,7 @@ from hedgerow.params import BoostParams
 
 if TYPE_CHECKING:
     from hedgerow.boosting.validation.cross_stopping import ChosenRounds
+    from hedgerow.boosting.validation.folds import Fold
     from hedgerow.growing.chunks.space import Spaces
 
 Stops: TypeAlias = tuple[int, float] | None
@@ -77,6 +83,7 @@ class FitOptions:
     progress   draw a progress bar on standard error if that is a terminal; on rank 0
     n_jobs     threads of this rank
     start      a model to continue; the rows are read with its columns
+    folds      of early stopping, instead of drawn ones; positions among all rows
     """
 
     stopping: StoppingParams = field(default_factory=StoppingParams)
@@ -85,6 +92,7 @@ class FitOptions:
     progress: bool = False
     n_jobs: int | None = None
     start: Start | None = None
+    folds: Sequence[Fold] = ()
 
     def __post_init__(self) -> None:
         check_bool(self.progress, "progress")
@@ -99,6 +107,7 @@ class FitPlan:
     of_train   for the training rows, if they are scored in addition to validation rows
     is_scored  whether training rows are scored if there are no validation rows
     bar        the one among the callbacks
+    folds      of early stopping, instead of drawn ones
     """
 
     objective: Objective
@@ -112,6 +121,7 @@ class FitPlan:
     n_threads: int = 1
     start: Start | None = None
     finish: Callable[[Model], Model] = lambda model: model
+    folds: Sequence[Fold] = ()
 
     @property
     def n_first(self) -> int:
@@ -127,6 +137,9 @@ class FitPlan:
         settings["rows"] = str(n_rows)
         if sets:
             settings["validation_sets"] = text_of(list(sets))
+        for number, fold in enumerate(self.folds):
+            rows = np.concatenate([fold.train, [-1], fold.test])
+            settings[f"fold {number}"] = array_digest(rows)
         found = Fingerprint(settings, contents)
         return found if self.start is None else self.start.identified(found, self.params)
 

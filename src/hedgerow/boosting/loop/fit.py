@@ -46,6 +46,7 @@ from hedgerow.boosting.row_data.queries import check_values, split_sample
 from hedgerow.boosting.row_data.statistics import Encoded, constraints_of_inputs, encode
 from hedgerow.boosting.validation.cross_stopping import check_folds, choose_rounds
 from hedgerow.boosting.validation.fold_rows import FoldRows
+from hedgerow.boosting.validation.folds import among_weighted
 from hedgerow.boosting.validation.row_sets import parts_of
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.metrics import make_metrics
@@ -130,6 +131,7 @@ def plan_of(
     requested = make_metrics(options.eval_metric, objective)
     metrics = read_groups(requested, validation or train)
     of_train = read_groups(requested, train) if stopping.train_scores else ()
+    folds = among_weighted(options.folds, train.weight, "folds")
     train = train.without_zero_weights()
     validation = None if validation is None else validation.without_zero_weights()
     if start is None:
@@ -139,14 +141,16 @@ def plan_of(
     schema = train.table.schema
     params = resolve_device(resolved(params, objective, schema, start), train.table)
     stopping = with_resolved(stopping, schema, objective)
+    if folds:
+        stopping = replace(stopping, folds=(len(folds), len(folds)))
     check_values(train, validation, objective, params, stopping)
-    check_folds(stopping, validation is not None, start)
+    check_folds(stopping, validation is not None, start, bool(folds))
     if start is not None:
         start.check(objective, params, schema)
     callbacks, bar = with_bar(options.callbacks, options.progress)
     plan = FitPlan(
         objective, params, stopping, metrics, of_train, options.eval_metric is not None, callbacks,
-        bar, resolve_threads(options.n_jobs), start, finish,
+        bar, resolve_threads(options.n_jobs), start, finish, folds,
     )  # fmt: skip
     return plan, (train, validation)
 

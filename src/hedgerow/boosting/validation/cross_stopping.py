@@ -108,8 +108,21 @@ class ChosenRounds:
         return "early_stopping" if self.n_rounds < n_estimators else "rounds"
 
 
-def check_folds(stopping: StoppingParams, has_validation: bool, start: Start | None = None) -> None:
-    """Raise ``ParameterError`` if ``"cv"`` meets validation rows or a model to continue."""
+def check_folds(
+    stopping: StoppingParams,
+    has_validation: bool,
+    start: Start | None = None,
+    has_folds: bool = False,
+) -> None:
+    """Raise ``ParameterError`` if ``"cv"`` meets validation rows or a model to continue.
+
+    ``has_folds``: whether the user gives folds, which have no effect without ``"cv"``.
+    """
+    if has_folds and not stopping.by_folds and stopping.time_budget is None:
+        raise ParameterError(
+            "folds have no effect, because early stopping does not use folds here: use "
+            "early_stopping='cv' without validation rows, or leave folds out."
+        )
     if stopping.by_folds and start is not None:
         raise ParameterError(
             f"early_stopping='cv' trains folds from the first round, but the rounds of "
@@ -137,7 +150,7 @@ def choose_rounds(rows: RowsOfFolds, plan: FitPlan, budget: Budget | None = None
         "stride": stopping.stride,
     }
     try:
-        folds, alike = divided(rows, n_folds, stratify, params.seed)
+        folds, alike = divided(rows, n_folds, stratify, params.seed, plan.folds)
     except DataError:
         if not stopping.is_cautious:
             raise
@@ -158,15 +171,17 @@ def choose_rounds(rows: RowsOfFolds, plan: FitPlan, budget: Budget | None = None
 
 
 def divided(
-    rows: RowsOfFolds, n_folds: int, stratify: bool, seed: int
+    rows: RowsOfFolds, n_folds: int, stratify: bool, seed: int, given: Sequence[Fold] = ()
 ) -> tuple[list[Fold], IntArray | None]:
     """Return folds, and numbers that rows of one observation share; None: each row is one."""
-    sample = rows.sample
+    sample, own = rows.sample, list(given)
     if sample.query is not None:
-        folds = draw_folds(sample.target, n_folds, False, seed, sample.query)
+        folds = own or draw_folds(sample.target, n_folds, False, seed, sample.query)
         return lists_in_any_order(folds, seed), sample.query
-    if sample.group is not None:
-        groups = first_seen(sample.group)
+    groups = None if sample.group is None else first_seen(sample.group)
+    if own:
+        return own, groups
+    if groups is not None:
         return draw_folds(sample.target, n_folds, stratify, seed, groups), groups
     repeats = rows.repeats(seed, stratify)
     if repeats is None:
