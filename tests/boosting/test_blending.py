@@ -180,7 +180,7 @@ def test_weights_are_those_of_the_smallest_loss() -> None:
         ({"blend": [{"max_leaves": 4}]}, "a mapping of parameters with a 'weight'"),
         ({"blend": [{"weight": 1.0, "max_leafs": 4}]}, "Did you mean 'max_leaves'"),
         ({"blend": [{"weight": 0.5}, {"weight": 0.4}]}, "their sum must be 1"),
-        ({"blend": [LEAVES, LEAVES], "n_estimators": "auto"}, "n_estimators and learning_rate"),
+        ({"blend": [LEAVES, LEAVES], "n_estimators": "auto"}, "n_estimators must be a number"),
         ({"blend": [LEAVES, LEAVES], "early_stopping": True}, "early_stopping must be False"),
         ({"blend": [LEAVES, LEAVES], "boosting": "dart"}, "boosting must be 'gbdt'"),
         ({"blend": [LEAVES, LEAVES], "warm_start": True}, "must start without a model"),

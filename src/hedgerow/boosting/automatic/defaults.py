@@ -173,10 +173,8 @@ def _check_members(
 ) -> None:
     """Raise ``ParameterError`` unless the members of an explicit blend can be trained."""
     obstacles = {
-        "n_estimators and learning_rate must be numbers": not (
-            automatic.isdisjoint({"n_estimators", "learning_rate"})
-            and is_number(params.learning_rate)
-        ),
+        "n_estimators must be a number": "n_estimators" in automatic,
+        "learning_rate must be a number, not a schedule": not is_number(params.learning_rate),
         "boosting must be 'gbdt'": params.boosting != "gbdt",
         "early_stopping must be False, or 'auto' without validation rows": stopping.is_on(
             has_validation
