@@ -205,11 +205,13 @@ def _found(
     if grown.best is None or not (interrupted or best.params.min_samples_leaf <= fewest):
         return ChosenRounds(best.params, best.params.n_estimators, grown.curves, best.rows, record)
     n_seen = best.n_rounds
+    trust = 1.0
     if stopping.is_cautious:
         losses = selection.tested.start_losses(grown.folds), selection.tested.losses(grown.folds)
         gain = selection.tested.difference(*losses)
         warn_of_doubts(gain, selection.tested.by_fold(*losses))
-    params, n_rounds, times = _of_all_rows(best, selection, stopping)
+        trust = gain.trust(BEYOND_CHANCE)
+    params, n_rounds, times = _of_all_rows(best, stopping, trust)
     record = {**record, "stride": round(stopping.stride / times, 3)}
     if interrupted:
         warnings.warn(
@@ -228,7 +230,7 @@ def _found(
 
 
 def _of_all_rows(
-    entry: Entry, selection: ModelSelection, stopping: StoppingParams
+    entry: Entry, stopping: StoppingParams, trust: float
 ) -> tuple[BoostParams, int, float]:
     """Return parameters and rounds of a model with a candidate, and the factor on its rate."""
     grown, params = entry.grown, entry.params
@@ -237,9 +239,7 @@ def _of_all_rows(
     if grown.late and stopping.finest_rate is not None:
         n_rounds = _likely(n_rounds, grown.best.round / entry.n_rounds, params.learning_rate)
     if stopping.is_cautious:
-        tested = selection.tested
-        gain = tested.difference(tested.start_losses(grown.folds), tested.losses(grown.folds))
-        n_rounds = max(1, round(n_rounds * gain.trust(BEYOND_CHANCE)))
+        n_rounds = max(1, round(n_rounds * trust))
     n_rounds = min(round(n_rounds * stopping.rounds_factor), params.n_estimators)
     times = times_larger(n_rounds, stopping)
     if stopping.allowance is not None:
@@ -272,14 +272,19 @@ def _blended(
     places = [k for k, entry in enumerate(selection.entries) if fits(entry)]
     entries = [selection.entries[k] for k in places]
     kinds, best = [entry.grown.folds for entry in entries], entries.index(selection.best)
-    weights = weights_of(selection.tested, kinds, best, stopping.most_members)
+    tested = selection.tested
+    weights = weights_of(tested, kinds, best, stopping.most_members)
+    if weights[best] == 1.0:
+        return ()
     members = []
     for k in sorted(range(len(entries)), key=lambda k: (k != best, -weights[k])):
         if weights[k] > 0.0:
-            params, n_rounds, _ = _of_all_rows(entries[k], selection, stopping)
+            start, end = tested.start_losses(kinds[k]), tested.losses(kinds[k])
+            trust = tested.difference(start, end).trust(BEYOND_CHANCE)
+            params, n_rounds, _ = _of_all_rows(entries[k], stopping, trust)
             members.append(Member(params.with_rounds(n_rounds), weights[k]))
             selection.tried[places[k]]["weight"] = weights[k]
-    return tuple(members) if len(members) > 1 else ()
+    return tuple(members)
 
 
 def times_larger(n_rounds: int, stopping: StoppingParams) -> float:
