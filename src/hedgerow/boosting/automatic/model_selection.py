@@ -228,8 +228,8 @@ class ModelSelection:
     best : Entry
         The entry with the best score; the first one if scores are equal.
     tried : list of dict
-        For each entry the best score, its round, the parameters that differ from the first, and
-        whether it is the best one (``chosen``).
+        For each entry the best score, its round, and the parameters that differ from the first;
+        ``chosen`` marks the best of several.
     entries : list of Entry
         All of them if the model may be a blend, otherwise none.
     interrupted : bool
@@ -257,6 +257,7 @@ class ModelSelection:
         self._limits = FoldStopping(pooled=True, may_end=lambda: not is_second())
         self._is_solved, self._spent = False, 0.0
         self.tried: list[dict[str, Any]] = []
+        self._place = 0  # of the best one
         self.entries: list[Entry] = []
         self.interrupted = False
 
@@ -279,6 +280,8 @@ class ModelSelection:
             self._challenge(params, crossed, _BEYOND_DOUBT, self._scores_of_best())
         if (finer := self._finer()) is not None:
             self._challenge(params, finer)
+        if len(self.tried) > 1:
+            self.tried[self._place]["chosen"] = True
 
     @once
     def tested(self) -> TestedRows:
@@ -319,10 +322,7 @@ class ModelSelection:
 
     def _prefer(self, entry: Entry) -> None:
         """Make ``entry``, the latest one, the best one so far."""
-        self.best = entry
-        for one in self.tried:
-            one.pop("chosen", None)
-        self.tried[-1]["chosen"] = True
+        self.best, self._place = entry, len(self.tried) - 1
         self._leave_time_for_model()
         tries_others = not self._request.only_counts_rounds
         if tries_others and task_of(self._objective) in ("two classes", "classes"):
