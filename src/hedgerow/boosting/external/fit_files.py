@@ -48,6 +48,7 @@ from hedgerow.boosting.validation.row_sets import (
     reads_batches,
     stacked,
 )
+from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator, count_rows
 from hedgerow.data import AnyTable, SparseTable, Table, recode
 from hedgerow.data.binning.cut_sample import CutSample, masses_of_levels
@@ -84,6 +85,14 @@ def check_parts(data: object, params: BoostParams) -> None:
         )
 
 
+def refuse_members(stopping: StoppingParams) -> None:
+    """Raise ``AllRowsNeededError`` for a list of the kinds of trees of a blend."""
+    if isinstance(stopping.blend, list | tuple):
+        raise AllRowsNeededError(
+            "blend: a list of kinds of trees needs all rows in memory: give the rows as a table."
+        )
+
+
 def fit_data(
     data: FileDataset,
     loss: LossSpec,
@@ -96,6 +105,7 @@ def fit_data(
     mode: GrowMode = "data",
 ) -> Model:
     """Train a model on data that are read in batches."""
+    refuse_members(options.stopping)
     with ExitStack() as stack:
 
         def for_this_fit(rows: Dataset) -> Dataset:
