@@ -192,22 +192,28 @@ def encode_blocks(
             weight = weight[sampled_rows(size, params.seed) % n_rows]
         inputs = replace(encoded.inputs, statistics=found)
         encoded = EncodedRows(inputs, schema, n_threads, values, weight, first_row)
-    names = encoded.inputs.schema(schema)
-    if isinstance(table, FileTable):
-        seen: Table = table.with_inputs(encoded, names, n_copies)
-    else:
-        blocks = _inputs_of_copies(table, encoded, n_copies)
-        seen = table.written((block.values for block in blocks), names)
-    unseen = tuple(replace(one, table=_unseen(one.table, encoded, names)) for one in validation)
+    seen = _with_inputs(table, encoded, n_copies)
+    unseen = tuple(replace(one, table=_with_inputs(one.table, encoded)) for one in validation)
     return Encoded(repeated(train, seen, n_copies), unseen, encoded.inputs, n_copies)
 
 
-def _inputs_of_copies(table: MappedTable, encoded: EncodedRows, n_copies: int) -> Iterator[Table]:
-    place = 0
-    for _ in range(n_copies):
-        for block in table.blocks():
-            yield cast(Table, encoded.inputs_of(block, place))
-            place += block.n_rows
+def _with_inputs(table: AnyTable, encoded: EncodedRows, n_copies: int | None = None) -> AnyTable:
+    """Return rows as trees see them: copies of the training rows, or other rows once."""
+    names = encoded.inputs.schema(encoded.schema)
+    if isinstance(table, FileTable):
+        return table.with_inputs(encoded, names, n_copies or 1)
+    if not isinstance(table, MappedTable):
+        return encoded.inputs_of(table, None)
+
+    def blocks() -> Iterator[AnyArray]:
+        place = 0
+        for _ in range(n_copies or 1):
+            for block in table.blocks():
+                seen = encoded.inputs_of(block, None if n_copies is None else place)
+                yield cast(Table, seen).values
+                place += block.n_rows
+
+    return table.written(blocks(), names)
 
 
 def statistics_rows(used: Sequence[int], train: Sample, others: Communicator) -> StatisticsRows:
@@ -227,13 +233,3 @@ def statistics_rows(used: Sequence[int], train: Sample, others: Communicator) ->
         target = columns[0] if target.ndim == 1 else np.column_stack(columns)
         weight = None if weight is None else gather_numbers(weight, others)
     return StatisticsRows(joined, target, weight, schema)
-
-
-def _unseen(table: AnyTable, encoded: EncodedRows, names: Schema) -> AnyTable:
-    """Return validation rows as trees see them."""
-    if isinstance(table, FileTable):
-        return table.with_inputs(encoded, names)
-    if isinstance(table, MappedTable):
-        blocks = (cast(Table, encoded.inputs_of(block, None)).values for block in table.blocks())
-        return table.written(blocks, names)
-    return encoded.inputs_of(table, None)

@@ -39,7 +39,7 @@ from hedgerow.boosting.resume.continuing import Start, check_reading
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.groups import check_groups
 from hedgerow.boosting.row_data.offsets import check_both_offset
-from hedgerow.boosting.row_data.queries import held_out
+from hedgerow.boosting.row_data.queries import split_sample
 from hedgerow.boosting.row_data.targets import targets_like
 from hedgerow.boosting.validation.cross_stopping import check_folds
 from hedgerow.boosting.validation.row_sets import (
@@ -152,10 +152,8 @@ def _read(
     )  # fmt: skip
     train, validation = rows, list[Sample]()
     if sets_aside:
-        fraction = stopping.validation_fraction
-        aside = held_out(rows, rows.target, fraction, loss.stratifies, params.seed, others)
-        train, unseen = (rows.take(np.flatnonzero(wanted)) for wanted in (~aside, aside))
-        validation.append(unseen)
+        kept, aside = split_sample(rows, objective, stopping, params.seed, others)
+        train, validation = rows.take(kept), [rows.take(aside)]
     if not stopping.by_folds:  # groups divide rows only once
         train = replace(train, group=None)
     cuts = data.pass_one(params, train).sample
@@ -169,6 +167,8 @@ def _read(
         own = replace(cast(FileTable, unseen.table), schema=schema, room=room)
         validation = [replace(unseen, table=own, group=None)]
     for name, given in sets.items():
+        if data.offset_names and not reads_batches(given) and given.offset is None:
+            given = given.having(offset=list(data.offset_names))
         found = _validation(given, schema, objective, loss, data.has_intervals, params)
         check_both_offset(train.offset is not None, found.offset is not None)
         one = stacked({name: found})

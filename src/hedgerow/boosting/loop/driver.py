@@ -45,7 +45,6 @@ from hedgerow.boosting.resume.fingerprint import (
 from hedgerow.boosting.row_data.metric_groups import bound_metrics
 from hedgerow.boosting.row_data.queries import (
     bias_record,
-    positions_of_all,
     with_positions,
     with_queries,
 )
@@ -53,6 +52,7 @@ from hedgerow.boosting.row_data.statistics import assembled, constraints_of_inpu
 from hedgerow.boosting.validation.budget import Budget, budget_of
 from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.boosting.validation.stopping import BestRound, Rising, StoppingParams
+from hedgerow.comm.base import gather_numbers
 from hedgerow.data import numbers_of
 from hedgerow.data.inputs import Inputs
 from hedgerow.data.reading.mapped_table import MappedTable
@@ -215,7 +215,9 @@ def watched_rows(
 ) -> tuple[BoostState, Watch]:
     """Bind the loss and the metrics to the rows; ``plan.params`` are those of the inputs."""
     others, params, n_threads = rows.ranks.others, plan.params, plan.n_threads
-    positions = positions_of_all(rows.learned.position, others)
+    positions = rows.learned.position
+    if positions is not None:
+        positions = replace(positions, codes=gather_numbers(positions.codes, others))
     objective = with_positions(plan.objective, positions, params, plan.start)
     objective = with_queries(objective, rows.learned, params.seed, n_threads, rows.ranks)
     wanted = [(part, plan.metrics) for part in rows.parts]

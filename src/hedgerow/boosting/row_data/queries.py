@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray, distinct, real_numbers
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct, real_numbers
 from hedgerow.boosting.row_data.checks import (
     check_length,
     number_values,
@@ -27,7 +27,7 @@ from hedgerow.boosting.row_data.checks import (
 from hedgerow.boosting.row_data.groups import check_groups, rows_of_groups_aside
 from hedgerow.boosting.validation.hold_out import queries_aside, rows_aside
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.comm.base import Alone, Communicator, gather_numbers
+from hedgerow.comm.base import Alone, Communicator
 from hedgerow.cuda.arrays import host_array
 from hedgerow.errors import DataError, DataTypeError, HedgerowWarning, ParameterError, brief
 from hedgerow.metrics import scored_as, task_of
@@ -90,11 +90,6 @@ def joined_positions(parts: Sequence[Positions], others: Communicator) -> Positi
         for part in parts
     ]
     return Positions(np.concatenate([np.zeros(0, np.int64), *codes]), tuple(labels))
-
-
-def positions_of_all(own: Positions | None, others: Communicator) -> Positions | None:
-    """Return the positions of the rows of all ranks; None without positions."""
-    return None if own is None else Positions(gather_numbers(own.codes, others), own.labels)
 
 
 def check_positions(position: Positions | None, objective: Objective, params: BoostParams) -> None:
@@ -347,29 +342,22 @@ def rows_of_queries() -> ParameterError:
     )
 
 
-def held_out(
-    values: RowValues,
-    target: FloatArray,
-    fraction: float,
-    stratify: bool,
+def split_sample(
+    train: Sample,
+    objective: Objective,
+    stopping: StoppingParams,
     seed: int,
     others: Communicator | None = None,
-) -> BoolArray:
-    """Return which rows of this rank are held out: complete queries or groups, or single rows."""
-    others = others or Alone()
-    if values.query is not None:
-        return queries_aside(values.query, fraction, seed, others)
-    if values.group is not None:
-        return rows_of_groups_aside(values.group, target, fraction, stratify, seed, others)
-    return rows_aside(target, fraction, stratify, seed, others)
-
-
-def split_sample(
-    train: Sample, objective: Objective, stopping: StoppingParams, seed: int
 ) -> tuple[IntArray, IntArray]:
-    """Split rows into training and held-out rows: by query for rankings, else by group or row."""
-    stratify = task_of(objective) != "regression" and train.target.ndim == 1
-    aside = held_out(train, train.target, stopping.validation_fraction, stratify, seed)
+    """Split rows of this rank into training and held-out rows: by query or group, or row by row."""
+    others, fraction, target = others or Alone(), stopping.validation_fraction, train.target
+    stratify = task_of(objective) != "regression" and target.ndim == 1
+    if train.query is not None:
+        aside = queries_aside(train.query, fraction, seed, others)
+    elif train.group is not None:
+        aside = rows_of_groups_aside(train.group, target, fraction, stratify, seed, others)
+    else:
+        aside = rows_aside(target, fraction, stratify, seed, others)
     return np.flatnonzero(~aside), np.flatnonzero(aside)
 
 

@@ -270,11 +270,6 @@ def joined(parts: Sequence[RowValues], sizes: Sequence[int], names: Sequence[str
     return RowValues(**found)
 
 
-def read_values(rows: Reading) -> RowValues:
-    """Check and convert the given values of rows in memory."""
-    return RowValues(**{value.field: value.of(rows) for value in ROW_VALUES})
-
-
 def given_values(arguments: Given, suffix: str = "") -> dict[str, Any]:
     """Return the values of rows among the arguments of a function, by name.
 

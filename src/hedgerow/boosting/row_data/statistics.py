@@ -46,7 +46,7 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.comm.base import count_rows
-from hedgerow.data import Schema, SparseTable, Table
+from hedgerow.data import AnyTable, Schema, SparseTable, Table
 from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.data.inputs import (
     ROWS,
@@ -351,7 +351,9 @@ def choose_columns(
     """
     wanted = params.target_statistics
     present = [j for j, kind in enumerate(schema.kinds) if kind == "category"]
-    if not wanted or (wanted == "auto" and not _has_many(schema)):
+    if not wanted:
+        return []
+    if wanted == "auto" and all(schema.n_levels(j) <= MANY_LEVELS for j in present):
         return []
     if not present:
         raise ParameterError(
@@ -387,10 +389,6 @@ def choose_columns(
         allowed = [pair for pair in pairs if _may_meet(pair, params.interaction_constraints)]
         groups += sorted(allowed[: MOST_PAIRS // n_means])
     return groups
-
-
-def _has_many(schema: Schema) -> bool:
-    return any(c.kind == "category" and len(c.levels) > MANY_LEVELS for c in schema.columns)
 
 
 def _pairs(singles: Sequence[int], n_levels: dict[int, int], n_rows: int) -> list[tuple[int, int]]:
@@ -476,7 +474,7 @@ def kept_columns(schema: Schema, groups: Sequence[tuple[int, ...]]) -> tuple[int
     return tuple(j for j in range(schema.n_features) if j not in singles)
 
 
-def repeated(train: Sample, table: Table, n_copies: int) -> Sample:
+def repeated(train: Sample, table: AnyTable, n_copies: int) -> Sample:
     """Return the rows of ``table``, which are ``n_copies`` copies of the rows of ``train``."""
     if n_copies == 1:
         return replace(train, table=table)

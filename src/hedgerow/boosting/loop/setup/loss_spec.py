@@ -30,7 +30,6 @@ from hedgerow.objectives import (
     make_objective,
     objective_for,
 )
-from hedgerow.objectives.catalogue import objective_class
 from hedgerow.objectives.custom.losses import TRIED, OwnObject, OwnRowLoss, Task
 from hedgerow.objectives.derivatives import PRECOMPUTED
 from hedgerow.objectives.targets import several_targets
@@ -71,14 +70,10 @@ class LossSpec:
         return replace(self, n_targets=rows.n_targets, target_names=rows.target_names)
 
     @property
-    def is_survival(self) -> bool:
-        """Whether the targets are times of events: in one column, or in two."""
-        return isinstance(self.objective, str) and self.objective in SURVIVAL
-
-    @property
     def has_several(self) -> bool:
-        """Whether outputs learn targets of their own."""
-        return self.n_targets > 1 and not self.is_survival
+        """Whether outputs learn targets of their own, which times in two columns are not."""
+        is_survival = isinstance(self.objective, str) and self.objective in SURVIVAL
+        return self.n_targets > 1 and not is_survival
 
     @property
     def counts_classes(self) -> bool:
@@ -98,16 +93,6 @@ class LossSpec:
         if isinstance(self.objective, str):
             return self._named(self.n_classes or 1).n_outputs
         return int(getattr(self.objective, "n_outputs", 1))
-
-    @property
-    def stratifies(self) -> bool:
-        """Whether held-out rows are stratified by class, as :func:`hedgerow.metrics.task_of`."""
-        if self.has_several:
-            return False
-        if not isinstance(self.objective, str):
-            task = "classes" if hasattr(self.objective, "n_classes") else self.task
-            return getattr(self.objective, "task", task) != "regression"
-        return getattr(objective_class(self.objective), "task", "regression") != "regression"
 
     def make(self, first: FloatArray, largest: float = -np.inf, n_rows: int = 0) -> Objective:
         """Return the objective."""
