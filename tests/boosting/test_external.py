@@ -20,6 +20,7 @@ from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.comm.base import Alone
 from hedgerow.data.sources.base import ReadRequest
 from hedgerow.data.sources.opening import Source
+from hedgerow.distributed.partition import NoRows
 from hedgerow.errors import DataError, LossError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.model.model import Model
@@ -58,8 +59,9 @@ def part_of(rows: Rows, ends: Sequence[int], ranks: Any, folder: Path, mode: str
     """Return the rows of a rank, without a file if there are none."""
     start, stop = (0, ends[-1]) if mode == "features" else list(pairwise(ends))[ranks.rank]
     found = rows.part(start, stop).in_batches(60)
+    nothing = NoRows((*rows.features, *found.source.roles.aside()))
     return FileDataset(
-        found.source if stop > start else Source((), found.source.roles),
+        found.source if stop > start else Source((nothing,), found.source.roles),
         ReadRequest(found.source.roles),
         memory_limit=10**8,
         cache_dir=[str(folder)],

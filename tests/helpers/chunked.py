@@ -21,6 +21,7 @@ from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.data.external import disk_store, memory_plan
 from hedgerow.data.external.row_store import MemoryStore
 from hedgerow.data.reading import mapped_table
+from hedgerow.growing.limits.constraints import resolve_bins
 from hedgerow.params import BoostParams
 
 
@@ -115,7 +116,8 @@ def bins_of_files(data: FileDataset, params: BoostParams, aside: Any = None) -> 
         )
         for k, rows in enumerate(given)
     )
-    seen, unseen, _ = prepare_rows(Encoded(train, others), params, 1, 1)
+    own = resolve_bins(params, cuts.table.schema)
+    seen, unseen, _ = prepare_rows(Encoded(train, others), own, 1, 1)
     found = []
     for rows in (seen, *unseen):
         store = rows.matrix

@@ -178,7 +178,8 @@ def encode_blocks(
     encoded = EncodedRows(Inputs(kept_columns(schema, groups), (), crosses), schema, n_threads)
     if groups:
         first_row, n_rows = count_rows(train.n_rows, others)
-        check_memory(groups, schema, n_rows, objective, params, limit, n_ranks=others.size)
+        if isinstance(table, FileTable):  # rows in files of ours were checked before
+            check_memory(groups, schema, n_rows, objective, params, limit, n_ranks=others.size)
         rows, n_copies = (
             statistics_rows(columns_of(groups), train, others),
             copies_of(n_rows, params),
