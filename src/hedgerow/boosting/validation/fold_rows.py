@@ -29,11 +29,14 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.boosting.automatic.repeats import Repeats, find_repeats
 from hedgerow.boosting.external.file_table import FileTable
-from hedgerow.boosting.loop.driver import PreparedRows
+from hedgerow.boosting.loop.driver import PreparedRows, check_out_of_bag
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
 from hedgerow.boosting.loop.scored import ScoredRows
 from hedgerow.boosting.loop.scores import TrainingData
+from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
 from hedgerow.boosting.loop.setup.training_matrix import prepare_rows
+from hedgerow.boosting.row_data.metric_groups import read_groups, refuse_several
+from hedgerow.boosting.row_data.queries import check_values
 from hedgerow.boosting.row_data.statistics import (
     Encoded,
     constraints_of_inputs,
@@ -44,10 +47,12 @@ from hedgerow.boosting.row_data.statistics import (
 )
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.row_sets import ONLY
+from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import AnyTable, BinnedMatrix, Table, fit_bins
 from hedgerow.data.binning.bins import BinSpec, fit_sample, joined_bins, sampled_rows
 from hedgerow.data.external.row_store import ChunkStore
 from hedgerow.growing.core.setup import SumsPool
+from hedgerow.metrics import Metric, MetricChoice, make_metrics
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 
@@ -207,6 +212,31 @@ class FoldRows:
                 return None
             sample = replace(sample, table=table)
         return find_repeats(sample, seed, is_classes)
+
+
+def rows_of_folds(
+    sample: Sample,
+    objective: Objective,
+    params: BoostParams,
+    stopping: StoppingParams,
+    eval_metric: MetricChoice,
+    n_threads: int,
+) -> tuple[FoldRows, tuple[Metric, ...]]:
+    """Check the rows that the folds of a user divide; return those to divide, and the metrics.
+
+    Groups divide the folds, whose test rows are the validation rows.
+    """
+    kept = replace(sample, group=None).without_zero_weights()
+    params = resolve_device(resolved(params, objective, kept.table.schema), kept.table)
+    check_values(kept, (), objective, params, stopping, has_validation=True)
+    with kept.naming_rows():
+        objective.check_target(kept.target)
+    metrics = read_groups(make_metrics(eval_metric, objective), sample)
+    refuse_several(metrics)
+    if stopping.by_out_of_bag:
+        check_out_of_bag(params, kept.n_rows)
+        params = replace(params, oob_score=True)
+    return FoldRows(kept, objective, params, n_threads), metrics
 
 
 def _taken(
