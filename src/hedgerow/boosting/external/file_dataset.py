@@ -384,8 +384,16 @@ class FileDataset(Dataset):
         if self._survey is not None and numbers is None:
             survey = self._survey
         else:
-            survey = self._new_survey(params, self._largest_weight(rows.weight))
-            names, start = self._names_of_first(), 0
+            largest, start = None, 0
+            if rows.weight is not None:  # positive floats have the same order as their bits
+                bits = np.array([rows.weight.max(initial=0.0)]).view(np.int64)
+                bits = self.communicator.allreduce(bits, "max")
+                largest = float(bits.view(np.float64)[0])
+            survey = self._new_survey(params, largest)
+            # The first rank that has features; others may have another order.
+            own = json.dumps(list(self._reader.features())).encode("ascii")
+            known = [json.loads(message) for message in self.communicator.allgather(own)]
+            names = tuple(next(filter(None, known), ()))
             for part in self._reader.read():
                 stop = start + part.n_rows
                 self._begin(survey, part, names)
@@ -407,14 +415,6 @@ class FileDataset(Dataset):
         give_back_memory()
         return found
 
-    def _largest_weight(self, weight: FloatArray | None) -> float | None:
-        """Return the largest weight of the training rows of all ranks."""
-        if weight is None:
-            return None
-        # Positive floats have the same order as their bits.
-        bits = np.array([weight.max(initial=0.0)]).view(np.int64)
-        return float(self.communicator.allreduce(bits, "max").view(np.float64)[0])
-
     def _merged(self, own: Survey, params: BoostParams) -> Survey:
         """Return the merged survey of all ranks, in their order; it is the same on each rank."""
         merged = self._new_survey(params)
@@ -422,12 +422,6 @@ class FileDataset(Dataset):
         for message in self.communicator.allgather(own.to_bytes()):
             merged.merge(Survey.from_bytes(message, self.requested, **given))
         return merged
-
-    def _names_of_first(self) -> tuple[str, ...]:
-        """Return the features of the first rank that has any; others may have another order."""
-        own = json.dumps(list(self._reader.features())).encode("ascii")
-        known = [json.loads(message) for message in self.communicator.allgather(own)]
-        return tuple(next(filter(None, known), ()))
 
     def _begin(self, survey: Survey, rows: Rows, in_order: tuple[str, ...] = ()) -> None:
         sparse = rows.batch.sparse is not None

@@ -6,7 +6,7 @@ Rows of weight 0 count as absent: they are dropped here, before rows are numbere
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -145,8 +145,10 @@ class RowReader:
     def read(self, features: bool = True) -> Iterator[Rows]:
         """Yield all rows from the start."""
         for number, part in enumerate(self.source.parts):
-            n_rows, checksum = 0, 0
-            for batch in part.batches(self._wanted(features), self._max_bytes):
+            n_rows, checksum, wanted = 0, 0, None
+            if self._columns is not None:
+                wanted = (*self._roles.aside(), *(self.features() if features else ()))
+            for batch in part.batches(wanted, self._max_bytes):
                 if batch.n_rows == 0:
                     continue
                 self._look_at(batch, part, features)
@@ -161,12 +163,6 @@ class RowReader:
                 checksum = zlib.crc32(rows.target.tobytes(), checksum)
                 yield rows
             self._compare(number, part, (n_rows, checksum))
-
-    def _wanted(self, features: bool) -> Sequence[str] | None:
-        if self._columns is None:
-            return None
-        aside = self.source.roles.aside()
-        return (*aside, *self.features()) if features else aside
 
     def _compare(self, number: int, part: Part, found: tuple[int, int]) -> None:
         known = self._known.setdefault(number, found)

@@ -50,9 +50,9 @@ from hedgerow.boosting.validation.row_sets import (
 )
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator, count_rows
-from hedgerow.data import AnyTable, SparseTable, Table, recode
+from hedgerow.data import SparseTable, Table, recode
 from hedgerow.data.binning.cut_sample import CutSample, masses_of_levels
-from hedgerow.data.schema import Schema, check_same_names, with_more_levels
+from hedgerow.data.schema import check_same_names, with_more_levels
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.kernels.tables.keys import float_of_key, keys_of_floats
@@ -169,7 +169,15 @@ def _read(
     for name, given in sets.items():
         if data.offset_names and not reads_batches(given) and given.offset is None:
             given = given.having(offset=list(data.offset_names))
-        found = _validation(given, schema, objective, loss, data.has_intervals, params)
+        if reads_batches(given):
+            given.match_targets(objective, loss.target_names, data.has_intervals)
+            given.survey(params)
+            given.check_offset(objective)
+            found = given.rows_like(schema)
+        else:
+            seen = given.table(schema)
+            target = targets_like(given, seen.n_rows, objective, data.has_intervals)
+            found = given.sample(seen, target, objective.n_outputs)
         check_both_offset(train.offset is not None, found.offset is not None)
         one = stacked({name: found})
         assert one is not None
@@ -213,28 +221,10 @@ def _objective_of(data: FileDataset, loss: LossSpec, on_cluster: bool) -> Object
     return objective
 
 
-def _validation(
-    rows: Dataset,
-    schema: Schema,
-    objective: Objective,
-    loss: LossSpec,
-    intervals: bool,
-    params: BoostParams,
-) -> Sample:
-    """Return validation rows, read with the schema of the training rows."""
-    if not reads_batches(rows):
-        table = rows.table(schema)
-        target = targets_like(rows, table.n_rows, objective, intervals)
-        return rows.sample(table, target, objective.n_outputs)
-    rows.match_targets(objective, loss.target_names, intervals)
-    rows.survey(params)
-    rows.check_offset(objective)
-    return rows.rows_like(schema)
-
-
-def _in_model(table: AnyTable, start: Start, data: FileDataset) -> AnyTable:
-    """Return rows with the columns of the model, and with the levels of both."""
-    known, found, requested = start.model.schema, table.schema, data.requested
+def _sample_in_model(sample: CutSample, start: Start, data: FileDataset) -> CutSample:
+    """Return the sample for cuts, and the masses of levels, in terms of the model."""
+    table, known, requested = sample.table, start.model.schema, data.requested
+    found = table.schema
     check_reading(known, requested.categorical, requested.unknown, start.name)
     if known.named:
         check_same_names(found.names, known.names)
@@ -243,16 +233,10 @@ def _in_model(table: AnyTable, start: Start, data: FileDataset) -> AnyTable:
             f"{start.name} has its columns in another order or of other kinds than these rows, "
             "which are therefore read into memory."
         )
-    if isinstance(table, SparseTable) or not known.has_categories:
-        return table
-    levels = {column.name: column.levels for column in found.columns if column.kind == "category"}
-    schema = known if known.unknown == "error" else with_more_levels(known, levels)
-    return recode(table, schema, "missing")
-
-
-def _sample_in_model(sample: CutSample, start: Start, data: FileDataset) -> CutSample:
-    """Return the sample for cuts, and the masses of levels, in terms of the model."""
-    table = _in_model(sample.table, start, data)
+    if not isinstance(table, SparseTable) and known.has_categories:
+        levels = {c.name: c.levels for c in found.columns if c.kind == "category"}
+        schema = known if known.unknown == "error" else with_more_levels(known, levels)
+        table = recode(table, schema, "missing")
     masses = {}
     for j, mass in sample.level_mass.items():
         # The code of each level, from a table with a row for each.

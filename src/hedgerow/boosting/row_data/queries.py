@@ -302,14 +302,12 @@ def check_values(
         if not ranking and rows.query is not None:
             raise queries_without_effect(objective)
     if ranking and (params.oob_score or stopping.by_out_of_bag):
-        raise rows_of_queries()
-    if ranking and others.size == 1:
-        warn_of_single_rows(cast(IntArray, train.query))
-
-
-def warn_of_single_rows(query: IntArray) -> None:
-    """Warn if no query has two rows."""
-    if len(query) > 1 and len(distinct(query)) == len(query):
+        raise ParameterError(
+            "out-of-bag rows are parts of queries, which cannot be scored: use oob_score=False, "
+            "and validation rows for early stopping."
+        )
+    query = train.query if ranking and others.size == 1 else None
+    if query is not None and len(query) > 1 and len(distinct(query)) == len(query):
         warnings.warn(
             f"each of the {len(query)} queries in qid has one row, so there is nothing to rank: "
             "rows that compete with each other need the same qid.",
@@ -331,14 +329,6 @@ def without_queries(objective: Objective, name: str) -> DataError:
     return DataError(
         f"objective {objective.name!r} ranks the rows of each query, but {name} is missing: give "
         "the query of each row."
-    )
-
-
-def rows_of_queries() -> ParameterError:
-    """Return the error for scoring out-of-bag rows, which are parts of queries."""
-    return ParameterError(
-        "out-of-bag rows are parts of queries, which cannot be scored: use oob_score=False, and "
-        "validation rows for early stopping."
     )
 
 

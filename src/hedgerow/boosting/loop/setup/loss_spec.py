@@ -63,7 +63,11 @@ class LossSpec:
     def __post_init__(self) -> None:
         if isinstance(self.objective, str):
             named = self._named(2 if self.n_classes is None else self.n_classes)
-            check_queries_given(named, self.has_queries)
+            ranks = named.name in RANKING
+            if ranks and not self.has_queries:
+                raise without_queries(named, "qid")
+            if self.has_queries and not ranks:
+                raise queries_without_effect(named)
 
     def for_targets(self, rows: Any) -> LossSpec:
         """Return the loss of all targets of these rows, of files or of a cluster."""
@@ -140,15 +144,6 @@ def count_classes(
             f"or use {labelled}, which takes any labels."
         )
     return n_classes
-
-
-def check_queries_given(objective: Objective, has_queries: bool) -> None:
-    """Raise unless rankings, and only they, have queries."""
-    ranks = objective.name in RANKING
-    if ranks and not has_queries:
-        raise without_queries(objective, "qid")
-    if has_queries and not ranks:
-        raise queries_without_effect(objective)
 
 
 def needs_all_rows(objective: Objective) -> bool:
