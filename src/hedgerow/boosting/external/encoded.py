@@ -120,19 +120,12 @@ def threads_that_fit(
 class EncodedRows:
     """Rows as the trees see them, block by block.
 
-    Attributes
-    ----------
-    inputs : Inputs
-        What the trees split.
-    schema : Schema
-        The user's columns.
-    values : float64 (n_values, n_copies * n_rows), or None
-        Values of the statistics for the training rows of all ranks, which differ from those of
-        new rows; None without statistics.
-    sampled_weight : float64, or None
-        Weights of the rows, of all copies, from which the cuts of statistics are chosen.
-    first_row : int, default=0
-        Number of training rows of lower ranks.
+    inputs          what the trees split
+    schema          the user's columns
+    values          float64 (n_values, n_copies * n_rows): values of the statistics for the training
+                    rows of all ranks, which differ from those of new rows
+    sampled_weight  weights of the rows, of all copies, from which the cuts of statistics are chosen
+    first_row       number of training rows of lower ranks
     """
 
     inputs: Inputs

@@ -75,20 +75,10 @@ _BATCH_SHARE, _STORE_SHARE = 1 / 16, 0.6
 class FileDataset(Dataset):
     """Rows in files or batches; made by ``Dataset.from_files`` and ``Dataset.from_batches``.
 
-    Parameters
-    ----------
-    source : Source
-    requested : ReadRequest
-    memory_limit : int
-        Limit in bytes.
-    cache_dir : sequence of str
-        Folders for chunks.
-    communicator : Communicator
-
-    Attributes
-    ----------
-    has_intervals : bool
-        Whether the targets are ends of intervals of times; known after a survey.
+    memory_limit   in bytes
+    cache_dir      folders for chunks
+    communicator   of the ranks that have other rows
+    has_intervals  whether the targets are ends of intervals of times; known after a survey
     """
 
     reads_batches: ClassVar[bool] = True

@@ -39,23 +39,13 @@ if TYPE_CHECKING:
 class FileTable(Table):
     """Rows of files; ``values`` has their number, but no columns.
 
-    Attributes
-    ----------
-    data : FileDataset
-    numbers : int64, or None
-        Ascending numbers of these rows among those of positive weight; None: all of them.
-    room : int
-        Memory in bytes for their bins.
-    stack : ExitStack
-        Closes what is made of these rows.
-    is_seen : bool
-        Whether categories and cuts come from these rows: whether they are training rows.
-    cuts : CutSample or None
-        Rows of all ranks from which cuts are chosen.
-    encoded : EncodedRows or None
-        The inputs of trees in place of the columns; ``schema`` is then theirs.
-    n_copies : int
-        How often the table has the rows, one copy after another.
+    room      memory in bytes for their bins
+    stack     closes what is made of these rows
+    numbers   ascending numbers of these rows among those of positive weight; None: all of them
+    is_seen   whether categories and cuts come from these rows: whether they are training rows
+    cuts      rows of all ranks from which cuts are chosen
+    encoded   the inputs of trees in place of the columns; ``schema`` is then theirs
+    n_copies  how often the table has the rows, one copy after another
     """
 
     data: FileDataset = field(kw_only=True)

@@ -35,15 +35,9 @@ _BYTES_OF_A_CELL = 12
 class ResidentRows(Dataset):
     """Rows of files as a table in memory.
 
-    Parameters
-    ----------
-    data : FileDataset
-    params : BoostParams
-        Only ``zero_as_missing`` and ``seed`` are used.
-    why : str
-        Text on what needs all rows, for the message if they are too large.
-    objective : object
-        As for :func:`hedgerow.train`; losses of survival read two columns of times.
+    params     only ``zero_as_missing`` and ``seed`` are used
+    why        text on what needs all rows, for the message if they are too large
+    objective  as for :func:`hedgerow.train`; losses of survival read two columns of times
     """
 
     def __init__(

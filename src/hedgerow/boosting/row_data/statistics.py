@@ -87,15 +87,7 @@ STRENGTH = 1.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StatisticsRows:
-    """The input of target statistics.
-
-    Attributes
-    ----------
-    codes : dict from column to int64 or int32 (n_rows,)
-        Level codes of each column that a statistic uses.
-    target : float64 (n_rows,), or (n_rows, n_targets)
-    weight : float64 (n_rows,), or None
-    """
+    """The input of target statistics; ``codes`` are those of each column that one uses."""
 
     codes: dict[int, IntArray]
     target: FloatArray
@@ -211,14 +203,8 @@ COPIED_ROWS = 400_000
 class Encoded:
     """Training and validation rows as the trees see them.
 
-    Attributes
-    ----------
-    train : Sample
-        ``n_copies`` copies of the rows, one after another.
-    validation : sequence of Sample
-    inputs : Inputs or None
-        None: the columns are unchanged.
-    n_copies : int
+    train   ``n_copies`` copies of the rows, one after another
+    inputs  None: the columns are unchanged
     """
 
     train: Sample
