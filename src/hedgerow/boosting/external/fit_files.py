@@ -152,8 +152,9 @@ def _read(
     )  # fmt: skip
     train, validation = rows, list[Sample]()
     if sets_aside:
-        kept, aside = split_sample(rows, objective, stopping, params.seed, others)
-        train, validation = rows.take(kept), [rows.take(aside)]
+        parts = split_sample(rows, objective, stopping, params.seed, others)
+        train, unseen = (replace(rows.take(part), origin=None) for part in parts)
+        validation.append(unseen)
     if not stopping.by_folds:  # groups divide rows only once
         train = replace(train, group=None)
     cuts = data.pass_one(params, train).sample

@@ -25,6 +25,7 @@ from hedgerow.boosting.automatic.blending import joined_members
 from hedgerow.boosting.automatic.candidates import DataSize
 from hedgerow.boosting.automatic.magnitudes import check_differences
 from hedgerow.boosting.automatic.model_selection import of_folds, with_resolved
+from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.callbacks import with_bar
 from hedgerow.boosting.loop.driver import (
     FitOptions,
@@ -45,7 +46,7 @@ from hedgerow.boosting.loop.setup.training_matrix import prepare_rows
 from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import with_known_levels
 from hedgerow.boosting.resume.fingerprint import Fingerprint, contents_of
-from hedgerow.boosting.row_data.metric_groups import check_watched, read_groups
+from hedgerow.boosting.row_data.metric_groups import check_watched, read_groups, refuse_groups
 from hedgerow.boosting.row_data.queries import check_values, split_sample
 from hedgerow.boosting.row_data.statistics import Encoded, constraints_of_inputs, encode
 from hedgerow.boosting.validation.cross_stopping import check_folds, choose_rounds
@@ -143,6 +144,8 @@ def plan_of(
     start, stopping, ranks = options.start, options.stopping, ranks or Ranks()
     sets = (validation,) if isinstance(validation, Sample) else tuple(validation or ())
     requested = make_metrics(options.eval_metric, objective)
+    if len(sets) > 1 or isinstance(train.table, FileTable):
+        refuse_groups(requested)
     metrics = read_groups(requested, sets[0] if sets else train)
     of_train = read_groups(requested, train) if stopping.train_scores else ()
     folds = among_weighted(options.folds, train.weight, "folds")

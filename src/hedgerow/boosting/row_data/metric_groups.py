@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
-from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.checks import check_length
 from hedgerow.boosting.validation.stopping import StoppingParams
@@ -34,11 +33,6 @@ def read_groups(metrics: Sequence[Metric], given: Sample) -> tuple[Metric, ...]:
     found = []
     for metric in metrics:
         if isinstance(metric.function, GroupScores):
-            if isinstance(given.table, FileTable):
-                raise AllRowsNeededError(
-                    f"eval_metric {metric.name!r} needs the groups of all rows in memory, but the "
-                    "rows are read in batches: use the metric itself."
-                )
             codes, labels = _codes(metric.function.source, given.table)
             metric = replace(metric, function=replace(metric.function, codes=codes, labels=labels))
         found.append(metric)
@@ -84,6 +78,16 @@ def refuse_several(metrics: Sequence[Metric]) -> None:
             raise ParameterError(
                 f"eval_metric {metric.name!r} has one value for each group, but a fold may lack "
                 "rows of some groups: use reduce='worst' or 'mean'."
+            )
+
+
+def refuse_groups(metrics: Sequence[Metric]) -> None:
+    """Raise ``AllRowsNeededError`` for metrics by group if the rows are read in batches."""
+    for metric in metrics:
+        if isinstance(metric.function, GroupScores):
+            raise AllRowsNeededError(
+                f"eval_metric {metric.name!r} needs the groups of all rows in memory, but the "
+                "rows are read in batches: use the metric itself."
             )
 
 
