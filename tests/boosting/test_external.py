@@ -17,6 +17,7 @@ from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.fit_files import fit_data
 from hedgerow.boosting.loop import scored
 from hedgerow.boosting.loop.driver import FitOptions
+from hedgerow.boosting.row_data.offsets import with_offset_columns
 from hedgerow.comm.base import Alone
 from hedgerow.data.sources.base import ReadRequest
 from hedgerow.data.sources.opening import Source
@@ -78,9 +79,10 @@ def fit_on(
     valid = None if unseen is None else part_of(unseen, shares, ranks, folder, mode)
     options = FitOptions(stopping_of(settings), settings.get("eval_metric"), n_jobs=1, **more)
     data = part_of(rows, ends, ranks, folder, mode)
-    return fit_data(
+    model = fit_data(
         data, loss_of(settings), trees_of(settings), options, valid=valid, ranks=ranks, mode=mode
     )
+    return with_offset_columns(model, data.offset_names)
 
 
 RANKED = [
