@@ -49,7 +49,7 @@ from hedgerow.boosting.validation.row_sets import (
     stacked,
 )
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.comm.base import Alone, Communicator, count_rows
+from hedgerow.comm.base import Communicator, count_rows
 from hedgerow.data import SparseTable, Table, recode
 from hedgerow.data.binning.cut_sample import CutSample, masses_of_levels
 from hedgerow.data.schema import check_same_names, with_more_levels
@@ -121,7 +121,7 @@ def fit_data(
         first_row = count_rows(train.n_rows, data.communicator)[0]
         return fit(
             train, objective, params, options, validation=validation, checkpoint=checkpoint,
-            ranks=Ranks(ranks or Alone(), mode, first_row),
+            ranks=None if ranks is None else Ranks(ranks, mode, first_row),
         )  # fmt: skip
 
 

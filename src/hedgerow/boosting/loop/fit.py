@@ -85,7 +85,7 @@ def fit(
     ranks: Ranks | None = None,
 ) -> Model:
     """Train a model; tables of files are those of this rank, and each validation set is one."""
-    ranks = ranks or Ranks()
+    on_cluster, ranks = ranks is not None, ranks or Ranks()
     plan, given = plan_of(
         train, objective, params, options or FitOptions(),
         validation=validation, finish=finish, choose=choose, ranks=ranks,
@@ -96,9 +96,7 @@ def fit(
         named = plan.metrics if plan.is_scored else ()
         sets = tuple(name for some in others if some.sets for name in some.sets.names)
         contents = {}
-        if (
-            ranks.communicator.size == 1
-        ):  # a cluster checks its partitions, and may divide them anew
+        if not on_cluster:  # which checks its partitions itself, and may divide them anew
             contents = contents_of(rows, others, named, plan.n_threads)
         return plan.fingerprint(contents, count_rows(rows.n_rows, ranks.others)[1], sets)
 
