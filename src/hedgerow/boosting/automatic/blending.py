@@ -41,9 +41,9 @@ from hedgerow.params import BoostParams
 
 Blend: TypeAlias = "bool | int | Literal['auto'] | Sequence[Mapping[str, Any]]"
 
-MOST_MEMBERS = 4
-_STEPS = 20
-_LEAST = 0.1
+MOST_MEMBERS = 3
+_STEPS = 10
+_LEAST = 0.3
 """Members with a smaller part of the largest weight are left out: in predictions they take as much
 time as others."""
 
