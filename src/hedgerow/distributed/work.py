@@ -13,7 +13,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.automatic.defaults import depends_on_rows
 from hedgerow.boosting.external.file_dataset import FileDataset
-from hedgerow.boosting.external.fit_files import check_parts, fit_data
+from hedgerow.boosting.external.fit_files import check_parts, fit_data, refuse_members
 from hedgerow.boosting.external.folds import check_folds_in_chunks
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.driver import FitOptions
@@ -162,8 +162,11 @@ def check_rows_may_be_divided(
     """
     if estimator.warm_start and "booster_" in vars(estimator):
         raise AllRowsNeededError("warm_start=True continues with rows in memory.")
+    if estimator.folds is not None:
+        raise AllRowsNeededError("folds number the rows of the whole table.")
     params, stopping = estimator._params(), estimator._stopping()  # noqa: SLF001
     check_parts(None, params)
+    refuse_members(stopping)
     by_rows = depends_on_rows(params, stopping, estimator._automatic(), n_present)  # noqa: SLF001
     # One worker chooses for a small table, which takes minutes; larger ones get plain defaults.
     if by_rows and n_present * n_features <= FEW_VALUES:
