@@ -42,10 +42,9 @@ def test_threads_memory_and_arrays_change_nothing(
     expected = train({**params, "n_jobs": 1}, Dataset(**given)).to_bytes()
     for array in arrays:
         array.flags.writeable = False
-    for n_threads, slot_bytes in ((3, None), (2, 1)):  # with 1: no histogram is kept
-        if slot_bytes is not None:
-            monkeypatch.setattr(grower, "_SLOT_BYTES", slot_bytes)
-        assert train({**params, "n_jobs": n_threads}, Dataset(**given)).to_bytes() == expected
+    if FEATURES.index(feature) % 2:  # the fuzz crosses threads, memory and features at random
+        monkeypatch.setattr(grower, "_SLOT_BYTES", 1)  # no histogram is kept
+    assert train({**params, "n_jobs": 3}, Dataset(**given)).to_bytes() == expected
 
 
 @functools.cache

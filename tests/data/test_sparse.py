@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, load, train
+from hedgerow import HedgerowClassifier, HedgerowRegressor, load
 from hedgerow.arrays import MISSING_KEY
-from hedgerow.booster import Booster
 from hedgerow.boosting.automatic.repeats import row_keys
 from hedgerow.data import (
     Column,
@@ -294,34 +293,6 @@ def test_as_many_cells_are_hashed_of_the_dense_table(monkeypatch):
         assert row_keys(read_any(table), 0) is None
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"early_stopping": True, "patience": 2},
-        {"subsample": 0.6, "oob_score": True},
-        {"boosting": "dart"},
-        {"boosting": "rf", "subsample": 0.6},
-        {"colsample_bytree": 0.5, "colsample_bynode": 0.5},
-        {"grow_policy": "depthwise", "max_depth": 3},
-        {"monotone_constraints": [1, -1, 0] * 12},
-        {"feature_penalties": [1.0, 0.5] * 18},
-        {"interaction_constraints": [[0, 1], list(range(2, 36))]},
-        {"forced_bins": {0: [-0.5, 1.5], 3: [0.5]}},
-        {"max_bins_by_feature": [3, 100] * 18},
-    ],
-    ids=str,
-)
-def test_every_way_of_growing_is_the_same_with_and_without_bundles(params):
-    rng = np.random.default_rng(0)
-    X = random_table(8, n_rows=600, n_features=30, density=0.05)
-    X = np.hstack([X, np.eye(6, dtype=np.float32)[rng.integers(0, 6, 600)]])
-    y = X[:, :5].sum(axis=1) + 2 * X[:, 31] + rng.standard_normal(600)
-    params = {"n_estimators": 8, "min_samples_leaf": 5, **params}
-    dense = HedgerowRegressor(**params, bundle_features=False).fit(X, y)
-    model = HedgerowRegressor(**params).fit(sparse.csc_matrix(X), y)
-    assert bytes_of(model) == bytes_of(dense)
-
-
 def make_sparse_columns(n_rows, columns, value=0.0):
     """Return ten columns; some are constant, and the target depends on three."""
     rng = np.random.default_rng(n_rows)
@@ -369,14 +340,6 @@ def test_columns_at_rest_in_every_row_change_nothing(way, columns, zero_missing)
     np.testing.assert_array_equal(found.predict(sparse.csr_matrix(X)), dense.predict(X))
 
 
-def test_an_empty_column_has_no_importance():
-    X, y = make_sparse_columns(2000, [0])
-    model = HedgerowRegressor(grow_policy="symmetric", n_estimators=100, early_stopping=False)
-    model.fit(sparse.csr_matrix(X), y)
-    assert model.feature_importances_[0] == 0.0
-    assert model.score(sparse.csr_matrix(X), y) > 0.95
-
-
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
 def test_without_bundles_column_j_is_feature_j(form):
     X, _ = make_sparse_columns(50, [0, 3])
@@ -393,23 +356,6 @@ def test_trees_that_know_no_layout_refuse_one():
     raw = np.zeros((1, 50))
     with pytest.raises(ParameterError, match="a column for each feature"):
         VectorGrower(matrix, Fit(y, None, raw, make_objective("squared_error"), BoostParams(), 1))
-
-
-def test_classes_validation_rows_and_datasets():
-    X = random_table(9, n_rows=600, n_features=30, density=0.05)
-    y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0)
-    S, half = sparse.csr_array(X), slice(0, 300)
-    kw = {"X_val": X[300:], "y_val": y[300:]}
-    dense = HedgerowClassifier(n_estimators=6, patience=3).fit(X[half], y[half], **kw)
-    kw["X_val"] = S[300:]
-    model = HedgerowClassifier(n_estimators=6, patience=3).fit(S[half], y[half], **kw)
-    assert bytes_of(model) == bytes_of(dense)
-    names = [f"f{j}" for j in range(30)]
-    data = [Dataset(t, y.astype(float), feature_names=names) for t in (X, S)]
-    one, other = (train({"n_estimators": 3}, d) for d in data)
-    assert model_to_bytes(one.model) == model_to_bytes(other.model)
-    assert isinstance(other, Booster)
-    assert other.feature_names == tuple(names)
 
 
 @pytest.mark.parametrize("method", ["exact", "approx"])

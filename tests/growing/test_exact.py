@@ -370,24 +370,6 @@ def test_threshold_of_wide_integers_is_exact() -> None:
 # -- limits and sampling ---------------------------------------------------------------------
 
 
-def test_constant_and_missing_columns_are_never_used() -> None:
-    X, y = data(300, 3)
-    X[:, 0] = 5.0
-    X[:, 2] = np.nan
-    trees, _, _ = grow(X, y, exact_params(), n_trees=5)
-    assert {feature for tree in trees for feature in tree.feature.tolist()} == {-1, 1}
-    assert len(grow(X[:, [0, 2]], y, exact_params())[0][0].feature) == 1
-
-
-def test_constant_column_with_missing_values_is_split_at_them() -> None:
-    X = np.where(np.arange(200) % 4 == 0, np.nan, 3.0)[:, None]
-    y = np.isnan(X[:, 0]).astype(float)
-    trees, raw, _ = grow(X, y, exact_params(learning_rate=1.0, reg_lambda=0.0))
-    assert trees[0].feature.tolist() == [0, -1, -1]
-    np.testing.assert_allclose(raw[0], y, atol=1e-8)
-    assert trees[0].missing_left[0] == 0
-
-
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_one_row_is_one_leaf(n_threads) -> None:
     """The fit has many trees: a thread that reads the next batch would wait for ever."""
@@ -395,14 +377,6 @@ def test_one_row_is_one_leaf(n_threads) -> None:
     trees, raw, _ = grow(np.ones((1, 2)), [7.0], params, n_threads=n_threads, n_trees=500)
     assert trees[0].feature.tolist() == [-1]
     assert raw.tolist() == [[7.0]]
-
-
-def test_empty_row_sample_is_a_leaf_of_value_zero() -> None:
-    params = exact_params(subsample=0.001, min_samples_leaf=1, reg_lambda=0.0)
-    trees, raw, base = grow(np.arange(3.0)[:, None], [1, 2, 4], params)
-    assert trees[0].count.tolist() == [0]
-    assert trees[0].value.tolist() == [0.0]
-    np.testing.assert_array_equal(raw[0], base[0])
 
 
 @pytest.mark.parametrize("subsample", [1.0, 0.6])
