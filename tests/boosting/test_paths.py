@@ -70,14 +70,15 @@ def test_chunks_give_the_bytes_of_memory(
     assert train(params, rows.in_files(paths)).to_bytes() == bytes_in_memory(feature)
 
 
-# A fit of one chunk takes the path of memory: a fifth of the features are enough in a fast run.
-FIFTH = [
-    name if k % 5 == 0 else pytest.param(name, marks=pytest.mark.slow)
+# A fit of one chunk takes the path of memory, and workers that of one chunk or of the ranks of
+# tests/distributed: a tenth of the features are enough in a fast run.
+TENTH = [
+    name if k % 10 == 0 else pytest.param(name, marks=pytest.mark.slow)
     for k, name in enumerate(FEATURES)
 ]
 
 
-@pytest.mark.parametrize("feature", FIFTH)
+@pytest.mark.parametrize("feature", TENTH)
 def test_one_chunk_gives_the_bytes_of_memory(feature: str, paths: list[Path]) -> None:
     params, rows = parts_of(feature)
     assert train(params, rows.in_files(paths)).to_bytes() == bytes_in_memory(feature)
@@ -448,7 +449,7 @@ def on_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "run_alone", None)
 
 
-@pytest.mark.parametrize("feature", FIFTH)
+@pytest.mark.parametrize("feature", TENTH)
 def test_clusters_give_the_bytes_of_memory(
     feature: str, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

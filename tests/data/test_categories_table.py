@@ -99,6 +99,7 @@ def naive_codes(values: Values) -> list[float]:
 @pytest.mark.parametrize(
     ("most_by_dict", "has_arrow"), [(None, True), (10**9, True), (0, True), (0, False)]
 )
+@settings(max_examples=examples(40), deadline=None)
 @given(values=columns_of_text)
 @example(values=["b", "a", None, "é", "e", "z", "Z", "", "\U0001f600", "\uffff"])
 def test_text_of_every_library_has_the_same_codes(

@@ -366,9 +366,9 @@ def test_methods_that_sort_columns_say_so(method):
 
 def test_integers_and_wide_batches_predict_alike():
     rng = np.random.default_rng(0)
-    X = np.where(rng.random((3000, 200)) < 0.05, rng.integers(1, 2**62, (3000, 200)), 0)
-    y = (X[:, :20] > 0).sum(axis=1) + rng.standard_normal(3000)
-    model = HedgerowRegressor(n_estimators=30, early_stopping=False).fit(sparse.csr_array(X), y)
+    X = np.where(rng.random((800, 200)) < 0.05, rng.integers(1, 2**62, (800, 200)), 0)
+    y = (X[:, :20] > 0).sum(axis=1) + rng.standard_normal(800)
+    model = HedgerowRegressor(n_estimators=10, early_stopping=False).fit(sparse.csr_array(X), y)
     assert model.booster_.model.schema.has_int
     for n_jobs in (1, 2):
         model.set_params(n_jobs=n_jobs)
@@ -416,11 +416,12 @@ def test_a9a_is_as_good_as_with_lightgbm(shared_data):
 
     folder = shared_data("a9a")
     (X, y), (X_test, y_test) = (read_a9a(folder / name) for name in ("a9a.gz", "a9a.t.gz"))
+    X, y = X[::3], y[::3]
     model = HedgerowClassifier(early_stopping=False).fit(X, y)
     dense = HedgerowClassifier(early_stopping=False, bundle_features=False).fit(X.toarray(), y)
     assert bytes_of(model) == bytes_of(dense)
     loss = log_loss(y_test, model.predict_proba(X_test))
-    assert loss < 0.33
+    assert loss < 0.335
     lightgbm = pytest.importorskip("lightgbm")
     peer = lightgbm.LGBMClassifier(reg_lambda=1.0, n_jobs=1, verbose=-1).fit(X, y)
     assert loss < log_loss(y_test, peer.predict_proba(X_test)) + 0.003
