@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hedgerow import Dataset, HedgerowRegressor, train
@@ -33,6 +33,7 @@ from hedgerow.data.reading import frames, objects
 from hedgerow.data.reading.objects import read_objects
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.model.layout import find_splits
+from tests.helpers.examples import examples
 
 pa = pytest.importorskip("pyarrow")
 
