@@ -41,11 +41,8 @@ from scipy import sparse
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.advanced import grouped
 from hedgerow.boosting.loop import scored
-from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.data import drop_unused_levels, fit_bins, read_any
-from hedgerow.data.binning import bins as bins_module
-from hedgerow.data.binning import matrix as matrix_module
 from hedgerow.data.binning.bundles import BundleRules
 from hedgerow.data.binning.matrix import bin_bundled
 from hedgerow.data.sparse import SparseTable
@@ -366,36 +363,6 @@ def sample(path, objective, seed, grid=None):
 
 def an_objective(data, path):
     return data.draw(st.sampled_from(path.objectives), label="objective")
-
-
-# -- the same bytes -----------------------------------------------------------------------
-
-
-@pytest.fixture
-def many_threads(monkeypatch):
-    """Use the requested number of threads, also for small data."""
-    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
-    for module in (bins_module, matrix_module):
-        monkeypatch.setattr(module, "_VALUES_PER_THREAD", 1)
-
-
-@crossed(path=PATHS, stopping={name: name for name in ("none", "automatic", "given")})
-def test_model_file_does_not_depend_on_threads(many_threads, path, stopping) -> None:
-    first = ["none", "automatic", "given"].index(stopping)
-    for number, objective in list(enumerate(path.objectives))[first::3]:
-        rng, X, y = sample(path, objective, number)
-        weight = rng.uniform(0.5, 2, len(y)) if number % 2 else None
-        policy = {} if number % 3 else {"grow_policy": "depthwise", "max_depth": 4}
-        more = {} if stopping == "none" else STOP
-        valid = None
-        if stopping == "given":
-            rows = rng.integers(0, len(y), 80)
-            valid = Dataset(take(X, rows), y[rows])
-        one, several = (
-            content(fit(path, X, y, objective, weight, None, valid, n_jobs=n, **more, **policy))
-            for n in (1, 3)
-        )
-        assert one == several
 
 
 # -- weights --------------------------------------------------------------------------------
