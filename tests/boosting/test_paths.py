@@ -70,15 +70,8 @@ def test_chunks_give_the_bytes_of_memory(
     assert train(params, rows.in_files(paths)).to_bytes() == bytes_in_memory(feature)
 
 
-# A fit of one chunk takes the path of memory, and workers that of one chunk or of the ranks of
-# tests/distributed: a tenth of the features are enough in a fast run.
-TENTH = [
-    name if k % 10 == 0 else pytest.param(name, marks=pytest.mark.slow)
-    for k, name in enumerate(FEATURES)
-]
-
-
-@pytest.mark.parametrize("feature", TENTH)
+# A fit of one chunk takes the path of memory: some of the features are enough.
+@pytest.mark.parametrize("feature", FEATURES[::10])
 def test_one_chunk_gives_the_bytes_of_memory(feature: str, paths: list[Path]) -> None:
     params, rows = parts_of(feature)
     assert train(params, rows.in_files(paths)).to_bytes() == bytes_in_memory(feature)
@@ -449,7 +442,14 @@ def on_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "run_alone", None)
 
 
-@pytest.mark.parametrize("feature", TENTH)
+# Workers take the path of one chunk, or of the ranks of tests/distributed.
+@pytest.mark.parametrize(
+    "feature",
+    [
+        pytest.param(name, marks=pytest.mark.slow if k % 10 else ())
+        for k, name in enumerate(FEATURES)
+    ],
+)
 def test_clusters_give_the_bytes_of_memory(
     feature: str, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
