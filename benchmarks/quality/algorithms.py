@@ -254,11 +254,11 @@ class RecordedSelection:
             grown = [copy(fold) for fold in grown]
             for one, two in zip(grown, other.grown.folds, strict=True):
                 one.raw = (one.raw + two.raw) / 2
-        return self.selection._tested.losses(grown)
+        return self.selection.tested.losses(grown)
 
     def leads(self, worse: np.ndarray, better: np.ndarray, lead: float) -> bool:
         """Return whether losses are lower by more than ``lead`` standard errors."""
-        return lead == ALWAYS or self.selection._tested.difference(worse, better).exceeds(lead)
+        return lead == ALWAYS or self.selection.tested.difference(worse, better).exceeds(lead)
 
 
 @contextmanager

@@ -23,9 +23,9 @@ from hedgerow.boosting.validation.cross_models import fold_model
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold, among_weighted
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
+from hedgerow.boosting.validation.splits import folds_of
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.errors import ParameterError, brief
-from hedgerow.estimators.splits import folds_of
 from hedgerow.metrics import make_metrics, task_of
 from hedgerow.notebook import Viewed
 from hedgerow.peer_arguments import OF_CV, advised

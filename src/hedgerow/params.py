@@ -184,6 +184,11 @@ class BoostParams:
     keep the user's form until the table is known
     (:func:`hedgerow.growing.limits.constraints.resolve_constraints`).  A sequence of
     learning rates becomes a tuple.
+
+    Attributes
+    ----------
+    seed : int
+        ``random_state`` of the estimators.
     """
 
     n_estimators: int = _row(100, _MANY, "fit")

@@ -345,7 +345,15 @@ class _HedgerowEstimator(
         )  # fmt: skip
         schema = "content binary, problem string, n_rows long"
         # Spark starts a barrier stage again only if another stage follows.
-        found = rows.mapInArrow(run, schema, barrier=True).repartition(1).collect()
+        try:
+            found = rows.mapInArrow(run, schema, barrier=True).repartition(1).collect()
+        except Exception as error:
+            if "SPARK-24820" not in str(error):
+                raise
+            raise DataError(
+                "the partitions of the data frame come from coalesce, union or limit, which Spark "
+                "cannot run as a barrier stage: use force_repartition=True, or repartition."
+            ) from error
         if not found:
             raise DataError("there are no rows.")
         problems = [row["problem"] for row in found if row["problem"]]

@@ -27,6 +27,7 @@ from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import with_offset_columns
 from hedgerow.boosting.row_data.targets import same_targets
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING, check_set_names
+from hedgerow.boosting.validation.splits import given_folds
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.errors import AllRowsNeededError, DataError, DataTypeError, ParameterError, brief
 from hedgerow.io.checkpoint_folder import checkpoint_at
@@ -64,6 +65,7 @@ def train(
     init_model: Any = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float = CHECKPOINT_SECONDS,
+    folds: Any = None,
 ) -> Booster:
     """Train a model.
 
@@ -97,6 +99,9 @@ def train(
         interruption (docs/checkpoint.md).
     checkpoint_every : float >= 0, default=10.0
         Seconds between two writes of the checkpoint; 0 writes after every round.
+    folds : int, splitter or iterable of (train, test), optional
+        Folds of ``early_stopping="cv"``: their number, a splitter of scikit-learn, or row
+        numbers; by default five drawn folds.
 
     Returns
     -------
@@ -145,16 +150,23 @@ def train(
         trees = trees_of(settings)
         try:
             check_parts(dataset, trees)
+            if folds is not None:
+                raise AllRowsNeededError("folds number the rows of the whole table")
             continuing = replace(options, start=start_from(init_model))
             return _train_stored(settings, trees, continuing, dataset, valid, kept)
         except AllRowsNeededError as reason:
             name = settings.get("objective")
             dataset, valid = _in_memory(dataset, valid, trees, reason, name)
     spec = fit_spec(settings, dataset, valid, init_model)
+    trees = trees_of(settings)
+    if folds is not None:
+        objective = spec.known.objective
+        given = given_folds(folds, dataset, spec.train, objective, trees.seed)
+        options = replace(options, folds=given)
     model = fit(
         spec.train,
         spec.known.objective,
-        trees_of(settings),
+        trees,
         replace(options, start=spec.start),
         validation=spec.validation,
         checkpoint=kept,

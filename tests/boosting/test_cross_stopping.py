@@ -33,7 +33,6 @@ from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.loop.watch import Watch
 from hedgerow.boosting.validation import cross
 from hedgerow.boosting.validation import cross as cross_module
-from hedgerow.boosting.validation import cross_stopping as cross_stopping_module
 from hedgerow.boosting.validation.folds import deal_observations, draw_folds
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
 from hedgerow.data import bin_table, fit_bins, read_any, read_table
@@ -375,7 +374,7 @@ def test_an_interrupted_round_is_not_in_the_scores_of_cautious_folds(
     y = np.random.default_rng(0).normal(size=len(y))  # noise: the gain decides the rounds
     trusted = []
 
-    class Looked(cross_stopping_module.TestedRows):
+    class Looked(selection_module.TestedRows):
         def losses(self, grown: Any) -> Any:
             for fold, one in zip(self._folds, grown, strict=True):
                 predictor = Predictor(one.forest, self._sample.table.schema.kinds)
@@ -384,7 +383,7 @@ def test_an_interrupted_round_is_not_in_the_scores_of_cautious_folds(
                 trusted.append(one.forest.n_rounds)
             return super().losses(grown)
 
-    monkeypatch.setattr(cross_stopping_module, "TestedRows", Looked)
+    monkeypatch.setattr(selection_module, "TestedRows", Looked)
     grow = selection_module.grow_folds
     monkeypatch.setattr(
         selection_module,
@@ -394,7 +393,7 @@ def test_an_interrupted_round_is_not_in_the_scores_of_cautious_folds(
     Interrupts(monkeypatch, Additive, "add", 53, after=True)
     with pytest.warns(InterruptedFitWarning):
         model = HedgerowRegressor(n_jobs=1).fit(X, y)
-    assert len(trusted) == 5
+    assert len(set(trusted)) == 1
     assert model.n_iter_ <= 33  # three rounds for each of eleven
     assert trusted[0] <= 11
 

@@ -52,11 +52,13 @@ def test_defaults_are_automatic_and_reported() -> None:
     assert chosen.pop("folds") == list(expected.pop("folds"))
     best = min(chosen.pop("tried"), key=lambda entry: entry["score"])
     expected |= {name: best[name] for name in set(best) & set(chosen)}
+    blend = chosen.pop("blend")
     assert chosen == expected
-    assert model.n_iter_ == model.best_iteration_ < chosen["n_estimators"]
+    assert model.n_iter_ == sum(kind["n_estimators"] for kind in blend)
+    assert model.best_iteration_ == blend[0]["n_estimators"] < chosen["n_estimators"]
     assert model.stopped_by_ == "early_stopping"
     n_rounds = len(model.evals_result_["cv"]["loss"]) * chosen["stride"]
-    assert n_rounds * chosen["rounds_factor"] >= model.n_iter_
+    assert n_rounds * chosen["rounds_factor"] >= model.best_iteration_
 
 
 @pytest.mark.slow

@@ -531,8 +531,9 @@ def test_chosen_params_tell_what_was_tried() -> None:
     y = (np.sin(3 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=400) > 0).astype(int)
     model = HedgerowClassifier(random_state=0).fit(X, y)
     tried = model.chosen_params_["tried"]
-    best = min(tried, key=lambda entry: entry["score"])
-    for name in set(best) - {"score", "rounds"}:
+    (best,) = [entry for entry in tried if entry.get("chosen")]
+    assert best["score"] == min(entry["score"] for entry in tried)
+    for name in set(best) - {"score", "rounds", "weight", "chosen"}:
         assert model.chosen_params_[name] == best[name]
     assert min(model.evals_result_["cv"]["loss"]) == best["score"]
     assert len(model.evals_result_["cv"]["loss"]) >= best["rounds"]

@@ -139,6 +139,8 @@ def test_suffixes_of_models(capsys: pytest.CaptureFixture[str]) -> None:
         ("objective=poison", "objective of a HedgerowClassifier must be one of"),
         ("early_stopping=maybe", "early_stopping"),
         ("learning_rate=-1", "learning_rate"),
+        ("eval_metric=auk", "Did you mean 'auc'?"),
+        ("eval_metric=['accuracy', 'ndcg@5']", "'ndcg@5' is for ranking, but this model is for"),
     ],
 )
 @pytest.mark.parametrize("task", ["auto", "classification"])
@@ -150,7 +152,7 @@ def test_a_wrong_setting_is_found_before_a_file_is_read(
 
 
 def test_a_setting_of_one_task_waits_for_the_task(capsys: pytest.CaptureFixture[str]) -> None:
-    for setting in ("class_weight=balanced", "quantile=0.5", "objective=poisson"):
+    for setting in ("class_weight=balanced", "quantile=0.5", "objective=poisson", "eval_metric=r2"):
         assert main(["train", "none.csv", "--target", "y", "--set", setting]) == 2
         assert "no such file" in capsys.readouterr().err
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import hedgerow
 from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
 from hedgerow.distributed.tables import file_of
 from hedgerow.errors import DataError, DataTypeError, ParameterError
@@ -50,6 +53,7 @@ def session_of(master: str) -> Any:
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.executorEnv.PYTHONPATH": str(Path(hedgerow.__file__).parents[1]),
     }.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
@@ -59,7 +63,7 @@ def session_of(master: str) -> Any:
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
-    session = session_of("local[2]")
+    session = session_of("local-cluster[2,1,1024]")  # executors are processes of their own
     yield session
     session.stop()
 
@@ -198,6 +202,8 @@ def test_partitions_of_any_sizes(
     assert "divided unevenly" in caplog.text
     model = regressor.fit(one.coalesce(1))  # fewer partitions than workers: divided anew
     assert model.booster.num_rounds == 5
+    with pytest.raises(DataError, match="force_repartition=True"):
+        regressor.fit(one.repartition(3).coalesce(2))
 
 
 def test_what_cannot_be_used_is_an_error(frame: Any) -> None:
@@ -224,10 +230,11 @@ def test_what_cannot_be_used_is_an_error(frame: Any) -> None:
         weighted.fit(bad.filter("false"))
 
 
-def test_a_killed_task_costs_time_only(
-    frame: Any, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("killed", ["task", "executor"])
+def test_a_lost_process_costs_time_only(
+    killed: str, frame: Any, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process of a rank dies in the middle: Spark starts the stage again."""
+    """The process of a rank or its executor dies in the middle: Spark starts the stage again."""
     marker = tmp_path / "killed"
     marker.touch()
     run_of = module._rank_of_task
@@ -236,6 +243,8 @@ def test_a_killed_task_costs_time_only(
         run = run_of(*arguments)
 
         def run_with_fault(batches: Any) -> Any:
+            import psutil
+
             from hedgerow.distributed.work import TrainWork
 
             plain = TrainWork.__call__
@@ -244,7 +253,9 @@ def test_a_killed_task_costs_time_only(
                 ranks.barrier()
                 if ranks.rank == 1 and os.path.exists(marker):
                     os.unlink(marker)
-                    os.kill(os.getpid(), signal.SIGKILL)
+                    java = psutil.Process().parent().parent()  # the parent starts the tasks
+                    os.kill(os.getpid() if killed == "task" else java.pid, signal.SIGKILL)
+                    time.sleep(30)
                 return plain(work, ranks, shard)
 
             TrainWork.__call__ = failing  # type: ignore[method-assign]
@@ -262,3 +273,45 @@ def test_a_killed_task_costs_time_only(
     assert not marker.exists()
     local = HedgerowRegressor(**SMALL).fit(table[NAMES], table["y"])
     assert file_of(model.to_estimator()) == file_of(local)
+
+
+PROGRAM = """
+import sys
+import numpy as np
+import pandas as pd
+from pyspark.sql import SparkSession
+from hedgerow import HedgerowClassifier
+from hedgerow.distributed.tables import file_of
+from hedgerow.spark import SparkHedgerowClassificationModel, SparkHedgerowClassifier
+
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+rng = np.random.default_rng(0)
+table = pd.DataFrame({"a": rng.normal(size=300), "b": rng.choice(["x", "y"], 300)})
+table["y"] = np.where(table["a"] + (table["b"] == "x") > 0, "p", "q")
+given = {"n_estimators": 5, "max_leaves": 6}
+classifier = SparkHedgerowClassifier(features_col=["a", "b"], label_col="y", num_workers=1, **given)
+rows = spark.createDataFrame(table)
+model = classifier.fit(rows)
+local = HedgerowClassifier(**given).fit(table[["a", "b"]], table["y"])
+assert file_of(model.to_estimator()) == file_of(local)
+two = classifier.copy({classifier.num_workers: 2}).fit(rows)
+assert two.booster.num_rounds == 5
+found = model.transform(rows).select("prediction", "probability").toPandas()
+assert found["prediction"].tolist() == local.predict(table[["a", "b"]]).tolist()
+model.write().overwrite().save(sys.argv[1])
+again = SparkHedgerowClassificationModel.load(sys.argv[1])
+assert file_of(again.to_estimator()) == file_of(local)
+print("same model")
+"""
+
+
+def test_spark_connect(tmp_path: Path) -> None:
+    """In a process of its own: a process has one kind of session."""
+    for name in ("grpc", "grpc_status", "zstandard"):
+        pytest.importorskip(name, reason="pyspark[connect] is not installed")
+    found = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path / "model")],
+        env={**os.environ, "PYTHONPATH": str(Path(hedgerow.__file__).parents[1])},
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert "same model" in found.stdout, found.stderr[-4000:]

@@ -25,6 +25,8 @@ NOT_RUN = {
     ("distributed.md", "from hedgerow import DaskHedgerowRanker"): "continues the one above",
     ("distributed.md", "from hedgerow.distributed import Resilience"): "continues the one above",
     ("spark.md", "from hedgerow.spark import SparkHedgerowClassifier"): "needs Spark",
+    ("ray.md", "import ray"): "needs Ray",
+    ("ray.md", "def with_probability(batch):"): "continues the one above",
     ("serving.md", "from hedgerow.serving import mlflow_model"): "needs a registry of MLflow",
     (
         "README.md",
@@ -32,7 +34,7 @@ NOT_RUN = {
     ): "tests/project/test_readme.py",
 }
 """Blocks that the tests do not run, and the reasons; ``tests/distributed/test_distributed*.py`` and
-``tests/serving/test_serving_elsewhere.py`` call what the first four show."""
+``tests/serving/test_serving_elsewhere.py`` call what the first six show."""
 
 pytestmark = pytest.mark.skipif(not (ROOT / "docs").exists(), reason="runs in a checkout only")
 

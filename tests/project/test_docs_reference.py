@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import hedgerow
+from hedgerow.advanced import ADVANCED_NAMES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.rst"
 NAMES = [name for name in hedgerow.__all__ if not name.startswith("__")]
@@ -19,11 +21,35 @@ TREES = [hedgerow.CARTClassifier, hedgerow.CARTRegressor]
 OF_SCIKIT_LEARN = {"n_features_in_", "feature_names_in_"}
 
 
+OF_MODULES = ("datasets", "inspection", "plot", "report")
+"""Modules whose public functions and classes are all for users."""
+
+
 def public(name: str) -> Any:
-    """Return a public object; skip the test if it needs Dask and Dask is missing."""
+    """Return a public object by its path; skip the test if it needs Dask and Dask is missing."""
     if name.startswith("Dask"):
         pytest.importorskip("distributed")
-    return getattr(hedgerow, name)
+    module, _, last = name.rpartition(".")
+    owner = importlib.import_module(f"hedgerow.{module}") if module else hedgerow
+    return getattr(owner, last)
+
+
+def listed() -> list[str]:
+    """Return the names that the reference lists, by their path in the package."""
+    lines = PAGE.read_text("utf-8").splitlines() if PAGE.exists() else []
+    return [line.strip() for line in lines if re.fullmatch(r"   [\w.]+", line)]
+
+
+def public_names(module: str) -> list[str]:
+    """Return the functions and classes of a module that are for users."""
+    owner = importlib.import_module(f"hedgerow.{module}")
+    things = {name: getattr(owner, name) for name in dir(owner) if name[0] != "_"}
+    return [
+        name
+        for name, thing in things.items()
+        if (inspect.isclass(thing) or inspect.isfunction(thing))
+        and thing.__module__.startswith(f"hedgerow.{module}")
+    ]
 
 
 def section(text: str, title: str) -> str:
@@ -43,8 +69,8 @@ def entries(text: str) -> set[str]:
 
 @pytest.mark.skipif(not PAGE.exists(), reason="runs in a checkout only")
 def test_reference_has_every_public_name() -> None:
-    listed = {line.strip() for line in PAGE.read_text("utf-8").splitlines()}
-    assert [name for name in NAMES if name not in listed] == []
+    expected = [*NAMES, *(f"{m}.{name}" for m in OF_MODULES for name in public_names(m))]
+    assert [name for name in expected if name not in listed()] == []
 
 
 def test_a_missing_entry_is_found() -> None:
@@ -55,7 +81,7 @@ def test_a_missing_entry_is_found() -> None:
     assert section(text, "Attributes") == ""
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sorted({*NAMES, *listed()}))
 def test_every_object_has_a_docstring_with_its_parameters(name: str) -> None:
     thing = public(name)
     text = inspect.getdoc(thing) or ""
@@ -63,10 +89,15 @@ def test_every_object_has_a_docstring_with_its_parameters(name: str) -> None:
     if inspect.isclass(thing) and issubclass(thing, Exception):
         return
     # The estimators for Dask take all parameters of the local ones, and say so.
-    other = re.search(r"Parameters and attributes are those of :class:`hedgerow\.(\w+)`", text)
-    if other:
-        text = inspect.getdoc(getattr(hedgerow, other[1])) or ""
-    documented = entries(section(text, "Parameters")) | entries(section(text, "Attributes"))
+    own = r"(?:Parameters and attributes|Names and meanings) are those of :class:`hedgerow\.(\w+)`"
+    same = r"parameters (?:and errors )?are the same as for\s+:func:`(?:hedgerow\.)?([\w.]+)`"
+    home = name.rpartition(".")[0]
+    others = [*re.findall(own, text)]
+    others += [each if "." in each else f"{home}.{each}" for each in re.findall(same, text)]
+    kinds = inspect.getmro(thing) if inspect.isclass(thing) else (thing,)
+    texts = [inspect.getdoc(each) or "" for each in (*kinds, *map(public, others))]
+    sections = [section(each, title) for each in texts for title in ("Parameters", "Attributes")]
+    documented = set(ADVANCED_NAMES).union(*map(entries, sections))  # a page has these
     given = [each for each in inspect.signature(thing).parameters if not each.startswith("_")]
     assert [each for each in given if each not in documented] == []
 

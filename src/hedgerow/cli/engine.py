@@ -23,8 +23,9 @@ from hedgerow.convert.reading import load_any
 from hedgerow.data import Column, Schema
 from hedgerow.errors import HedgerowError
 from hedgerow.estimators.multilabel import label_classes
-from hedgerow.metrics import scored_as, task_of
+from hedgerow.metrics import make_metrics, scored_as, task_of
 from hedgerow.model.model import Model
+from hedgerow.objectives import make_objective
 from hedgerow.plot.curves import score_at
 
 if TYPE_CHECKING:
@@ -84,6 +85,26 @@ def check_values(estimator: Estimator) -> None:
     estimator._params()  # noqa: SLF001
     estimator._stopping()  # noqa: SLF001
     estimator._check_objective()  # noqa: SLF001
+    if estimator.eval_metric is not None:
+        _check_metrics(estimator)
+
+
+def _check_metrics(estimator: Estimator) -> None:
+    """Raise for metrics that suit no targets of the task: neither two classes nor several."""
+    if estimator.objective != "auto":
+        objectives = [make_objective(str(estimator.objective), 1, None, estimator._loss_values())]  # noqa: SLF001
+    elif isinstance(estimator, estimator_class("classification")):
+        objectives = [make_objective("logistic"), make_objective("softmax", 3)]
+    else:
+        objectives = [make_objective(estimator._default_objective)]  # noqa: SLF001
+    errors = []
+    for objective in objectives:
+        try:
+            make_metrics(estimator.eval_metric, objective)
+        except HedgerowError as error:
+            errors.append(error)
+    if len(errors) == len(objectives):
+        raise errors[0]
 
 
 def finished(estimator: Estimator) -> Estimator:

@@ -27,6 +27,8 @@ class Pima(NamedTuple):
         Measurements; NaN where the source has an impossible 0.
     y : ndarray of shape (768,)
         1 if diabetes was found within five years, else 0.
+    feature_names : tuple of str
+    target_name : str
     """
 
     X: FloatArray

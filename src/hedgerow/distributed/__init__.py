@@ -17,9 +17,12 @@ Prediction is lazy, one partition at a time (prediction.py).
 from __future__ import annotations
 
 from hedgerow.distributed.cluster import Resilience
-from hedgerow.distributed.estimators import DaskHedgerowClassifier, DaskHedgerowRegressor
+from hedgerow.distributed.estimators import (
+    DaskHedgerowClassifier,
+    DaskHedgerowRanker,
+    DaskHedgerowRegressor,
+)
 from hedgerow.distributed.prediction import predict
-from hedgerow.distributed.ranker import DaskHedgerowRanker
 from hedgerow.distributed.training import train
 
 __all__ = [

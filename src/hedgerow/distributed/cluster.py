@@ -248,7 +248,12 @@ def _join(
         silent = [
             address for address, status in zip(chosen, statuses, strict=True) if status == "pending"
         ]
-        removed = [address for address in silent if _remove_if_dead(client, address, resilience)]
+        silence = resilience.connect_timeout / 2
+        removed = [
+            address
+            for address in silent
+            if client.run_on_scheduler(_remove_worker, address, silence)
+        ]
         raise _Lost(
             f"no sign of life from {', '.join(silent)} within {resilience.connect_timeout:g} s"
             + (f"; removed from the cluster: {', '.join(removed)}" if removed else "")
@@ -347,11 +352,6 @@ def _agreed(results: Sequence[RankResult]) -> bytes:
             "have the same versions of hedgerow and NumPy; if they do, please report this defect."
         )
     return results[0].content
-
-
-def _remove_if_dead(client: Any, address: str, resilience: Resilience) -> bool:
-    """Remove a worker if it has stopped sending heartbeats; return whether it was removed."""
-    return bool(client.run_on_scheduler(_remove_worker, address, resilience.connect_timeout / 2))
 
 
 async def _remove_worker(address: str, silence: float, dask_scheduler: Any = None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 from hedgerow.boosting.row_data.row_values import ROW_VALUES
 from hedgerow.data.sources.base import Roles
 from hedgerow.data.sources.batches import not_one_axis
-from hedgerow.distributed.alignment import aligned
 from hedgerow.distributed.cluster import Parts, naming_lost_scheduler, present_workers, ready
 from hedgerow.distributed.dask_objects import with_objects
 from hedgerow.distributed.partition import (
@@ -20,7 +19,7 @@ from hedgerow.distributed.partition import (
     describe,
     make_partition,
     roles_of,
-    rows_agree,
+    row_count,
 )
 from hedgerow.errors import AllRowsNeededError, DataError, DataTypeError
 
@@ -41,8 +40,7 @@ class Tables:
     roles: Roles  # of the columns that are not features
     names: tuple[str, ...] | None = None  # column names of X, if it has any
     target_names: tuple[str, ...] | None = None  # the user's names of several targets
-    # Reasons why one worker must hold all rows, as sentences; may be empty
-    needs_all_rows: tuple[str, ...] = ()
+    has_other_targets: bool = False  # whether y_val has other columns than y, or in another order
 
     @property
     def n_targets(self) -> int:
@@ -51,8 +49,10 @@ class Tables:
 
     def check_can_be_divided(self) -> None:
         """Raise ``AllRowsNeededError`` if one worker must hold all rows."""
-        for reason in self.needs_all_rows:
-            raise AllRowsNeededError(reason)
+        if self.has_other_targets:
+            raise AllRowsNeededError(
+                "y_val has other columns than y, or the same in another order."
+            )
 
 
 def persist_tables(client: Any, train: Mapping[str, Any], validation: Mapping[str, Any]) -> Tables:
@@ -81,14 +81,8 @@ def persist_tables(client: Any, train: Mapping[str, Any], validation: Mapping[st
         roles_of(found[0], train),
         found[0].names,
         found[0].target_names,
-        tuple(_needs_all_rows(found[0], others)),
+        len({(one.n_targets, one.target_names) for one in (found[0], *others)}) > 1,
     )
-
-
-def _needs_all_rows(first: Description, others: Sequence[Description]) -> Iterator[str]:
-    targets = {(one.n_targets, one.target_names) for one in (first, *others)}
-    if len(targets) > 1:
-        yield "y_val has other columns than y, or the same in another order."
 
 
 def _present(parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,16 +122,76 @@ def persist_partitions(
         role: partitions_of(part, NAMES[role], _axes_of(role, part)) for role, part in parts.items()
     }
     if len({len(parts) for parts in columns.values()}) > 1:
-        columns = aligned(client, columns, NAMES)
+        columns = _aligned(client, columns)
     futures, described = _put_together(client, columns, workers)
-    if not all(map(rows_agree, described)):
-        columns = aligned(client, columns, NAMES)
+    if not all(set(one.n_values) <= {one.n_rows} for one in described):
+        columns = _aligned(client, columns)
         futures, described = _put_together(client, columns, workers)
     check_descriptions(described)
     lengths = [one.n_rows for one in described]
     if sum(lengths) == 0:
         raise DataError(f"X has no rows in any of its {len(lengths)} partitions.")
     return Parts(futures, lengths), described
+
+
+def _aligned(client: Any, columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """Divide all collections into the partitions of X.
+
+    Dask reads a single column of a Parquet data set in larger partitions than the complete table,
+    and keeps these partitions when the column is persisted or converted to an array.  Rows are
+    numbered in the order of the partitions, so targets match rows wherever partitions end.
+    """
+    import dask
+
+    futures = {role: client.compute(list(parts)) for role, parts in columns.items()}
+    for parts in futures.values():
+        ready(client, parts)
+    lengths = {
+        role: client.gather(client.map(row_count, parts, pure=False))
+        for role, parts in futures.items()
+    }
+    wanted = np.cumsum([0, *lengths["X"]])
+    found = {"X": futures["X"]}
+    cut = dask.delayed(_rows_between, pure=False)
+    for role in columns:
+        if role == "X":
+            continue
+        ends = np.cumsum([0, *lengths[role]])
+        if ends[-1] != wanted[-1]:
+            raise DataError(
+                f"X has {wanted[-1]} rows in {len(wanted) - 1} partitions, but {NAMES[role]} has "
+                f"{ends[-1]} in {len(ends) - 1}: pass collections of the same rows."
+            )
+        found[role] = [
+            cut(futures[role][first:last], start - ends[first], stop - ends[first], X, NAMES[role])
+            for start, stop, X in zip(wanted, wanted[1:], futures["X"], strict=False)
+            for first, last in [_pieces(ends, start, stop)]
+        ]
+    return found
+
+
+def _pieces(ends: Any, start: int, stop: int) -> tuple[int, int]:
+    """Return the range of the partitions with rows ``start .. stop``; it is not empty."""
+    first = int(np.searchsorted(ends, start, side="right")) - 1
+    first = min(first, len(ends) - 2)
+    return first, max(int(np.searchsorted(ends, stop, side="left")), first + 1)
+
+
+def _rows_between(pieces: Sequence[Any], start: int, stop: int, X: Any, name: str) -> Any:
+    """Return some rows of consecutive partitions."""
+    if not hasattr(pieces[0], "iloc"):
+        is_masked = any(isinstance(piece, np.ma.MaskedArray) for piece in pieces)
+        join = np.ma.concatenate if is_masked else np.concatenate
+        return join([np.asanyarray(piece) for piece in pieces])[start:stop]
+    import pandas as pd
+
+    rows = pd.concat(list(pieces)).iloc[start:stop]
+    if hasattr(X, "index") and not rows.index.equals(X.index):
+        raise DataError(
+            f"X and {name} have different partitions, and different indexes for the same rows: "
+            "take both from the same collection, or divide them in the same way (repartition)."
+        )
+    return rows
 
 
 def _axes_of(role: str, part: Any) -> int:

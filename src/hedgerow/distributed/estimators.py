@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Never, Self, TypeAlias
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar, Never, Self
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
-from hedgerow.boosting.row_data.classes import corrected
+from hedgerow.boosting.row_data.queries import require_queries
 from hedgerow.boosting.row_data.row_values import given_values
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import require_target
 from hedgerow.distributed.cluster import Parts, Resilience
-from hedgerow.distributed.collections import Tables, is_collection, persist_tables
+from hedgerow.distributed.collections import is_collection, persist_tables
 from hedgerow.distributed.one_worker import FitAlone, run_alone
 from hedgerow.distributed.parallelism import Parallelism, check_parallelism
 from hedgerow.distributed.partition import Labels, add_masses, unique_labels
 from hedgerow.distributed.prediction import predict_lazily
 from hedgerow.distributed.training import train_on_workers
-from hedgerow.distributed.work import check_calls_nothing, check_rows_may_be_divided, work_of
+from hedgerow.distributed.work import (
+    check_calls_nothing,
+    check_rows_may_be_divided,
+    fit_divided,
+    joined_labels,
+    work_of,
+)
 from hedgerow.errors import AllRowsNeededError, ParameterError
-from hedgerow.estimators import HedgerowClassifier, HedgerowRegressor, labels
+from hedgerow.estimators import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
 from hedgerow.estimators.base import HedgerowEstimator
-from hedgerow.estimators.file_fit import loss_spec_of
-from hedgerow.estimators.multilabel import classes_of_labels
 from hedgerow.model.model import Model
-
-Train: TypeAlias = Callable[[LossSpec, Labels | None], Model]
-"""Trains on all workers, with this loss and conversion of labels."""
 
 
 class OnCluster(HedgerowEstimator):
@@ -39,32 +40,32 @@ class OnCluster(HedgerowEstimator):
 
     _local_class: ClassVar[type[HedgerowEstimator]]
 
-    def _prepare(
+    def _fit_on(
         self,
-        client: Any,
-        parallelism: Parallelism,
         train: Mapping[str, Any],
         validation: Mapping[str, Any],
-    ) -> tuple[Any, Tables]:
-        """Return the client, and the partitions on the workers."""
+        client: Any,
+        parallelism: Parallelism,
+        memory_limit: int | None,
+        resilience: Resilience | None,
+    ) -> Self:
+        """Fit on all workers or, if a feature needs all rows at once, on one."""
+        self._params(), self._stopping(), self._check_objective()
         check_parallelism(parallelism)
         check_calls_nothing(self)
         client = client or _default_client()
         require_target(train["y"], type(self).__name__)
-        return client, persist_tables(client, train, validation)
+        tables = persist_tables(client, train, validation)
 
-    def _fit_on(
-        self,
-        client: Any,
-        tables: Tables,
-        fit: Callable[[], object],
-        resilience: Resilience | None,
-    ) -> Self:
-        """Fit on all workers or, if a feature needs all rows at once, on one."""
+        def trained(loss: LossSpec, known: Labels | None) -> Model:
+            work = work_of(self, loss, known, memory_limit=memory_limit)
+            return train_on_workers(client, work, tables, parallelism, resilience)
+
         try:
             tables.check_can_be_divided()
             check_rows_may_be_divided(self, tables.n_present, tables.n_features)
-            fit()
+            classes, masses = (partial(find, client, tables.train) for find in (_labels, _masses))
+            fit_divided(self, tables, classes, masses, trained)
         except AllRowsNeededError as reason:
             alone = FitAlone(self.to_local())
             fitted = run_alone(client, alone, tables, reason, resilience)
@@ -149,20 +150,7 @@ class OnClusterByRows(OnCluster):
         """
         rows = {"X": X, "y": y, **given_values(locals())}
         valid = {"X": X_val, "y": y_val, **given_values(locals(), "_val")}
-        self._params(), self._stopping(), self._check_objective()
-        client, tables = self._prepare(client, parallelism, rows, valid)
-
-        def train(loss: LossSpec, known: Labels | None) -> Model:
-            work = work_of(self, loss, known, memory_limit=memory_limit)
-            return train_on_workers(client, work, tables, parallelism, resilience)
-
-        return self._fit_on(
-            client, tables, lambda: self._fit_divided(client, tables, train), resilience
-        )
-
-    @abstractmethod
-    def _fit_divided(self, client: Any, tables: Tables, train: Train) -> Self:
-        """Choose the loss for the targets, and adopt the model of ``train``."""
+        return self._fit_on(rows, valid, client, parallelism, memory_limit, resilience)
 
 
 class DaskHedgerowClassifier(  # type: ignore[misc]  # checkpoints are kept by the scheduler
@@ -191,24 +179,6 @@ class DaskHedgerowClassifier(  # type: ignore[misc]  # checkpoints are kept by t
     """
 
     _local_class = HedgerowClassifier
-
-    def _fit_divided(self, client: Any, tables: Tables, train: Train) -> Self:
-        if tables.n_targets > 1:
-            model = train(loss_spec_of(self).for_targets(tables), None)
-            return self._adopt(model, classes_=classes_of_labels(model))
-        classes = find_classes(client, tables.train)
-        known = Labels(classes, self._class_weights(client, tables.train, classes))
-        model = train(loss_spec_of(self, classes), known)
-        return self._adopt(corrected(model, known.weights), classes_=classes)
-
-    def _class_weights(self, client: Any, parts: Parts, classes: AnyArray) -> FloatArray | None:
-        codes = np.arange(len(classes), dtype=np.float64)
-        if not (isinstance(self.class_weight, str) and self.class_weight == "balanced"):
-            return labels.class_weights(self.class_weight, classes, codes, None)
-        masses = np.zeros(len(classes))
-        for future in parts.futures:  # in order, so that sums equal the sums of one table
-            masses = client.submit(add_masses, masses, future, classes, pure=False)
-        return labels.class_weights("balanced", classes, codes, masses.result())  # type: ignore[attr-defined]
 
     def predict(self, X: Any, offset: Any = None, **others: Never) -> Any:
         """Return the most probable class of each row: lazily for a Dask collection.
@@ -276,9 +246,6 @@ class DaskHedgerowRegressor(  # type: ignore[misc]  # checkpoints are kept by th
 
     _local_class = HedgerowRegressor
 
-    def _fit_divided(self, client: Any, tables: Tables, train: Train) -> Self:
-        return self._adopt(train(loss_spec_of(self).for_targets(tables), None))
-
     def predict(self, X: Any, offset: Any = None, **others: Never) -> Any:
         """Predict the target of each row: lazily for a Dask collection.
 
@@ -306,17 +273,132 @@ class DaskHedgerowRegressor(  # type: ignore[misc]  # checkpoints are kept by th
         return float(r2_score(y, predicted, sample_weight=sample_weight))
 
 
-def find_classes(client: Any, parts: Parts) -> AnyArray:
-    """Return all labels of rows of positive weight, ascending."""
+class DaskHedgerowRanker(OnCluster, HedgerowRanker):
+    """Gradient-boosted decision trees for ranking, trained on a Dask cluster.
+
+    Parameters and attributes are those of :class:`hedgerow.HedgerowRanker`; ``n_jobs`` is
+    the number of threads of each worker (None: all of them).  The model, and the file that
+    :meth:`save` writes, have the same bytes as those of the local estimator trained on the
+    same rows in memory, wherever the rows of a query are.
+
+    Notes
+    -----
+    Workers exchange the scores of queries whose rows are on several workers, once per tree.
+    There are few such queries if the rows of each query are adjacent.  Otherwise sort the rows
+    by query first (``set_index``).
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd
+    >>> from distributed import Client
+    >>> from hedgerow import DaskHedgerowRanker
+    >>> client = Client("tcp://scheduler:8786")                   # doctest: +SKIP
+    >>> table = dd.read_parquet("s3://bucket/clicks/")            # doctest: +SKIP
+    >>> X, y, qid = table[["a", "b"]], table["grade"], table["search"]  # doctest: +SKIP
+    >>> model = DaskHedgerowRanker().fit(X, y, qid=qid)           # doctest: +SKIP
+    """
+
+    _local_class = HedgerowRanker
+
+    def fit(  # type: ignore[override]  # checkpoints are kept by the scheduler
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        qid: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight_val: Any = None,
+        qid_val: Any = None,
+        offset: Any = None,
+        offset_val: Any = None,
+        position: Any = None,
+        client: Any = None,
+        parallelism: Parallelism = "auto",
+        memory_limit: int | None = None,
+        resilience: Resilience | None = None,
+    ) -> Self:
+        """Train on the rows of queries, on the workers of a cluster.
+
+        Parameters
+        ----------
+        X : dask.dataframe.DataFrame or dask.array.Array, shape (n_rows, n_features)
+        y : dask.dataframe.Series or dask.array.Array, shape (n_rows,)
+            Labels 0, 1, 2, ..., higher for more relevant rows; one for each row of X.
+        sample_weight : like y, optional
+            Nonnegative weights; rows of weight 0 are ignored.
+        qid : like y
+            Query of each row: numbers, text or dates, in any order.  Required.
+        X_val, y_val, sample_weight_val, qid_val : like X, y, sample_weight and qid, optional
+            Rows for learning curves and early stopping.
+        offset, offset_val : like y, optional
+            Initial raw scores.
+        position : like y, optional
+            Position at which each row was shown in its query, for clicks; see docs/ranking.md.
+        client : distributed.Client, optional
+            By default the last client created.
+        parallelism : {"auto", "data", "features"}, default="auto"
+            The division of work between workers; see :mod:`hedgerow.distributed.parallelism`.
+        memory_limit : int, optional
+            Memory for binned rows on each worker in bytes; by default 40% of the worker's
+            limit.  Of this, labels, queries, scores and derivatives take about 64 bytes per row
+            of the worker; rows of other workers in its divided queries come on top.
+        resilience : Resilience, optional
+            Timeouts and limit of restarts.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        CommunicationError
+            If workers are lost or stall too often.
+        DataError, DataTypeError, ParameterError
+            If data or parameters are invalid; the message names partition and column.
+        """
+        rows = {"X": X, "y": y, **given_values(locals())}
+        valid = {"X": X_val, "y": y_val, **given_values(locals(), "_val")}
+        require_queries(qid)
+        return self._fit_on(rows, valid, client, parallelism, memory_limit, resilience)
+
+    def predict(self, X: Any, offset: Any = None, **others: Never) -> Any:
+        """Return the score of each row: lazily for a Dask collection.
+
+        Returns
+        -------
+        dask.dataframe.Series or dask.array.Array of float64; an array for a table in memory
+        """
+        if others or not is_collection(X):
+            return super().predict(X, offset, **others)
+        method = self._predictor().predict
+        return predict_lazily(method, X, np.dtype(np.float64), offset=offset)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, qid: Any = None) -> float:
+        """Return the mean NDCG of complete lists over the queries, computed on the client."""
+        if not is_collection(X):
+            return float(super().score(X, y, sample_weight, qid=qid))
+        import dask
+
+        scores, y, sample_weight, qid = dask.compute(self.predict(X), y, sample_weight, qid)
+        return self._score_of(np.asarray(scores), y, sample_weight, qid)
+
+
+def _labels(client: Any, parts: Parts) -> AnyArray:
     tasks = [
         client.submit(unique_labels, future, number, pure=False)
         for number, future in enumerate(parts.futures)
     ]
-    found = [part for part in client.gather(tasks) if len(part)]
-    if len({part.dtype.kind in "OUS" for part in found}) > 1:
-        found = [part.astype(object) for part in found]
-    classes, _ = labels.encode(np.concatenate(found or [np.zeros(0)]), None)
-    return classes
+    return joined_labels(client.gather(tasks))
+
+
+def _masses(client: Any, parts: Parts, classes: AnyArray) -> FloatArray:
+    masses: Any = np.zeros(len(classes))
+    for future in parts.futures:  # in order, so that sums equal the sums of one table
+        masses = client.submit(add_masses, masses, future, classes, pure=False)
+    found: FloatArray = masses.result()
+    return found
 
 
 def _predicted(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:

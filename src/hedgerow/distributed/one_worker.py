@@ -83,9 +83,18 @@ def run_alone(
     reason: AllRowsNeededError,
     resilience: Resilience | None,
 ) -> Any:
-    """Run a training on the worker with the most memory."""
+    """Run a training on the worker with the most memory, if all rows fit there."""
     with naming_lost_scheduler(client):
-        worker = _worker_with_most_memory(client, tables, reason)
+        size = sum(client.gather(client.map(_size_of, tables.train.futures, pure=False)))
+        limits: dict[str, int] = client.run_on_scheduler(limits_of_workers)
+        worker = max(limits, key=lambda address: limits[address] or np.inf)
+        room = limits[worker]
+        if room and 3 * size > _SHARE * room:
+            raise ParameterError(
+                f"{reason} All rows have {shown_bytes(size)} and need about three times as much on "
+                f"one worker, but the largest worker has {shown_bytes(room)}: leave that parameter "
+                "out, or add a larger worker."
+            )
         logger.info("%s One worker trains on all rows: %s.", reason, worker)
         more = () if tables.validation is None else tuple(tables.validation.futures)
         future = client.submit(
@@ -113,15 +122,18 @@ def _run(work: TrainAlone | FitAlone, n_train: int, *partitions: Partition) -> A
 
 def _all_rows(partitions: Sequence[Partition]) -> Partition:
     """Concatenate partitions in their order."""
+
+    def column(name: str, parts: list[Any]) -> Any:
+        return _joined([one_axis(part, NAMES[name]) for part in parts])
+
     given = {}
     for name in partitions[0].given:
         own = [part.given[name] for part in partitions]
-        of_outputs = name == "offset"
-        given[name] = _joined(list(map(np.asarray, own))) if of_outputs else _column(own, name)
+        given[name] = _joined(list(map(np.asarray, own))) if name == "offset" else column(name, own)
     y = [part.y for part in partitions]
     return Partition(
         _joined([part.X for part in partitions]),
-        _joined(y) if column_count(y[0]) > 1 else _column(y, "y"),
+        _joined(y) if column_count(y[0]) > 1 else column("y", y),
         given,
     )
 
@@ -129,21 +141,6 @@ def _all_rows(partitions: Sequence[Partition]) -> Partition:
 def _dataset(rows: Partition, reading: Mapping[str, Any]) -> Dataset:
     """Return rows as a Dataset for :func:`hedgerow.train`."""
     return Dataset(rows.X, rows.y, **rows.given, **reading)
-
-
-def _worker_with_most_memory(client: Any, tables: Tables, reason: AllRowsNeededError) -> str:
-    """Return the address of the worker with the most memory."""
-    sizes = client.gather(client.map(_size_of, tables.train.futures, pure=False))
-    limits: dict[str, int] = client.run_on_scheduler(limits_of_workers)
-    worker = max(limits, key=lambda address: limits[address] or np.inf)
-    room, size = limits[worker], sum(sizes)
-    if room and 3 * size > _SHARE * room:
-        raise ParameterError(
-            f"{reason} All rows have {shown_bytes(size)} and need about three times as much on one "
-            f"worker, but the largest worker has {shown_bytes(room)}: leave that parameter out, "
-            "or add a larger worker."
-        )
-    return worker
 
 
 def limits_of_workers(dask_scheduler: Any = None) -> dict[str, int]:
@@ -159,11 +156,6 @@ def _size_of(partition: Partition) -> int:
     if is_sparse(X):
         return int(X.tocsr().data.nbytes * 2)
     return 8 * int(X.shape[0]) * int(X.shape[1])
-
-
-def _column(parts: list[Any], name: str) -> Any:
-    """Concatenate columns, or tables with one column, to one value per row."""
-    return _joined([one_axis(part, NAMES[name]) for part in parts])
 
 
 def _joined(parts: list[Any]) -> Any:

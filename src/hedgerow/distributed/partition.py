@@ -77,7 +77,7 @@ def describe(partition: Partition, with_checksum: bool = True) -> Description:
         checksum_of(partition) if with_checksum else 0,
         column_count(partition.given["offset"]) if "offset" in partition.given else 0,
         column_count(partition.y),
-        _names_of_targets(partition.y),
+        None if column_count(partition.y) == 1 else names_of(partition.y),
     )
 
 
@@ -88,11 +88,6 @@ def _present_count(partition: Partition) -> int:
     except (HedgerowError, TypeError, ValueError):  # reading the rows raises with all details
         weight = None
     return row_count(partition.X) if weight is None else int(np.count_nonzero(weight > 0.0))
-
-
-def _names_of_targets(y: Any) -> tuple[str, ...] | None:
-    """Return the names of several targets, as for a table in memory."""
-    return None if column_count(y) == 1 else names_of(y)
 
 
 def names_of(table: Any) -> tuple[str, ...] | None:
@@ -111,11 +106,6 @@ def column_count(values: Any) -> int:
     """Return the number of columns of a table, or 1 for a column."""
     shape = np.shape(values)
     return int(shape[1]) if len(shape) > 1 else 1
-
-
-def rows_agree(one: Description) -> bool:
-    """Return whether all parts of a partition have the same number of rows."""
-    return set(one.n_values) <= {one.n_rows}
 
 
 def roles_of(first: Description, present: Collection[str]) -> Roles:
@@ -270,9 +260,9 @@ class PartitionPart:
 def check_unchanged(
     partitions: Sequence[Partition], numbers: Sequence[int], sums: Sequence[int]
 ) -> None:
-    """Raise if partitions have changed since the training began."""
-    for partition, number, known in zip(partitions, numbers, sums, strict=True):
-        if checksum_of(partition) != known:
+    """Raise if partitions have other checksums than when the training began, if those are known."""
+    for partition, number in zip(partitions, numbers, strict=True):
+        if len(sums) and checksum_of(partition) != sums[number]:
             raise DataError(
                 f"partition {number} was computed again after a worker was lost, and has other "
                 "values "

@@ -97,19 +97,14 @@ def predict(booster: Booster, X: Any, kind: PredictionKind = "value") -> Any:
     dask.dataframe.Series, DataFrame or dask.array.Array
         Collection of the same kind as X.
     """
-    check_collection(X)
-    like = booster.predict(_one_row(booster), kind=kind)
-    columns = range(like.shape[1]) if like.ndim == 2 else None
-    return predict_lazily(partial(booster.predict, kind=kind, n_jobs=1), X, like.dtype, columns)
-
-
-def check_collection(X: Any) -> None:
-    """Raise unless X is a Dask data frame or array."""
     if not is_collection(X):
         raise DataTypeError(
             f"X must be a Dask data frame or array; got {type(X).__name__}. For data in memory "
             "use the booster itself."
         )
+    like = booster.predict(_one_row(booster), kind=kind)
+    columns = range(like.shape[1]) if like.ndim == 2 else None
+    return predict_lazily(partial(booster.predict, kind=kind, n_jobs=1), X, like.dtype, columns)
 
 
 def _one_row(booster: Booster) -> dict[str, list[float]]:

@@ -94,13 +94,6 @@ def join(token: bytes, rank: int) -> str:
     return listener.address
 
 
-def _tls_of(worker: Any) -> Tls | None:
-    """Return the contexts of a worker for encrypted connections, if it has them."""
-    server = worker.security.get_listen_args("worker").get("ssl_context")
-    client = worker.security.get_connection_args("worker").get("ssl_context")
-    return None if server is None or client is None else Tls(server, client)
-
-
 def ranks_of_workers(
     token: bytes, rank: int, addresses: Sequence[str], **options: Any
 ) -> AbstractContextManager[Collectives]:
@@ -120,7 +113,9 @@ def ranks_of_workers(
         task = worker.state.tasks.get(key)
         return task is None or task.state not in ("executing", "long-running")
 
-    tls = _tls_of(worker)
+    server = worker.security.get_listen_args("worker").get("ssl_context")
+    client = worker.security.get_connection_args("worker").get("ssl_context")
+    tls = None if server is None or client is None else Tls(server, client)
     return joined(opened[1], token, rank, addresses, is_cancelled=is_cancelled, tls=tls, **options)
 
 

@@ -1,4 +1,4 @@
-"""Fit of an estimator on ranks that each hold an Arrow table, as tasks of Spark do.
+"""Fit of an estimator on ranks that each hold an Arrow table, as tasks of Spark and Ray do.
 
 All ranks run :func:`fit_tables`; the engine only gives each its rows and the addresses of all.
 The fitted estimator has the bytes of one that is fitted in one process, to the rows of all ranks
@@ -11,12 +11,14 @@ import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.row_data.classes import corrected
+from hedgerow.boosting.loop.callbacks import Callback
+from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.comm.base import Communicator
 from hedgerow.data.external.memory import shown_bytes
 from hedgerow.data.external.scratch import scratch_folder
@@ -33,12 +35,15 @@ from hedgerow.distributed.partition import (
     unique_labels,
 )
 from hedgerow.distributed.ranks import Shard
-from hedgerow.distributed.work import check_calls_nothing, check_rows_may_be_divided, work_of
+from hedgerow.distributed.work import (
+    check_calls_nothing,
+    check_rows_may_be_divided,
+    fit_divided,
+    joined_labels,
+    work_of,
+)
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError, did_you_mean
-from hedgerow.estimators import HedgerowClassifier, labels
 from hedgerow.estimators.base import HedgerowEstimator
-from hedgerow.estimators.file_fit import loss_spec_of
-from hedgerow.estimators.multilabel import classes_of_labels
 from hedgerow.io import model_from_bytes
 from hedgerow.model.model import Model
 
@@ -83,14 +88,6 @@ class Columns:
         return self.partition(rows[0]), self.partition(rows[1])
 
 
-@dataclass(frozen=True, slots=True)
-class _Targets:
-    """What is known of the targets before rows are read."""
-
-    n_targets: int
-    target_names: tuple[str, ...] | None
-
-
 def _mask(chosen: AnyArray) -> Any:
     import pyarrow as pa
 
@@ -99,11 +96,13 @@ def _mask(chosen: AnyArray) -> Any:
 
 def _numpy(column: Any) -> AnyArray:
     """Return a column as an array: a column of lists as one with two axes."""
-    import pyarrow as pa
+    return lists_of(column) if _is_list(column.type) else np.asarray(column.to_numpy())
 
-    if pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type):
-        return lists_of(column)
-    return np.asarray(column.to_numpy())
+
+def _is_list(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def lists_of(column: Any) -> FloatArray:
@@ -123,10 +122,7 @@ def lists_of(column: Any) -> FloatArray:
 
 def features_of(table: Any, names: Sequence[str]) -> Any:
     """Return the features: an array if they are one column of lists, else a table."""
-    import pyarrow as pa
-
-    kind = table.schema.field(names[0]).type
-    if len(names) == 1 and (pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind)):
+    if len(names) == 1 and _is_list(table.schema.field(names[0]).type):
         return lists_of(table[names[0]])
     return table.select(list(names))
 
@@ -141,12 +137,13 @@ def fit_tables(
     memory_limit: int | None = None,
     checkpoint: Sequence[bytes] = (),
     save: Callable[[bytes], None] | None = None,
+    callback: Callback | None = None,
 ) -> bytes:
     """Fit a local estimator to the tables of all ranks; return its file on rank 0.
 
     ``table`` is None on a rank that has no rows and does not know the columns.  After each round,
-    ``save`` is called on all ranks with the bytes of the round; ``checkpoint`` are those of an
-    earlier attempt.
+    all ranks call ``callback``, and then ``save`` with the bytes of the round; ``checkpoint`` are
+    those of an earlier attempt.
     """
     check_calls_nothing(estimator)
     table = _with_columns(table, ranks)
@@ -178,16 +175,20 @@ def fit_tables(
             more_numbers=() if valid is None else (ranks.rank,),
         )
         every = {} if save is None else {"checkpoint_every": 0.0}
-        model, classes = _train(
-            estimator, ranks, shard, train, first,
-            memory_limit=memory_limit, has_validation=valid is not None, **every,
-        )  # fmt: skip
+        roles = roles_of(first, train.given.keys())
+
+        def trained(loss: LossSpec, known: Labels | None) -> Model:
+            work = work_of(
+                estimator, loss, known, roles=roles, memory_limit=memory_limit,
+                has_validation=valid is not None, callback=callback, **every,
+            )  # fmt: skip
+            return model_from_bytes(work(ranks, shard))[0]
+
+        classes, masses = (partial(find, train, ranks) for find in (_labels, _masses))
+        fit_divided(estimator, first, classes, masses, trained)
     except AllRowsNeededError as reason:
         return _fit_alone(estimator, ranks, table, columns, n_threads, memory_limit, reason)
-    if ranks.rank:
-        return b""
-    more = {} if classes is None else {"classes_": classes}
-    return file_of(estimator._adopt(model, **more))  # noqa: SLF001
+    return b"" if ranks.rank else file_of(estimator)
 
 
 def _all_descriptions(partition: Partition, ranks: Communicator) -> list[Description]:
@@ -219,35 +220,7 @@ def _as_wide(rows: Partition, n_features: int) -> Partition:
     return rows
 
 
-def _train(
-    estimator: HedgerowEstimator,
-    ranks: Communicator,
-    shard: Shard,
-    train: Partition,
-    first: Description,
-    **more: Any,
-) -> tuple[Model, AnyArray | None]:
-    """Train on all ranks; return the model, and the classes of a classifier."""
-    known: Labels | None = None
-    is_classifier = isinstance(estimator, HedgerowClassifier)
-    if isinstance(estimator, HedgerowClassifier) and first.n_targets == 1:
-        classes = _classes(train, ranks)
-        known = Labels(classes, _class_weights(estimator, ranks, train, classes))
-        loss = loss_spec_of(estimator, classes)
-    else:
-        loss = loss_spec_of(estimator)
-        if not loss.has_queries:
-            loss = loss.for_targets(_Targets(first.n_targets, first.target_names))
-    roles = roles_of(first, train.given.keys())
-    work = work_of(estimator, loss, known, roles=roles, **more)
-    model = model_from_bytes(work(ranks, shard))[0]
-    if known is not None:
-        return corrected(model, known.weights), known.classes
-    return model, classes_of_labels(model) if is_classifier else None
-
-
-def _classes(train: Partition, ranks: Communicator) -> AnyArray:
-    """Return all labels of rows of positive weight, ascending."""
+def _labels(train: Partition, ranks: Communicator) -> AnyArray:
     own = unique_labels(train, ranks.rank)
     is_text = own.dtype == object
     content = io.BytesIO()
@@ -256,23 +229,15 @@ def _classes(train: Partition, ranks: Communicator) -> AnyArray:
     for message in ranks.allgather(bytes([is_text]) + content.getvalue()):
         part = np.load(io.BytesIO(message[1:]), allow_pickle=False)
         found.append(part.astype(object) if message[0] else part)
-    found = [part for part in found if len(part)] or [np.zeros(0)]
-    if len({part.dtype.kind in "OUS" for part in found}) > 1:
-        found = [part.astype(object) for part in found]
-    return labels.encode(np.concatenate(found), None)[0]
+    return joined_labels(found)
 
 
-def _class_weights(
-    estimator: HedgerowClassifier, ranks: Communicator, train: Partition, classes: AnyArray
-) -> FloatArray | None:
-    masses: FloatArray | None = None
-    if isinstance(estimator.class_weight, str) and estimator.class_weight == "balanced":
-        masses = np.zeros(len(classes))
-        for rank in range(ranks.size):  # in order, so that sums equal the sums of one table
-            own = add_masses(masses, train, classes) if rank == ranks.rank else masses
-            masses = np.frombuffer(ranks.allgather(own.astype("<f8").tobytes())[rank], "<f8")
-    codes = np.arange(len(classes), dtype=np.float64)
-    return labels.class_weights(estimator.class_weight, classes, codes, masses)
+def _masses(train: Partition, ranks: Communicator, classes: AnyArray) -> FloatArray:
+    masses = np.zeros(len(classes))
+    for rank in range(ranks.size):  # in order, so that sums equal the sums of one table
+        own = add_masses(masses, train, classes) if rank == ranks.rank else masses
+        masses = np.frombuffer(ranks.allgather(own.astype("<f8").tobytes())[rank], "<f8")
+    return masses
 
 
 def _fit_alone(

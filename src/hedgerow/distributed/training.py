@@ -159,13 +159,14 @@ def train_on_workers(
 ) -> Model:
     """Train on computed partitions; see :func:`train`."""
     lengths = tables.train.lengths
+    limits: dict[str, int] = client.run_on_scheduler(limits_of_workers)
     mode = choose_mode(
         parallelism,
         work.params,
         sum(lengths),
         tables.n_features,
         len(present_workers(client)),
-        _least_memory(client),
+        min((limit for limit in limits.values() if limit > 0), default=None),
         work.loss.outputs_of_tree(work.params),
     )
     everywhere = mode == "features"
@@ -196,9 +197,3 @@ def _with_time_left(stopping: StoppingParams) -> StoppingParams:
         return stopping
     left = stopping.time_budget - (time.monotonic() - stopping.began)
     return replace(stopping, time_budget=max(left, sys.float_info.min))
-
-
-def _least_memory(client: Any) -> int | None:
-    """Return the memory limit of the smallest worker; None without a limit."""
-    limits: dict[str, int] = client.run_on_scheduler(limits_of_workers)
-    return min((limit for limit in limits.values() if limit > 0), default=None)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.automatic.defaults import depends_on_rows
 from hedgerow.boosting.external.file_dataset import FileDataset
-from hedgerow.boosting.external.fit_files import check_parts, fit_data
+from hedgerow.boosting.external.fit_files import check_parts, fit_data, refuse_members
 from hedgerow.boosting.external.folds import check_folds_in_chunks
+from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import Start
-from hedgerow.boosting.row_data.classes import rescaled
+from hedgerow.boosting.row_data.classes import corrected, rescaled
 from hedgerow.boosting.row_data.row_values import OF_TRAINING
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator
@@ -34,10 +38,14 @@ from hedgerow.distributed.partition import (
 )
 from hedgerow.distributed.ranks import Shard
 from hedgerow.errors import AllRowsNeededError, ParameterError, brief
+from hedgerow.estimators import HedgerowClassifier, labels
 from hedgerow.estimators.base import HedgerowEstimator
+from hedgerow.estimators.file_fit import loss_spec_of
+from hedgerow.estimators.multilabel import classes_of_labels
 from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.metrics import MetricChoice
+from hedgerow.model.model import Model
 from hedgerow.params import BoostParams
 
 _MEMORY_SHARE = 0.4
@@ -66,6 +74,7 @@ class TrainWork:
     roles: Roles = field(default_factory=Roles)  # of the columns that are not features
     names: tuple[str, ...] | None = None  # column names of X, if it has any
     start: bytes | None = None  # model file of the model to continue
+    callback: Callback | None = None  # of an engine, called on each rank
 
     def __post_init__(self) -> None:
         if self.stopping.by_folds:
@@ -75,8 +84,13 @@ class TrainWork:
         """Train with the other ranks; return the bytes of the model."""
         stopping = replace(self.stopping, began=time.monotonic())  # on the clock of this machine
         others: Communicator = ranks if self.mode == "data" else Alone()
-        self._check_unchanged(shard)
+        if shard.checkpoint:
+            check_unchanged(shard.partitions, shard.numbers, self.checksums[0])
+            check_unchanged(shard.more, shard.more_numbers, self.checksums[1])
         store = ClusterStore(shard.checkpoint, shard.save)
+        start = None
+        if self.start is not None:
+            start = Start(rescaled(model_from_bytes(self.start)[0], None))
         with ExitStack() as stack:
             folder = str(stack.enter_context(scratch_folder(shard.scratch or None)))
 
@@ -98,8 +112,9 @@ class TrainWork:
                 FitOptions(
                     stopping,
                     self.eval_metric,
+                    self.callback,
                     n_jobs=self.n_jobs or shard.n_threads,
-                    start=self._model_to_continue(),
+                    start=start,
                 ),
                 valid=valid,
                 checkpoint=Checkpoint(store, self.checkpoint_every),
@@ -107,15 +122,6 @@ class TrainWork:
                 mode=self.mode,
             )
         return model_to_bytes(model)
-
-    def _check_unchanged(self, shard: Shard) -> None:
-        """Raise if partitions differ from an earlier attempt."""
-        for partitions, numbers, known in (
-            (shard.partitions, shard.numbers, self.checksums[0]),
-            (shard.more, shard.more_numbers, self.checksums[1]),
-        ):
-            if shard.checkpoint and known:
-                check_unchanged(partitions, numbers, [known[number] for number in numbers])
 
     def _dataset(
         self,
@@ -142,11 +148,6 @@ class TrainWork:
             communicator=others,
         )
 
-    def _model_to_continue(self) -> Start | None:
-        if self.start is None:
-            return None
-        return Start(rescaled(model_from_bytes(self.start)[0], None))
-
 
 FEW_VALUES = 20_000_000
 """Most values of a small table, rows times columns."""
@@ -161,8 +162,11 @@ def check_rows_may_be_divided(
     """
     if estimator.warm_start and "booster_" in vars(estimator):
         raise AllRowsNeededError("warm_start=True continues with rows in memory.")
+    if estimator.folds is not None:
+        raise AllRowsNeededError("folds number the rows of the whole table.")
     params, stopping = estimator._params(), estimator._stopping()  # noqa: SLF001
     check_parts(None, params)
+    refuse_members(stopping)
     by_rows = depends_on_rows(params, stopping, estimator._automatic(), n_present)  # noqa: SLF001
     # One worker chooses for a small table, which takes minutes; larger ones get plain defaults.
     if by_rows and n_present * n_features <= FEW_VALUES:
@@ -202,3 +206,54 @@ def work_of(
         n_jobs=estimator.n_jobs,
         **more,
     )
+
+
+class Targets(Protocol):
+    """What is known of the targets before rows are read."""
+
+    @property
+    def n_targets(self) -> int:
+        """Number of targets of a row."""
+
+    @property
+    def target_names(self) -> tuple[str, ...] | None:
+        """Names of several targets."""
+
+
+def fit_divided(
+    estimator: HedgerowEstimator,
+    targets: Targets,
+    classes: Callable[[], AnyArray],
+    masses: Callable[[AnyArray], FloatArray],
+    train: Callable[[LossSpec, Labels | None], Model],
+) -> None:
+    """Fit an estimator to rows that workers hold.
+
+    ``classes`` finds the labels of rows of positive weight, and ``masses`` sums the weights of
+    each; ``train`` trains on all workers, with this loss and conversion of labels.
+    """
+    if not isinstance(estimator, HedgerowClassifier):
+        loss = loss_spec_of(estimator)
+        estimator._adopt(train(loss if loss.has_queries else loss.for_targets(targets), None))  # noqa: SLF001
+    elif targets.n_targets > 1:
+        model = train(loss_spec_of(estimator).for_targets(targets), None)
+        estimator._adopt(model, classes_=classes_of_labels(model))  # noqa: SLF001
+    else:
+        found = classes()
+        is_balanced = isinstance(estimator.class_weight, str)  # else an error
+        weights = labels.class_weights(
+            estimator.class_weight,
+            found,
+            np.arange(len(found), dtype=np.float64),
+            masses(found) if is_balanced else None,
+        )
+        model = train(loss_spec_of(estimator, found), Labels(found, weights))
+        estimator._adopt(corrected(model, weights), classes_=found)  # noqa: SLF001
+
+
+def joined_labels(found: Sequence[AnyArray]) -> AnyArray:
+    """Return all labels, ascending, from those of each partition."""
+    found = [part for part in found if len(part)] or [np.zeros(0)]
+    if len({part.dtype.kind in "OUS" for part in found}) > 1:
+        found = [part.astype(object) for part in found]
+    return labels.encode(np.concatenate(found), None)[0]

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from hedgerow.booster import Booster
     from hedgerow.boosting.loop.setup.job import Job, KnownTargets
     from hedgerow.boosting.resume.continuing import Start
+    from hedgerow.boosting.validation.folds import Fold
 
 OwnObjective: TypeAlias = "str | Callable[..., Any] | Objective"
 Auto: TypeAlias = "Literal['auto']"
@@ -145,6 +146,8 @@ class HedgerowEstimator(
     objective: OwnObjective = "auto"
     eval_metric: EvalMetric = None
     early_stopping: bool | Literal["auto", "oob", "cv"] = "auto"
+    folds: Any = None
+    blend: bool | int | Auto | Sequence[Mapping[str, Any]] = "auto"
     validation_fraction: float = 0.1
     patience: int | Auto = "auto"
     min_delta: float = 0.0
@@ -210,12 +213,16 @@ class HedgerowEstimator(
         return plain if value == AUTO else value
 
     def _stopping(self) -> StoppingParams:
+        from hedgerow.boosting.automatic.blending import check_blend
+
+        check_blend(self.blend)
         return StoppingParams(
             self.early_stopping,
             self.validation_fraction,
             self._plain("patience"),
             self.min_delta,
             self.time_budget,
+            blend=self.blend,
             train_scores=self.train_scores,
         )
 
@@ -306,6 +313,11 @@ class HedgerowEstimator(
         more = {} if spec.known.classes is None else {"classes_": spec.known.classes}
         # Folds cannot choose the number of rounds of a model that is or will be continued.
         continued = start is not None or self._may_continue()
+        folds: Sequence[Fold] = ()
+        if self.folds is not None:
+            from hedgerow.boosting.validation.splits import given_folds
+
+            folds = given_folds(self.folds, job.rows, spec.train, spec.known.objective, params.seed)
         automatic = self._automatic()
         if continued and "learning_rate" in automatic:  # it must not depend on the rounds
             params = replace(params, learning_rate=self._plain("learning_rate"))
@@ -320,6 +332,7 @@ class HedgerowEstimator(
                 self.progress,
                 self.n_jobs,
                 spec.start,
+                folds,
             ),
             validation=spec.validation,
             checkpoint=kept,

@@ -199,6 +199,13 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         or else on rows held out; ``"oob"``: on rows that ``subsample`` leaves out; ``"cv"``: folds
         find the number of rounds.  ``"auto"``: on ``X_val``, or else by folds if ``n_estimators``
         is ``"auto"``, or else not at all (docs/training-control.md).
+    folds : int, splitter or iterable of (train, test), default=None
+        Folds of early stopping: their number, a splitter of scikit-learn such as
+        ``TimeSeriesSplit()``, or row numbers.  None: drawn at random (docs/training-control.md).
+    blend : bool, int, "auto" or list of dict, default="auto"
+        Kinds of trees in one model, each with a weight.  If folds compare kinds: True, at most
+        three of them; a number, at most so many; ``"auto"``, as True below 3,000 rows.  A list has
+        the parameters and the ``weight`` of each kind (docs/defaults.md).
     validation_fraction : float in (0, 1), default=0.1
         Fraction of the rows that early stopping holds out; for classification, by class.
     patience : int >= 1 or "auto", default="auto"

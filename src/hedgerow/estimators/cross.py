@@ -38,6 +38,7 @@ from hedgerow.boosting.validation.cross import (
 )
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold, among_weighted
+from hedgerow.boosting.validation.splits import folds_of
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data import numbers_of
@@ -50,7 +51,6 @@ from hedgerow.estimators.cross_problem import (
     read_problem,
     weights_of_folds,
 )
-from hedgerow.estimators.splits import folds_of
 from hedgerow.metrics import make_metrics
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
@@ -255,6 +255,11 @@ def _check(estimator: Any, stopping: str, model: str | None) -> None:
         raise ParameterError(
             "warm_start=True continues a fitted model, which has already seen the test rows of the "
             "folds: use warm_start=False."
+        )
+    if estimator.folds is not None:
+        raise ParameterError(
+            "folds of the estimator have no effect in cross_fit, whose own folds stop training: "
+            "give them as cv."
         )
 
 

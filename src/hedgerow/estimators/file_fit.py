@@ -159,6 +159,11 @@ def fit_files(
             "warm_start=True needs rows in memory, but these rows are in files: use "
             "warm_start=False."
         )
+    if estimator.folds is not None:
+        raise ParameterError(
+            "folds number the rows of a table in memory, but these rows are in files: leave folds "
+            "out, or read the table."
+        )
     options = FitOptions(
         estimator._stopping(),  # noqa: SLF001
         estimator.eval_metric,

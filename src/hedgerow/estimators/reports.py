@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from hedgerow.arrays import FloatArray
 from hedgerow.data.reading.frames import FrameLibrary
 from hedgerow.errors import AbsentAttributeError
+from hedgerow.model.model import BLEND
 from hedgerow.model.monotone import Direction, Feature, MonotoneReport
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class FittedReports(BaseEstimator, ABC):
         check_is_fitted(self)
         record = self.booster_.model.training
         found = {**record.get("parameters", {}), **record.get("folds", {})}
+        if BLEND in record:
+            found[BLEND] = record[BLEND]
         return {
             name: found[name] for name in chosen_names(self._automatic(), found) if name in found
         }
@@ -103,6 +106,8 @@ class FittedReports(BaseEstimator, ABC):
         table.pop("repeat_params_", None)
         for name, value in table.pop("chosen_params_", {"value": {}})["value"].items():
             shown = f"{len(value)} settings" if name == "tried" else value
+            if name == BLEND:
+                shown = ", ".join(f"{one['weight']:.2g}" for one in value)
             if name == "feature_crosses" and value is not None:
                 shown = brief_value(name, value)
             entry = {"type_name": type(value).__name__}
@@ -194,8 +199,9 @@ class FittedReports(BaseEstimator, ABC):
         return self.booster_.verify_monotone(feature, direction, n_points=n_points)
 
 
-_OF_THE_RUN = ("callbacks", "progress", "time_budget", "warm_start", "train_scores")
-"""Parameters that affect the duration, output or start of a fit, but not its trees."""
+_OF_THE_RUN = ("callbacks", "progress", "time_budget", "warm_start", "train_scores", "folds")
+"""Parameters that affect the duration, output or start of a fit, or what it chooses, but not its
+trees."""
 
 
 def repeat_params(
@@ -215,6 +221,9 @@ def repeat_params(
     rate = resolved["learning_rate"]
     if isinstance(rate, list):
         rate = rate[:n_rounds] or [1.0]  # a constant has no rate, but its one round needs one
+    values["blend"] = blend = training.get(BLEND, defaults["blend"])
+    if BLEND in training:
+        n_rounds = blend[0]["n_estimators"]
     values["n_estimators"] = max(n_rounds, 1)
     values["learning_rate"] = rate
     values["random_state"] = resolved["seed"]

@@ -129,6 +129,15 @@ class Importances(Viewed):
 def model_importance(model: Model | Inspections, kind: ImportanceKind = "gain") -> Importances:
     """Return gain, splits or cover of each column; gain and cover as fractions of their sum.
 
+    Parameters
+    ----------
+    model : Booster, fitted estimator or Model
+    kind : {"gain", "splits", "cover"}, default="gain"
+
+    Returns
+    -------
+    Importances
+
     Examples
     --------
     >>> from hedgerow import Dataset, train

@@ -19,7 +19,7 @@ import numpy as np
 
 from hedgerow.data.inputs import OPERATIONS
 from hedgerow.errors import ModelFormatError, ParameterError
-from hedgerow.model.model import AVERAGED
+from hedgerow.model.model import AVERAGED, BLEND
 from hedgerow.params import check_each
 
 _Rule: TypeAlias = tuple[Callable[[Any], bool], str]
@@ -102,7 +102,14 @@ def _is_tried(value: Any) -> bool:
     """Check one of the settings that cross-validation compared."""
     if not isinstance(value, Mapping) or not is_count(value.get("rounds")):
         return False
-    return value.get("score") is None or is_finite(value["score"])
+    return all(value.get(name) is None or is_finite(value[name]) for name in ("score", "weight"))
+
+
+def _is_member(value: Any) -> bool:
+    """Check one of the kinds of trees of a blend."""
+    if not isinstance(value, Mapping) or not is_finite(value.get("weight")):
+        return False
+    return is_count(value.get("n_estimators"))
 
 
 def _is_refit(value: Any) -> bool:
@@ -139,6 +146,10 @@ _RULES: dict[str, _Rule] = {
     ),
     "out_of_bag": (lambda value: _maps_to(value, is_number), "an object of numbers"),
     "folds": (_is_folds, "an object with results of folds"),
+    BLEND: (
+        lambda value: all_of(value, _is_member) and len(value) > 0,
+        "a list of objects with weight and n_estimators",
+    ),
     "refit": (_is_refit, "an object with n_rows and decay"),
 }
 

@@ -42,12 +42,23 @@ def distribution_metric(name: str, objective: Any) -> Metric:
 
 
 def nll(y_true: Any, distribution: Distribution, weight: Any = None) -> float:
-    """Return the weighted mean of ``-log density`` of the targets."""
+    """Return the weighted mean of ``-log density`` of the targets.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,)
+    distribution : Distribution
+        As ``predict_distribution`` returns it.
+    weight : array-like of shape (n_rows,), optional
+    """
     return _mean(-distribution.log_pdf(y_true), weight)
 
 
 def crps(y_true: Any, distribution: Distribution, weight: Any = None) -> float:
-    """Return the weighted mean CRPS; parameters as for :func:`nll`."""
+    """Return the weighted mean of the continuous ranked probability score.
+
+    The parameters are the same as for :func:`nll`.
+    """
     return _mean(distribution.crps(y_true), weight)
 
 
@@ -72,7 +83,17 @@ def coverage(y_true: Any, interval: Any, weight: Any = None) -> float:
 
 
 def winkler(y_true: Any, interval: Any, level: float = 0.9, weight: Any = None) -> float:
-    """Return the mean interval score (Winkler 1972), which penalises width and misses."""
+    """Return the mean interval score (Winkler 1972), which penalises width and misses.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,)
+    interval : array-like of shape (n_rows, 2)
+        Lower and upper ends, as ``predict_interval`` returns them.
+    level : float, default=0.9
+        Share of the targets that the intervals are meant to hold.
+    weight : array-like of shape (n_rows,), optional
+    """
     check_level(level)
     y, low, high = _ends(y_true, interval)
     missing = np.maximum(low - y, 0.0) + np.maximum(y - high, 0.0)

@@ -128,22 +128,28 @@ def _by_name(item: object, objective: Objective, task: Task) -> Metric:
         known = sk.scorer_names() if isinstance(item, str) else []
         if is_one_of(item, known):
             return sk.scorer_metric(item, objective, task)
+        if isinstance(item, str) and task != "ranking" and ranking_metric(item) is not None:
+            raise _unfit(item, ("ranking",), task, usable)
         hint = metric_hint(item, [*METRICS, *ALIASES, *NAMES, *known])
         raise ParameterError(
             f"unknown eval_metric {brief(item)}; known: {', '.join(map(repr, usable))}, and "
             f"names of scikit-learn's scorers.{hint}"
         )
     if task not in metric.tasks:
-        raise ParameterError(
-            f"eval_metric {brief(item)} is for {' or '.join(metric.tasks)}, but this model is for "
-            f"{task}; use one of {', '.join(map(repr, usable))}."
-        )
+        raise _unfit(item, metric.tasks, task, usable)
     if metric.name == "concordance":
         sign = float(getattr(objective, "risk_sign", 1.0))
         return built_in(
             metric.name, partial(concordance, sign), metric.tasks, metric.what, higher=True
         )
     return metric
+
+
+def _unfit(item: object, tasks: Sequence[str], task: Task, usable: list[str]) -> ParameterError:
+    return ParameterError(
+        f"eval_metric {brief(item)} is for {' or '.join(tasks)}, but this model is for "
+        f"{task}; use one of {', '.join(map(repr, usable))}."
+    )
 
 
 def metrics_of_queries(

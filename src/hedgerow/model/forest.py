@@ -42,7 +42,13 @@ import numpy.typing as npt
 
 from hedgerow.arrays import BoolArray, FloatArray, IntArray, distinct
 from hedgerow.data.inputs import Inputs
-from hedgerow.kernels.prediction.slopes import Slopes, joined_slopes, part_of_slopes, slopes_at
+from hedgerow.kernels.prediction.slopes import (
+    Slopes,
+    joined_slopes,
+    part_of_slopes,
+    scaled_slopes,
+    slopes_at,
+)
 
 UNKNOWN_BIN = 254
 MISSING_BIN = 255
@@ -291,6 +297,33 @@ def average_forests(forests: Sequence[Forest]) -> Forest:
         value=joined.value / n,
         vectors=None if vectors is None else vectors / n,
         slopes=slopes,
+    )
+
+
+def blended_forests(forests: Sequence[Forest], weights: Sequence[float]) -> Forest:
+    """Return a forest whose raw score is the weighted sum of the raw scores of ``forests``.
+
+    Its first rounds are about the same share of the rounds of each forest, so they are a model,
+    too.
+    """
+    base = np.sum([w * f.base_score for f, w in zip(forests, weights, strict=True)], axis=0)
+    if any(forest.vectors is None for forest in forests):
+        forests = [without_vectors(forest) for forest in forests]
+    joined = joined_forests([_scaled(f, w) for f, w in zip(forests, weights, strict=True)], base)
+    share = [np.arange(1, forest.n_rounds + 1) / forest.n_rounds for forest in forests]
+    rounds = np.argsort(np.concatenate(share), kind="stable")
+    per_round = joined.trees_per_round
+    return joined.some_trees((per_round * rounds[:, None] + np.arange(per_round)).reshape(-1), base)
+
+
+def _scaled(forest: Forest, factor: float) -> Forest:
+    """Multiply the values and the gains of all nodes."""
+    return replace(
+        forest,
+        value=factor * forest.value,
+        gain=factor * forest.gain,
+        vectors=None if forest.vectors is None else factor * forest.vectors,
+        slopes=None if forest.slopes is None else scaled_slopes(forest.slopes, factor),
     )
 
 

@@ -52,11 +52,20 @@ _LEAFWISE = {**_HISTOGRAMS, "max_leaves": 8, "max_depth": None, "grow_policy": "
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """Training rows and test rows."""
+    """Training rows and test rows.
 
-    task: str  # "classification" or "regression"
-    X_train: AnyArray  # float64 (n_rows, n_features)
-    y_train: AnyArray  # labels or numbers; several targets have a column each
+    Attributes
+    ----------
+    task : {"classification", "regression"}
+    X_train, X_test : ndarray of float64, shape (n_rows, n_features)
+    y_train, y_test : ndarray of shape (n_rows,) or (n_rows, n_targets)
+        Labels or numbers.
+    feature_names : tuple of str
+    """
+
+    task: str
+    X_train: AnyArray
+    y_train: AnyArray
     X_test: AnyArray
     y_test: AnyArray
     feature_names: tuple[str, ...]
@@ -69,26 +78,48 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One method."""
+    """One method.
+
+    Attributes
+    ----------
+    name : str
+    what : str
+        Its new property, in one sentence.
+    make : callable
+        Takes a :class:`Split`; returns an estimator, or None for the base rate.
+    """
 
     name: str
-    what: str  # its new property, in one sentence
-    make: Callable[[Split], Any]  # returns an estimator, or None for the base rate
+    what: str
+    make: Callable[[Split], Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """The result of a step; several targets have the mean of their scores and losses."""
+    """The result of a step; several targets have the mean of their scores and losses.
+
+    Attributes
+    ----------
+    rung : Rung
+    estimator : fitted estimator, or None for the base rate
+    train_score, test_score : float
+        Accuracy, or R2.
+    train_loss, test_loss : float
+        Mean logarithmic loss, or root mean squared error.
+    seconds : float
+        Time of the fit.
+    n_trees, n_leaves : int
+    """
 
     rung: Rung
-    estimator: Any  # fitted, or None for the base rate
-    train_score: float  # accuracy, or R2
+    estimator: Any
+    train_score: float
     test_score: float
-    train_loss: float  # mean logarithmic loss, or root mean squared error
+    train_loss: float
     test_loss: float
-    seconds: float  # of the fit
+    seconds: float
     n_trees: int
-    n_leaves: int  # of all trees
+    n_leaves: int
 
 
 def split_table(
@@ -99,7 +130,22 @@ def split_table(
     test_share: float = 0.2,
     seed: int = 0,
 ) -> Split:
-    """Hold out test rows, drawn with ``seed``."""
+    """Hold out test rows.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+    y : ndarray of shape (n_rows,) or (n_rows, n_targets)
+    task : {"classification", "regression"}
+    feature_names : sequence of str
+    test_share : float, default=0.2
+    seed : int, default=0
+        Seed of the drawn rows.
+
+    Returns
+    -------
+    Split
+    """
     if not is_one_of(task, ("classification", "regression")):
         raise ParameterError(f"task must be 'classification' or 'regression'; got {brief(task)}.")
     if not 0.0 < test_share < 1.0:
@@ -119,7 +165,16 @@ def split_table(
 
 
 def rungs_for(split: Split) -> tuple[Rung, ...]:
-    """Return the steps for the task, in order."""
+    """Return the steps for the task, in order.
+
+    Parameters
+    ----------
+    split : Split
+
+    Returns
+    -------
+    tuple of Rung
+    """
     boosted = HedgerowRegressor if split.task == "regression" else HedgerowClassifier
 
     def rung(name: str, what: str, **params: Any) -> Rung:
@@ -201,7 +256,18 @@ def _pruned_tree(split: Split) -> Any:
 
 
 def climb(split: Split, rungs: Sequence[Rung] | None = None) -> Iterator[Result]:
-    """Train every step on the split, in order; yield each result."""
+    """Train every step on the split, in order; yield each result.
+
+    Parameters
+    ----------
+    split : Split
+    rungs : sequence of Rung, optional
+        Default: those of :func:`rungs_for`.
+
+    Yields
+    ------
+    Result
+    """
     for rung in rungs_for(split) if rungs is None else rungs:
         start = time.perf_counter()
         estimator = rung.make(split)
@@ -278,5 +344,11 @@ def ladder_row(result: Result) -> str:
 
 
 def ladder_text(results: Sequence[Result], task: str) -> str:
-    """Return the complete table."""
+    """Return the complete table as text.
+
+    Parameters
+    ----------
+    results : sequence of Result
+    task : {"classification", "regression"}
+    """
     return "\n".join([ladder_header(task), *map(ladder_row, results)])

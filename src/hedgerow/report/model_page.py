@@ -34,7 +34,7 @@ from hedgerow.report.html import (
 from hedgerow.report.predictions import predictions_html
 
 _PANELS = 9
-_OF_ENTRY = ("score", "rounds")
+_OF_ENTRY = ("score", "rounds", "weight", "chosen")
 _LINES = (
     *("solid", "dashed", "dash-dotted", "dotted", "long dashes", "fine dots", "dash and dots"),
     "grey",
@@ -361,7 +361,6 @@ def _folds(folds: Mapping[str, Any]) -> list[str]:
     tried = folds.get("tried", [])
     if not tried:
         return ["<p>No folds compared parameters: all values were set or are defaults.</p>"]
-    best = min((entry["score"] for entry in tried if entry["score"] is not None), default=None)
     rows = []
     for entry in tried:
         given = {name: value for name, value in entry.items() if name not in _OF_ENTRY}
@@ -371,7 +370,8 @@ def _folds(folds: Mapping[str, Any]) -> list[str]:
             ", ".join(requested) or "as set or automatic",
             "no score" if score is None else f"{score:.6g}",
             entry["rounds"],
-            "best" if score is not None and score == best else "",
+            f"{entry['weight']:.0%}" if "weight" in entry else "",
+            "best" if entry.get("chosen") else "",
         ))  # fmt: skip
     n_folds, n_tested = folds["folds"]
     text = (
@@ -380,7 +380,7 @@ def _folds(folds: Mapping[str, Any]) -> list[str]:
     )
     return [
         text,
-        table_html(("settings", "loss", "rounds of the fold", ""), rows),
+        table_html(("settings", "loss", "rounds of the fold", "weight in the model", ""), rows),
     ]
 
 

@@ -21,7 +21,20 @@ if TYPE_CHECKING:
 
 
 def ladder_page(results: Sequence[Result], split: Split, title: str) -> str:
-    """Return the results of all steps as a page; ``title`` is the name of the table."""
+    """Return the results of all steps as a page.
+
+    Parameters
+    ----------
+    results : sequence of Result
+    split : Split
+    title : str
+        Name of the table.
+
+    Returns
+    -------
+    str
+        Self-contained HTML: no script, no link.  Needs matplotlib.
+    """
     score, loss = score_names(split.task)
     lead = (
         f"{split.task.capitalize()}: {len(split.y_train):,} rows to train on, "

@@ -86,7 +86,16 @@ def signature_of(booster: Booster) -> Any:
 
 
 def save_model(model: Any, path: str, **more: Any) -> None:
-    """Write a booster or an estimator as an MLflow model."""
+    """Write a booster or an estimator as an MLflow model.
+
+    Parameters
+    ----------
+    model : Booster or fitted estimator
+    path : str
+        A folder that does not exist.
+    **more
+        Arguments of ``mlflow.pyfunc.save_model``.
+    """
     import mlflow.pyfunc
 
     with scratch_folder() as folder:
@@ -94,7 +103,19 @@ def save_model(model: Any, path: str, **more: Any) -> None:
 
 
 def log_model(model: Any, name: str, **more: Any) -> Any:
-    """Log a booster or an estimator in the active run, in the form of :func:`save_model`."""
+    """Log a booster or an estimator in the active run, in the form of :func:`save_model`.
+
+    Parameters
+    ----------
+    model : Booster or fitted estimator
+    name : str
+    **more
+        Arguments of ``mlflow.pyfunc.log_model``.
+
+    Returns
+    -------
+    mlflow.models.model.ModelInfo
+    """
     import mlflow.pyfunc
 
     with scratch_folder() as folder:

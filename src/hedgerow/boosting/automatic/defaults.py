@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from hedgerow.boosting.automatic.blending import members_of, most_members
 from hedgerow.boosting.automatic.candidates import (
     DataSize,
     candidates_for,
@@ -49,6 +50,8 @@ from hedgerow.boosting.loop.setup.resolved import (
     resolve,
 )
 from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.errors import ParameterError
+from hedgerow.model.model import BLEND
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
 from hedgerow.schedules import is_number
@@ -66,6 +69,10 @@ most of the rows."""
 _LEAST_PATIENCE = 10
 _EASY_ROUNDS = 500
 """Models of more rounds have a larger learning rate."""
+
+_ROWS_TOO_MANY_FOR_BLEND, _CLASSES_TOO_MANY_FOR_BLEND = 3_000, 8
+"""From these numbers on, ``blend="auto"`` means one kind of trees
+(`docs/defaults-experiments.md`)."""
 
 _OF_FOLDS = (
     *("folds", "rounds_factor", "stride", "easy_rounds", "finest_rate"),
@@ -94,13 +101,19 @@ def choose(
     goes_on: bool = False,
 ) -> tuple[BoostParams, StoppingParams]:
     """Return the parameters with a value for each automatic parameter."""
+    listed = stopping.blend if isinstance(stopping.blend, list | tuple) else None
+    if listed is not None:
+        _check_members(params, stopping, automatic, has_validation, goes_on)
     rowwise = objective.rowwise
-    if not ((rowwise or compares_rows(objective)) and suits_recipe(params)):
-        return params, stopping
-    if goes_on or not _finds_rounds(params, stopping, automatic):
+    suits = (rowwise or compares_rows(objective)) and suits_recipe(params)
+    if not suits or goes_on or not _finds_rounds(params, stopping, automatic):
         # With a loss that compares rows, a row of weight 2 is not two rows in leaves of one row.
-        few = _of_few_rows(params, automatic, size.n_rows) if rowwise else frozenset()
-        return replace(params, **_only(few, recipe(size))), stopping
+        few = _of_few_rows(params, automatic, size.n_rows) if rowwise and suits else frozenset()
+        params = replace(params, **_only(few, recipe(size)))
+        if listed is not None:
+            members = members_of(listed, params)
+            return members[0].params, replace(stopping, members=members)
+        return params, stopping
     size = _but_for_obstacles(size, params, automatic, objective)
     values = recipe(size)
     one_kind = is_recorded and stopping.time_budget is not None
@@ -142,10 +155,40 @@ def choose(
     plain = plain_params(params, free, size) if explicit_depth is None else None
     crosses = "feature_crosses" in automatic and may_cross(size)
     stopping = replace(stopping, candidates=tried, rare=rare, plain=plain, tries_crosses=crosses)
+    pays = size.n_rows < _ROWS_TOO_MANY_FOR_BLEND and size.n_outputs < _CLASSES_TOO_MANY_FOR_BLEND
+    if rowwise and (pays or stopping.blend != "auto") and stopping.time_budget is None:
+        stopping = replace(stopping, most_members=most_members(stopping.blend))
     if "learning_rate" in automatic and stopping.time_budget is None:
         allowance = allowance_of(size, resolve(params, objective), stopping.folds[1])
         stopping = replace(stopping, allowance=allowance)
     return params, stopping
+
+
+def _check_members(
+    params: BoostParams,
+    stopping: StoppingParams,
+    automatic: frozenset[str],
+    has_validation: bool,
+    goes_on: bool,
+) -> None:
+    """Raise ``ParameterError`` unless the members of an explicit blend can be trained."""
+    obstacles = {
+        "n_estimators must be a number": "n_estimators" in automatic,
+        "learning_rate must be a number, not a schedule": not is_number(params.learning_rate),
+        "boosting must be 'gbdt'": params.boosting != "gbdt",
+        "early_stopping must be False, or 'auto' without validation rows": stopping.is_on(
+            has_validation
+        ),
+        "validation rows have no effect, so leave them out": has_validation,
+        "time_budget must be None": stopping.time_budget is not None,
+        "the fit must start without a model": goes_on,
+    }
+    for text, is_met in obstacles.items():
+        if is_met:
+            raise ParameterError(
+                "blend: with a list, each kind of trees has its own number of rounds and all are "
+                f"trained from the first round on: {text}."
+            )
 
 
 def _with_each(
@@ -221,4 +264,4 @@ def chosen_names(automatic: frozenset[str], found: Values) -> list[str]:
     names = sorted(automatic, key=AUTOMATIC.index)
     if "grow_policy" in automatic and found.get("grow_policy") == "symmetric":
         names.append("max_depth")
-    return [*names, "folds", "rounds_factor", "stride", "tried"]
+    return [*names, "folds", "rounds_factor", "stride", "tried", BLEND]

@@ -91,10 +91,13 @@ class TestedRows:
         if alike is not None:
             self._unit = np.unique(alike[rows], return_inverse=True)[1].reshape(-1)
 
-    def losses(self, grown: Sequence[GrownFold]) -> FloatArray:
-        """Return the loss of each row with the trees up to the best round."""
-        pairs = zip(self._folds, grown, strict=True)
-        return np.concatenate([self._loss(fold, fit, fit.raw) for fold, fit in pairs])
+    def losses(
+        self, grown: Sequence[GrownFold], raw: Sequence[FloatArray] | None = None
+    ) -> FloatArray:
+        """Return the loss of each row with the trees up to the best round, or with raw scores."""
+        raw = [fit.raw for fit in grown] if raw is None else raw
+        parts = zip(self._folds, grown, raw, strict=True)
+        return np.concatenate([self._loss(fold, fit, scores) for fold, fit, scores in parts])
 
     def start_losses(self, grown: Sequence[GrownFold]) -> FloatArray:
         """Return the loss of each row with the start values alone."""

@@ -228,7 +228,10 @@ class ModelSelection:
     best : Entry
         The entry with the best score; the first one if scores are equal.
     tried : list of dict
-        For each entry the best score, its round, and the parameters that differ from the first.
+        For each entry the best score, its round, and the parameters that differ from the first;
+        ``chosen`` marks the best of several.
+    entries : list of Entry
+        All of them if the model may be a blend, otherwise none.
     interrupted : bool
         Whether the user has interrupted the comparison.
     """
@@ -254,6 +257,8 @@ class ModelSelection:
         self._limits = FoldStopping(pooled=True, may_end=lambda: not is_second())
         self._is_solved, self._spent = False, 0.0
         self.tried: list[dict[str, Any]] = []
+        self._place = 0  # of the best one
+        self.entries: list[Entry] = []
         self.interrupted = False
 
     def hold(self, params: BoostParams) -> None:
@@ -275,9 +280,12 @@ class ModelSelection:
             self._challenge(params, crossed, _BEYOND_DOUBT, self._scores_of_best())
         if (finer := self._finer()) is not None:
             self._challenge(params, finer)
+        if len(self.tried) > 1:
+            self.tried[self._place]["chosen"] = True
 
     @once
-    def _tested(self) -> TestedRows:
+    def tested(self) -> TestedRows:
+        """The tested rows of all folds."""
         return TestedRows(self._rows.sample, self._folds, self._alike)
 
     def _crossed(self) -> BoostParams | None:
@@ -313,14 +321,14 @@ class ModelSelection:
             self._prefer(entry)
 
     def _prefer(self, entry: Entry) -> None:
-        """Make ``entry`` the best one so far."""
-        self.best = entry
+        """Make ``entry``, the latest one, the best one so far."""
+        self.best, self._place = entry, len(self.tried) - 1
         self._leave_time_for_model()
         tries_others = not self._request.only_counts_rounds
         if tries_others and task_of(self._objective) in ("two classes", "classes"):
             start, left = (
-                self._tested.mean(losses(entry.grown.folds))
-                for losses in (self._tested.start_losses, self._tested.losses)
+                self.tested.mean(losses(entry.grown.folds))
+                for losses in (self.tested.start_losses, self.tested.losses)
             )
             self._is_solved = left <= _SOLVED * start
 
@@ -366,13 +374,13 @@ class ModelSelection:
     def _is_doubtful(self) -> bool:
         """Return whether the best settings so far gain no more than chance explains."""
         grown = self.best.grown.folds
-        losses = self._tested.start_losses(grown), self._tested.losses(grown)
-        return not self._tested.difference(*losses).exceeds(BEYOND_CHANCE)
+        losses = self.tested.start_losses(grown), self.tested.losses(grown)
+        return not self.tested.difference(*losses).exceeds(BEYOND_CHANCE)
 
     def _leads(self, entry: Entry, by: float) -> bool:
         """Return whether ``entry`` leads the best settings by more than ``by`` standard errors."""
-        losses, ours = (self._tested.losses(e.grown.folds) for e in (self.best, entry))
-        return self._tested.difference(losses, ours).exceeds(by)
+        losses, ours = (self.tested.losses(e.grown.folds) for e in (self.best, entry))
+        return self.tested.difference(losses, ours).exceeds(by)
 
     def _leave_time_for_model(self) -> None:
         """Move the deadline, so that the model with the best settings so far has enough time."""
@@ -502,6 +510,8 @@ class ModelSelection:
         rounds = 0 if best is None else best.round
         score = entry.score if math.isfinite(entry.score) else None
         self.tried.append({"score": score, "rounds": rounds, **others})
+        if self._request.most_members > 1:
+            self.entries.append(entry)
 
 
 def best_so_far(scores: Sequence[float], metric: Metric) -> list[float]:
@@ -542,4 +552,5 @@ def with_resolved(stopping: StoppingParams, schema: Schema, objective: Objective
 
     candidates, rare = (tuple(map(complete, each)) for each in (stopping.candidates, stopping.rare))
     plain = None if stopping.plain is None else complete(stopping.plain)
-    return replace(stopping, candidates=candidates, rare=rare, plain=plain)
+    members = tuple(replace(member, params=complete(member.params)) for member in stopping.members)
+    return replace(stopping, candidates=candidates, rare=rare, plain=plain, members=members)

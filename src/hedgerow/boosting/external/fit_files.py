@@ -63,6 +63,7 @@ from hedgerow.boosting.row_data.targets import targets_like
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.cross_stopping import ChosenRounds, check_folds
 from hedgerow.boosting.validation.row_sets import ONLY
+from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator, count_rows
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.binning.bins import BinSpec
@@ -98,6 +99,14 @@ def check_parts(data: object, params: BoostParams) -> None:
         )
 
 
+def refuse_members(stopping: StoppingParams) -> None:
+    """Raise ``AllRowsNeededError`` for a list of the kinds of trees of a blend."""
+    if isinstance(stopping.blend, list | tuple):
+        raise AllRowsNeededError(
+            "blend: a list of kinds of trees needs all rows in memory: give the rows as a table."
+        )
+
+
 def fit_data(
     data: FileDataset,
     loss: LossSpec,
@@ -110,6 +119,7 @@ def fit_data(
     mode: GrowMode = "data",
 ) -> Model:
     """Train a model on data that are read in batches."""
+    refuse_members(options.stopping)
     start, data = options.start, data.for_one_use()
     sets = {
         name: rows.for_one_use() if reads_batches(rows) else rows

@@ -37,7 +37,12 @@ from hedgerow.boosting.loop.training_loop import grow_forest
 from hedgerow.boosting.loop.watch import Watch, record_of
 from hedgerow.boosting.resume.checkpoint import Checkpoint, Recorder, recording
 from hedgerow.boosting.resume.continuing import Start
-from hedgerow.boosting.resume.fingerprint import Fingerprint, settings_of, text_of
+from hedgerow.boosting.resume.fingerprint import (
+    Fingerprint,
+    array_digest,
+    settings_of,
+    text_of,
+)
 from hedgerow.boosting.row_data.metric_groups import bound_metrics
 from hedgerow.boosting.row_data.queries import (
     bias_record,
@@ -55,13 +60,14 @@ from hedgerow.data.reading.mapped_table import BLOCK_ROWS
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.metrics import Metric, MetricChoice
 from hedgerow.model.forest import Forest
-from hedgerow.model.model import Model
+from hedgerow.model.model import BLEND, Model
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 
 if TYPE_CHECKING:
     from hedgerow.boosting.validation.cross_stopping import ChosenRounds
+    from hedgerow.boosting.validation.folds import Fold
     from hedgerow.growing.chunks.space import Spaces
 
 Stops: TypeAlias = tuple[int, float] | None
@@ -77,6 +83,7 @@ class FitOptions:
     progress   draw a progress bar on standard error if that is a terminal; on rank 0
     n_jobs     threads of this rank
     start      a model to continue; the rows are read with its columns
+    folds      of early stopping, instead of drawn ones; positions among all rows
     """
 
     stopping: StoppingParams = field(default_factory=StoppingParams)
@@ -85,6 +92,7 @@ class FitOptions:
     progress: bool = False
     n_jobs: int | None = None
     start: Start | None = None
+    folds: Sequence[Fold] = ()
 
     def __post_init__(self) -> None:
         check_bool(self.progress, "progress")
@@ -99,6 +107,7 @@ class FitPlan:
     of_train   for the training rows, if they are scored in addition to validation rows
     is_scored  whether training rows are scored if there are no validation rows
     bar        the one among the callbacks
+    folds      of early stopping, instead of drawn ones
     """
 
     objective: Objective
@@ -112,6 +121,7 @@ class FitPlan:
     n_threads: int = 1
     start: Start | None = None
     finish: Callable[[Model], Model] = lambda model: model
+    folds: Sequence[Fold] = ()
 
     @property
     def n_first(self) -> int:
@@ -127,6 +137,9 @@ class FitPlan:
         settings["rows"] = str(n_rows)
         if sets:
             settings["validation_sets"] = text_of(list(sets))
+        for number, fold in enumerate(self.folds):
+            rows = np.concatenate([fold.train, [-1], fold.test])
+            settings[f"fold {number}"] = array_digest(rows)
         found = Fingerprint(settings, contents)
         return found if self.start is None else self.start.identified(found, self.params)
 
@@ -166,7 +179,7 @@ class Ready:
     """A fit before its first round.
 
     chosen    result of early stopping by folds
-    assemble  makes a model from a forest
+    assemble  makes a model from a forest, or from that of a blend
     inputs    inputs of the trees, if they differ from the columns of the table
     """
 
@@ -174,8 +187,17 @@ class Ready:
     state: BoostState
     watch: Watch
     chosen: ChosenRounds | None
-    assemble: Callable[[Forest], Model]
+    assemble: Callable[[Forest | JoinedForest], Model]
     inputs: Inputs | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinedForest:
+    """The forest of a blend, its inputs, and what its members are, for the record."""
+
+    forest: Forest
+    inputs: Inputs | None
+    members: list[dict[str, Any]]
 
 
 @contextmanager
@@ -258,32 +280,47 @@ def make_ready(
     if plan.start is not None:
         watch.note_start(state.scores())
 
-    def assemble(forest: Forest) -> Model:
+    def assemble(grown: Forest | JoinedForest) -> Model:
+        blend = grown if isinstance(grown, JoinedForest) else None
+        forest = grown.forest if isinstance(grown, JoinedForest) else grown
+        own = inputs if blend is None else blend.inputs
         record = record_of(state.n_rows, plan.params, watch)
         if plan.start is not None:
             plan.start.complete(record, watch.n_kept)
         if chosen is not None:
             chosen.complete(record, watch.n_kept)
+        seconds = watch.seconds
+        if blend is not None:
+            record[BLEND] = blend.members
+            seconds = []  # of the rounds of the first member only
         record |= found_by_loss(
-            watch.objective, forest, rows.train, inputs, n_threads, rows.read_again
+            watch.objective, forest, rows.train, own, n_threads, rows.read_again
         )
         record |= bias_record(watch.objective, forest.n_rounds - watch.n_first)
         schema, n_copies = rows.train.table.schema, rows.seen.n_copies
         return plan.finish(
-            assembled(forest, schema, watch.objective, record, inputs, n_copies, watch.seconds)
+            assembled(forest, schema, watch.objective, record, own, n_copies, seconds)
         )
 
     return Ready(plan, state, watch, chosen, assemble, inputs)
 
 
-def grow_model(ready: Ready, recorder: Recorder | None) -> Model:
-    """Run the rounds of a fit; return its model."""
+def grow_model(
+    ready: Ready,
+    recorder: Recorder | None,
+    join: Callable[[Forest], JoinedForest | None] = lambda forest: None,
+) -> Model:
+    """Run the rounds of a fit; return its model.
+
+    ``join`` adds the other members of a blend, unless a callback or an interrupt ended the fit.
+    """
     plan, watch, chosen = ready.plan, ready.watch, ready.chosen
     with watch.assembling(ready.assemble):
         forest = grow_forest(ready.state, watch, recorder)
     if watch.stopped_by == "rounds" and chosen is not None:
         watch.stopped_by = chosen.stopped_by(chosen.params.n_estimators)
-    model = ready.assemble(forest)
+    ended = watch.stopped_by in ("callback", "time_budget", "interrupt")
+    model = ready.assemble(forest if ended else join(forest) or forest)
     if plan.bar is not None:
         plan.bar.tell(model.training)
     return model

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
+from hedgerow.boosting.automatic.blending import joined_members
 from hedgerow.boosting.automatic.candidates import DataSize
 from hedgerow.boosting.automatic.magnitudes import check_differences
 from hedgerow.boosting.automatic.model_selection import of_folds, with_resolved
@@ -26,6 +27,7 @@ from hedgerow.boosting.loop.callbacks import with_bar
 from hedgerow.boosting.loop.driver import (
     FitOptions,
     FitPlan,
+    JoinedForest,
     PreparedRows,
     Stops,
     grow_model,
@@ -44,9 +46,11 @@ from hedgerow.boosting.row_data.queries import check_values, split_sample
 from hedgerow.boosting.row_data.statistics import Encoded, constraints_of_inputs, encode
 from hedgerow.boosting.validation.cross_stopping import check_folds, choose_rounds
 from hedgerow.boosting.validation.fold_rows import FoldRows
+from hedgerow.boosting.validation.folds import among_weighted
 from hedgerow.boosting.validation.row_sets import parts_of
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.metrics import make_metrics
+from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
@@ -100,7 +104,16 @@ def fit(
         if prepared is None:
             prepared = prepare(own, rows)
         runs_ahead = recorder is None and budget is None
-        return grow_model(make_ready(own, prepared, stops, chosen, budget, runs_ahead), recorder)
+        ready = make_ready(own, prepared, stops, chosen, budget, runs_ahead)
+        members = own.stopping.members if chosen is None else chosen.members
+
+        def prepare_again(params: BoostParams) -> PreparedRows:
+            return prepare(replace(own, params=params), (rows[0], None))
+
+        def join(forest: Forest) -> JoinedForest | None:
+            return joined_members(forest, ready.inputs, own, members, prepare_again)
+
+        return grow_model(ready, recorder, join) if members else grow_model(ready, recorder)
 
 
 def plan_of(
@@ -118,6 +131,7 @@ def plan_of(
     requested = make_metrics(options.eval_metric, objective)
     metrics = read_groups(requested, validation or train)
     of_train = read_groups(requested, train) if stopping.train_scores else ()
+    folds = among_weighted(options.folds, train.weight, "folds")
     train = train.without_zero_weights()
     validation = None if validation is None else validation.without_zero_weights()
     if start is None:
@@ -127,14 +141,16 @@ def plan_of(
     schema = train.table.schema
     params = resolve_device(resolved(params, objective, schema, start), train.table)
     stopping = with_resolved(stopping, schema, objective)
+    if folds:
+        stopping = replace(stopping, folds=(len(folds), len(folds)))
     check_values(train, validation, objective, params, stopping)
-    check_folds(stopping, validation is not None, start)
+    check_folds(stopping, validation is not None, start, bool(folds))
     if start is not None:
         start.check(objective, params, schema)
     callbacks, bar = with_bar(options.callbacks, options.progress)
     plan = FitPlan(
         objective, params, stopping, metrics, of_train, options.eval_metric is not None, callbacks,
-        bar, resolve_threads(options.n_jobs), start, finish,
+        bar, resolve_threads(options.n_jobs), start, finish, folds,
     )  # fmt: skip
     return plan, (train, validation)
 

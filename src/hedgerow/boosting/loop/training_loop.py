@@ -108,8 +108,8 @@ def follow(
         done, kept = watch.n_done, watch.n_kept
         best = f", and keeps the first {kept}, up to the best one" if kept < done else ""
         warnings.warn(
-            f"the fit was interrupted: the model has {done} of {watch.n_rounds} rounds{best}. "
-            f"Another interrupt within {TWICE:g} seconds stops the program as usual.",
+            f"the fit was interrupted: {watch.subject} has {done} of {watch.n_rounds} rounds{best}."
+            f" Another interrupt within {TWICE:g} seconds stops the program as usual.",
             InterruptedFitWarning,
             stacklevel=2,
         )

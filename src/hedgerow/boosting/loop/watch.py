@@ -58,6 +58,7 @@ class Watch:
     start_scores         scores of the model being continued, on the same rows
     seconds              time from the start of the fit to the end of each round; NaN for rounds of
                          an earlier run
+    subject              what the rounds are of, for messages
     stopped_by           reason why the fit ended; see :mod:`hedgerow.boosting.loop.training_loop`
     """
 
@@ -76,6 +77,7 @@ class Watch:
     start_scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
     stopped_by: StoppedBy = "rounds"
+    subject: str = "the model"
 
     def begin_rounds(self) -> None:
         """Record that the first round begins; preparation does not count as its time."""

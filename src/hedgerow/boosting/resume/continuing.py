@@ -46,7 +46,7 @@ from hedgerow.data.categories.columns import chosen_columns
 from hedgerow.data.schema import with_more_levels
 from hedgerow.errors import ParameterError, brief
 from hedgerow.model.forest import CategoryTables, Forest, node_arrays
-from hedgerow.model.model import AVERAGED, Model, has_foreign_rules
+from hedgerow.model.model import AVERAGED, BLEND, Model, has_foreign_rules
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective, loss_record
 from hedgerow.params import BoostParams
@@ -129,6 +129,8 @@ class Start:
         targets = self.model.training.get("targets")
         if targets is not None and targets["named"]:
             record["targets"] = targets
+        if BLEND in self.model.training:
+            record[BLEND] = self.model.training[BLEND]
 
     def order_of_targets(self, names: Sequence[str] | None) -> list[int] | None:
         """Return the positions among ``names`` of the model's targets, in their order."""

@@ -67,7 +67,7 @@ from hedgerow.kernels.primitives.exact_sum import exact_sum
 from hedgerow.metrics import scored_as
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.forest import Forest
-from hedgerow.model.model import AVERAGED, Model
+from hedgerow.model.model import AVERAGED, BLEND, Model
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import CUSTOM, Objective
 from hedgerow.objectives.global_sums import AllRows
@@ -120,6 +120,11 @@ def _params_of(model: Model, objective: Objective) -> BoostParams:
         raise ParameterError(
             "the model is the mean of several fold models, whose trees are concatenated: refit the "
             "model of a fold, or that of cross_fit(model='refit')."
+        )
+    if BLEND in model.training:
+        raise ParameterError(
+            "the model is a blend of several kinds of trees, which refit would take for successive "
+            "rounds: train it with blend=False."
         )
     kept = dict(model.training.get("parameters", {}))
     kept["num_parallel_tree"] = model.forest.n_parallel

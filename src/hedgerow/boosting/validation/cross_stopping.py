@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import IntArray
+from hedgerow.boosting.automatic.blending import Member, weights_of
 from hedgerow.boosting.automatic.cost import FastRate
-from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, TestedRows, warn_of_doubts
+from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, warn_of_doubts
 from hedgerow.boosting.automatic.model_selection import (
     Entry,
     ModelSelection,
@@ -77,6 +78,7 @@ class ChosenRounds:
     record       settings of the folds, for the training record
     interrupted  whether an interrupt ended the folds
     fold_rate    learning rate of the folds, if the model's rates follow the clock; else NaN
+    members      kinds of trees of a blend, the first with ``params``; none: there is one kind
     """
 
     params: BoostParams
@@ -86,6 +88,7 @@ class ChosenRounds:
     record: dict[str, Any]
     interrupted: bool = False
     fold_rate: float = math.nan
+    members: tuple[Member, ...] = ()
 
     def record_with(self, rates: Sequence[float] | float) -> dict[str, Any]:
         """Return the record; its stride compares the folds with the model's ``rates``."""
@@ -105,8 +108,21 @@ class ChosenRounds:
         return "early_stopping" if self.n_rounds < n_estimators else "rounds"
 
 
-def check_folds(stopping: StoppingParams, has_validation: bool, start: Start | None = None) -> None:
-    """Raise ``ParameterError`` if ``"cv"`` meets validation rows or a model to continue."""
+def check_folds(
+    stopping: StoppingParams,
+    has_validation: bool,
+    start: Start | None = None,
+    has_folds: bool = False,
+) -> None:
+    """Raise ``ParameterError`` if ``"cv"`` meets validation rows or a model to continue.
+
+    ``has_folds``: whether the user gives folds, which have no effect without ``"cv"``.
+    """
+    if has_folds and not stopping.by_folds and stopping.time_budget is None:
+        raise ParameterError(
+            "folds have no effect, because early stopping does not use folds here: use "
+            "early_stopping='cv' without validation rows, or leave folds out."
+        )
     if stopping.by_folds and start is not None:
         raise ParameterError(
             f"early_stopping='cv' trains folds from the first round, but the rounds of "
@@ -134,7 +150,7 @@ def choose_rounds(rows: RowsOfFolds, plan: FitPlan, budget: Budget | None = None
         "stride": stopping.stride,
     }
     try:
-        folds, alike = divided(rows, n_folds, stratify, params.seed)
+        folds, alike = divided(rows, n_folds, stratify, params.seed, plan.folds)
     except DataError:
         if not stopping.is_cautious:
             raise
@@ -151,19 +167,21 @@ def choose_rounds(rows: RowsOfFolds, plan: FitPlan, budget: Budget | None = None
     )  # fmt: skip
     selection.hold(params)
     record["tried"] = selection.tried
-    return _found(selection, stopping, folds, alike, record)
+    return _found(selection, stopping, folds, record)
 
 
 def divided(
-    rows: RowsOfFolds, n_folds: int, stratify: bool, seed: int
+    rows: RowsOfFolds, n_folds: int, stratify: bool, seed: int, given: Sequence[Fold] = ()
 ) -> tuple[list[Fold], IntArray | None]:
     """Return folds, and numbers that rows of one observation share; None: each row is one."""
-    sample = rows.sample
+    sample, own = rows.sample, list(given)
     if sample.query is not None:
-        folds = draw_folds(sample.target, n_folds, False, seed, sample.query)
+        folds = own or draw_folds(sample.target, n_folds, False, seed, sample.query)
         return lists_in_any_order(folds, seed), sample.query
-    if sample.group is not None:
-        groups = first_seen(sample.group)
+    groups = None if sample.group is None else first_seen(sample.group)
+    if own:
+        return own, groups
+    if groups is not None:
         return draw_folds(sample.target, n_folds, stratify, seed, groups), groups
     repeats = rows.repeats(seed, stratify)
     if repeats is None:
@@ -178,37 +196,22 @@ def _found(
     selection: ModelSelection,
     stopping: StoppingParams,
     folds: Sequence[Fold],
-    alike: IntArray | None,
     record: dict[str, Any],
 ) -> ChosenRounds:
-    """Derive rounds and rate from the selected parameters; ``alike`` numbers observations."""
+    """Derive rounds and rates from the selected parameters."""
     best, grown, interrupted = selection.best, selection.best.grown, selection.interrupted
-    most = best.params.n_estimators
-    fewest = min(len(fold.train) for fold in folds)
     # Folds too small for a split show nothing about the rounds for all rows.
-    can_split = fewest >= 2 * best.params.min_samples_leaf
-    if grown.best is None or not (interrupted or can_split):
-        return ChosenRounds(best.params, most, grown.curves, best.rows, record)
+    fewest = min(len(fold.train) for fold in folds) // 2
+    if grown.best is None or not (interrupted or best.params.min_samples_leaf <= fewest):
+        return ChosenRounds(best.params, best.params.n_estimators, grown.curves, best.rows, record)
     n_seen = best.n_rounds
-    n_rounds = _as_model(best, grown.best.round, stopping)
-    if grown.late and stopping.finest_rate is not None:
-        n_rounds = _likely(n_rounds, grown.best.round / n_seen, best.params.learning_rate)
+    trust = 1.0
     if stopping.is_cautious:
-        tested = TestedRows(best.rows.sample, folds, alike)
-        losses = tested.start_losses(grown.folds), tested.losses(grown.folds)
-        gain = tested.difference(*losses)
-        warn_of_doubts(gain, tested.by_fold(*losses))
-        n_rounds = max(1, round(n_rounds * gain.trust(BEYOND_CHANCE)))
-    n_rounds = min(round(n_rounds * stopping.rounds_factor), most)
-    params, times = best.params, times_larger(n_rounds, stopping)
-    if stopping.allowance is not None:
-        most = stopping.allowance.most_rounds(params)
-        highest = max(times, HIGHEST_RATE / params.learning_rate)
-        times = min(max(times, math.ceil(100 * n_rounds / most) / 100), highest)
-        n_rounds = min(n_rounds, round(most * times))
-    if times > 1.0:
-        params, n_rounds = of_folds(params, times), round(n_rounds / times)
-        params = replace(params, learning_rate=round(params.learning_rate, 6))
+        losses = selection.tested.start_losses(grown.folds), selection.tested.losses(grown.folds)
+        gain = selection.tested.difference(*losses)
+        warn_of_doubts(gain, selection.tested.by_fold(*losses))
+        trust = gain.trust(BEYOND_CHANCE)
+    params, n_rounds, times = _of_all_rows(best, stopping, trust)
     record = {**record, "stride": round(stopping.stride / times, 3)}
     if interrupted:
         warnings.warn(
@@ -219,9 +222,69 @@ def _found(
             stacklevel=2,
         )
     found = ChosenRounds(params, n_rounds, grown.curves, best.rows, record, interrupted)
+    if stopping.most_members > 1 and not interrupted:
+        found = replace(found, members=_blended(found, selection, stopping, fewest))
     if stopping.finest_rate is None:
         return found
     return _paced(found, stopping, best.seconds / (len(folds) * n_seen))
+
+
+def _of_all_rows(
+    entry: Entry, stopping: StoppingParams, trust: float
+) -> tuple[BoostParams, int, float]:
+    """Return parameters and rounds of a model with a candidate, and the factor on its rate."""
+    grown, params = entry.grown, entry.params
+    assert grown.best is not None
+    n_rounds = _as_model(entry, grown.best.round, stopping)
+    if grown.late and stopping.finest_rate is not None:
+        n_rounds = _likely(n_rounds, grown.best.round / entry.n_rounds, params.learning_rate)
+    if stopping.is_cautious:
+        n_rounds = max(1, round(n_rounds * trust))
+    n_rounds = min(round(n_rounds * stopping.rounds_factor), params.n_estimators)
+    times = times_larger(n_rounds, stopping)
+    if stopping.allowance is not None:
+        most = stopping.allowance.most_rounds(params)
+        highest = max(times, HIGHEST_RATE / params.learning_rate)
+        times = min(max(times, math.ceil(100 * n_rounds / most) / 100), highest)
+        n_rounds = min(n_rounds, round(most * times))
+    if times > 1.0:
+        params, n_rounds = of_folds(params, times), round(n_rounds / times)
+        params = replace(params, learning_rate=round(params.learning_rate, 6))
+    return params, n_rounds, times
+
+
+def _blended(
+    found: ChosenRounds, selection: ModelSelection, stopping: StoppingParams, fewest: int
+) -> tuple[Member, ...]:
+    """Return the members of a blend; none if the best candidate is better alone.
+
+    ``fewest`` is the largest number of rows in all leaves of a tree on any fold.
+    """
+    schema = selection.best.rows.sample.table.schema
+    levels = max(schema.n_levels(j) for j in range(schema.n_features))
+
+    def fits(entry: Entry) -> bool:
+        bins = {entry.params.max_bins, selection.best.params.max_bins}
+        same_bins = len(bins) == 1 or levels <= min(bins)  # of categories
+        is_judged = math.isfinite(entry.score) and entry.params.min_samples_leaf <= fewest
+        return is_judged and same_bins
+
+    places = [k for k, entry in enumerate(selection.entries) if fits(entry)]
+    entries = [selection.entries[k] for k in places]
+    kinds, best = [entry.grown.folds for entry in entries], entries.index(selection.best)
+    tested = selection.tested
+    weights = weights_of(tested, kinds, best, stopping.most_members)
+    if weights[best] == 1.0:
+        return ()
+    members = []
+    for k in sorted(range(len(entries)), key=lambda k: (k != best, -weights[k])):
+        if weights[k] > 0.0:
+            start, end = tested.start_losses(kinds[k]), tested.losses(kinds[k])
+            trust = tested.difference(start, end).trust(BEYOND_CHANCE)
+            params, n_rounds, _ = _of_all_rows(entries[k], stopping, trust)
+            members.append(Member(params.with_rounds(n_rounds), weights[k]))
+            selection.tried[places[k]]["weight"] = weights[k]
+    return tuple(members)
 
 
 def times_larger(n_rounds: int, stopping: StoppingParams) -> float:

@@ -24,6 +24,7 @@ from hedgerow.metrics import Metric
 from hedgerow.params import BoostParams, Interval
 
 if TYPE_CHECKING:
+    from hedgerow.boosting.automatic.blending import Blend, Member
     from hedgerow.boosting.automatic.cost import Allowance
 
 VALIDATION_STREAM = 2
@@ -101,6 +102,13 @@ class StoppingParams:
     time_budget : float > 0 or None
         Seconds that the fit may take from ``began``, see
         :mod:`hedgerow.boosting.validation.budget`.
+    blend : bool, int, "auto" or sequence of mappings
+        Whether the model may have several kinds of trees
+        (:mod:`hedgerow.boosting.automatic.blending`), at most how many, or which.
+    most_members : int
+        For ``"cv"``: largest number of kinds of trees in the model.
+    members : tuple of Member
+        Kinds of trees of the model, if these are given.
     train_scores : bool
         Whether the training rows are scored after each round, with or without validation
         rows.  These scores do not affect the fit.
@@ -128,6 +136,9 @@ class StoppingParams:
     allowance: Allowance | None = None
     finest_rate: float | None = None
     is_cautious: bool = False
+    blend: Blend = "auto"
+    most_members: int = 1
+    members: tuple[Member, ...] = ()
     train_scores: bool = False
     began: float = field(default_factory=time.monotonic, compare=False, repr=False)
 
@@ -177,6 +188,7 @@ class StoppingParams:
             min_delta=0.0,
             validation_fraction=0.1,
             time_budget=None,
+            blend="auto",
             train_scores=False,
         ) == StoppingParams(self.early_stopping)
 

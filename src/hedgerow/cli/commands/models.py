@@ -16,7 +16,7 @@ _MOST_FEATURES_SHOWN = 10
 _BAR_CELLS = 30
 _WIDTH = 100
 _SHOWN_APART = ("importance", "parameters", "chosen", "columns", "folds")
-_OF_ENTRY = ("score", "rounds")
+_OF_ENTRY = ("score", "rounds", "weight", "chosen")
 _OURS = "hedgerow"
 _OWN_SUFFIXES = (".hedgerow", ".safetensors", "")
 """Suffixes of Hedgerow models, which may have none."""
@@ -106,7 +106,9 @@ def _fold_lines(folds: dict[str, Any]) -> list[str]:
         values = [f"{name}={brief_value(name, value)}" for name, value in given.items()]
         score = "no score" if entry["score"] is None else f"{entry['score']:.6g}"
         requested = ", ".join(values) or "as set or automatic"
-        lines.append(f"  {score} after {entry['rounds']} rounds: {requested}")
+        weight = f", weight {entry['weight']:.2f}" if "weight" in entry else ""
+        best = ", the best" if entry.get("chosen") else ""
+        lines.append(f"  {score} after {entry['rounds']} rounds{weight}{best}: {requested}")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""Read ``cv``: a number of folds, a scikit-learn splitter, or the splits themselves."""
+"""Read folds of the user: their number, a scikit-learn splitter, or the splits themselves."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.validation.folds import Fold, draw_folds
 from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
+from hedgerow.metrics import task_of
+from hedgerow.metrics.queries import first_seen
+from hedgerow.objectives import Objective
 
 
 def folds_of(
@@ -51,6 +56,19 @@ def folds_of(
         for number, fold in enumerate(folds):
             _check_groups(fold, number, groups, name)
     return folds
+
+
+def given_folds(
+    folds: Any, rows: Dataset, sample: Sample, objective: Objective, seed: int
+) -> list[Fold]:
+    """Return ``folds`` for early stopping; ``sample`` has the rows of ``rows`` as numbers."""
+    blocks = sample.query
+    if blocks is None and sample.group is not None:
+        blocks = first_seen(sample.group)
+    shown = rows.groups if sample.query is None else rows.qid
+    target = sample.target if sample.target.ndim == 1 else sample.target[:, 0]
+    stratify = task_of(objective) in ("two classes", "classes") and sample.target.ndim == 1
+    return folds_of(folds, rows.X, rows.y, target, stratify, seed, blocks, shown, name="folds")
 
 
 def _fold(pair: Any, number: int, n_rows: int, name: str) -> Fold:
