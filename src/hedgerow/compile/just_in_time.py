@@ -171,6 +171,7 @@ class _InnerLibrary(JITCodeLibrary):
     def __init__(self, codegen: Any, name: str) -> None:
         super().__init__(codegen, name)
         self.called: dict[Any, None] = {}
+        self._whole: Any = None
 
     def add_linking_library(self, library: Any) -> None:
         library._ensure_finalized()  # noqa: SLF001
@@ -182,14 +183,14 @@ class _InnerLibrary(JITCodeLibrary):
 
     def _get_module_for_linking(self) -> Any:
         """Return the code of the kernel and of all that it calls, which callers may drop."""
-        if self._shared_module is None:
-            self._shared_module = whole = self._final_module.clone()
+        if self._whole is None:
+            self._whole = whole = self._final_module.clone()
             for library in self.called:
                 whole.link_in(library._final_module, preserve=True)  # noqa: SLF001
             for function in whole.functions:
                 if not function.is_declaration and function.linkage == llvm.Linkage.external:
                     function.linkage = "linkonce_odr"
-        return self._shared_module
+        return self._whole
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -347,8 +348,8 @@ def quicken() -> None:
     event.broadcast = lambda notice: None
     funcdesc.default_mangler = _name_of_function
     ir.Type.get_abi_size = functools.cache(ir.Type.get_abi_size)
-    find = types.Function.get_call_type
-    types.Function.get_call_type = functools.partialmethod(_call_type, find)
+    call_type = functools.partialmethod(_call_type, types.Function.get_call_type)
+    types.Function.get_call_type = call_type  # type: ignore[method-assign, assignment]
 
 
 def _name_of_function(name: str, kinds: Any, abi_tags: Any = (), uid: int | None = None) -> str:
