@@ -162,9 +162,9 @@ def train(
                 model = fit_data(dataset, loss, trees, continuing, valid=valid, checkpoint=kept)
             return Booster(with_offset_columns(model, dataset.offset_names))
         except AllRowsNeededError as reason:
-            given = trees, reason, settings.get("objective")
-            valid = {name: in_memory(rows, *given) for name, rows in named_valid(valid).items()}
-            dataset = in_memory(dataset, *given)
+            why = trees, reason, settings.get("objective")
+            valid = {name: in_memory(rows, *why) for name, rows in named_valid(valid).items()}
+            dataset = in_memory(dataset, *why)
     spec = fit_spec(settings, dataset, valid, init_model)
     trees = trees_of(settings)
     if folds is not None:

@@ -381,8 +381,8 @@ class FileDataset(Dataset):
                 largest = float(bits.view(np.float64)[0])
             survey = self._new_survey(params, largest)
             # The first rank that has features; others may have another order.
-            own = json.dumps(list(self._reader.features())).encode("ascii")
-            known = [json.loads(message) for message in self.communicator.allgather(own)]
+            features = json.dumps(list(self._reader.features())).encode("ascii")
+            known = [json.loads(message) for message in self.communicator.allgather(features)]
             names = tuple(next(filter(None, known), ()))
             for part in self._reader.read():
                 stop = start + part.n_rows

@@ -235,8 +235,8 @@ def _sample_in_model(sample: CutSample, start: Start, data: FileDataset) -> CutS
             "which are therefore read into memory."
         )
     if not isinstance(table, SparseTable) and known.has_categories:
-        levels = {c.name: c.levels for c in found.columns if c.kind == "category"}
-        schema = known if known.unknown == "error" else with_more_levels(known, levels)
+        more = {c.name: c.levels for c in found.columns if c.kind == "category"}
+        schema = known if known.unknown == "error" else with_more_levels(known, more)
         table = recode(table, schema, "missing")
     masses = {}
     for j, mass in sample.level_mass.items():
