@@ -133,6 +133,21 @@ def test_the_build_finds_its_sources_beside_an_earlier_install(
     assert done.stdout.startswith("usage:"), done.stderr
 
 
+def test_the_build_needs_numpy_alone_beside_the_compilers() -> None:
+    """The others that the package needs are not installed where ``pyproject.toml`` builds it."""
+    program = (
+        "import sys\n"
+        "for name in ('scipy', 'sklearn', 'narwhals', 'joblib'): sys.modules[name] = None\n"
+        "from hedgerow.compile import build, ptx, variants\n"
+        "for one in (*variants.read_variants(), *variants.read_variants(ptx.LIST)):\n"
+        "    build.digests.digest_of(variants.find_kernel(one.kernel))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_slow_variants_are_at_both_ends() -> None:
     ordered = _ordered(read_variants())
     assert sorted(ordered) == sorted(read_variants())
