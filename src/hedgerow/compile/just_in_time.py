@@ -434,7 +434,7 @@ def write_entry(kernel: Kernel, argument_types: tuple[Any, ...], symbol: str) ->
     entry_code.write_entry(module, compiled, symbol)
     entry.add_ir_module(module)
     whole = entry._final_module  # noqa: SLF001
-    whole.link_in(compiled.library._get_module_for_linking())  # noqa: SLF001
+    whole.link_in(compiled.library._get_module_for_linking(), preserve=True)  # noqa: SLF001
     code: bytes = whole.as_bitcode()
     return code
 
