@@ -109,11 +109,9 @@ def bins_of_files(data: FileDataset, params: BoostParams, aside: Any = None) -> 
     given = [data.rows]
     if aside is not None:
         given = [data.rows.take(np.flatnonzero(chosen)) for chosen in (~aside, aside)]
-    cuts = data.pass_one(params, given[0]).sample
+    cuts = data.cuts = data.pass_one(params, given[0]).sample
     train, *others = (
-        replace(
-            rows, table=replace(rows.table, schema=cuts.table.schema, cuts=cuts, is_seen=k == 0)
-        )
+        replace(rows, table=replace(rows.table, schema=cuts.table.schema, is_seen=k == 0))
         for k, rows in enumerate(given)
     )
     own = resolve_bins(params, cuts.table.schema)

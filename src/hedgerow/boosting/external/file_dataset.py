@@ -44,6 +44,7 @@ from hedgerow.boosting.row_data.targets import (
     check_same_targets,
 )
 from hedgerow.comm.base import Alone, Communicator
+from hedgerow.data.binning.cut_sample import CutSample
 from hedgerow.data.categories.columns import CategoricalFeatures, check_unknown
 from hedgerow.data.external.memory import give_back_memory, memory_bytes, shown_bytes
 from hedgerow.data.external.scratch import temporary_folder
@@ -79,6 +80,7 @@ class FileDataset(Dataset):
     cache_dir      folders for chunks
     communicator   of the ranks that have other rows
     has_intervals  whether the targets are ends of intervals of times; known after a survey
+    cuts           rows of all ranks from which cuts are chosen, until these are known
     """
 
     reads_batches: ClassVar[bool] = True
@@ -107,6 +109,7 @@ class FileDataset(Dataset):
         self.memory_limit, self.cache_dir = memory_limit, tuple(cache_dir)
         self.communicator: Communicator = communicator or Alone()
         self.has_intervals = False
+        self.cuts: CutSample | None = None
         self._room = int(_BATCH_SHARE * memory_limit)
         self._reader = RowReader(source, self._room)
         self._times: tuple[str, tuple[str | None, str | None], bool | None] | None = None

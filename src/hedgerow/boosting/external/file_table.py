@@ -26,7 +26,6 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.comm.base import Communicator
 from hedgerow.data import AnyTable, Table
-from hedgerow.data.binning.cut_sample import CutSample
 from hedgerow.data.external.scratch import ScratchFolder, explained
 from hedgerow.data.schema import Schema
 
@@ -43,7 +42,6 @@ class FileTable(Table):
     stack     closes what is made of these rows
     numbers   ascending numbers of these rows among those of positive weight; None: all of them
     is_seen   whether categories and cuts come from these rows: whether they are training rows
-    cuts      rows of all ranks from which cuts are chosen
     encoded   the inputs of trees in place of the columns; ``schema`` is then theirs
     n_copies  how often the table has the rows, one copy after another
     """
@@ -53,7 +51,6 @@ class FileTable(Table):
     stack: ExitStack = field(kw_only=True)
     numbers: IntArray | None = field(default=None, kw_only=True)
     is_seen: bool = field(default=False, kw_only=True)
-    cuts: CutSample | None = field(default=None, kw_only=True)
     encoded: EncodedRows | None = field(default=None, kw_only=True)
     n_copies: int = field(default=1, kw_only=True)
 

@@ -161,7 +161,8 @@ def _read(
     if start is not None:
         cuts = _sample_in_model(cuts, start, data)
     schema = cuts.table.schema
-    table = replace(cast(FileTable, train.table), schema=schema, cuts=cuts, is_seen=True)
+    table = replace(cast(FileTable, train.table), schema=schema, is_seen=True)
+    data.cuts = cuts
     train = replace(train, table=table)
     if validation:
         unseen, room = validation[0], int(_ASIDE_SHARE * data.memory_limit)

@@ -74,8 +74,9 @@ def check_sorting(
 ) -> None:
     """Raise an error unless the columns can be sorted and the rows fit: it saves a pass."""
     table = cast(FileTable, train.table)
-    assert table.cuts is not None
-    sample, schema, limit = table.cuts.table, table.schema, table.memory_limit
+    assert table.data.cuts is not None
+    sample, schema, limit = table.data.cuts.table, table.schema, table.memory_limit
+    table.data.cuts = None
     n_threads, n_folds = resolve_threads(options.n_jobs), _folds_of(options.stopping)
     n_rows = table.data.rows.n_rows
     params = resolve_constraints(params, schema, objective)

@@ -170,6 +170,8 @@ def write_chunks(
                 if part is not None:
                     sink.append(*part)
         stores = [sink.finish() for sink in sinks]
+    block = ()
+    give_back_memory()  # buffers of reading are not needed beside a single chunk
     found = []
     for rows, table, store in zip(samples, tables, stores, strict=True):
         table.stack.callback(store.close)
@@ -186,8 +188,9 @@ def write_chunks(
 def _bins_of(table: FileTable, params: BoostParams, n_threads: int) -> BinSpec:
     """Choose the bins of the columns, or of the inputs in their place."""
     most, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
-    sample, encoded = table.cuts, table.encoded
+    sample, encoded = table.data.cuts, table.encoded
     assert sample is not None
+    table.data.cuts = None  # a part of the memory that the bins may need
     if encoded is None:
         return fit_sample(sample, most, n_threads, forced)
     inputs, values = encoded.inputs, encoded.values

@@ -276,8 +276,8 @@ def _bins_of_kept(
     bins, forced = params.max_bins_by_feature, params.forced_bins
     most = params.max_bins if bins is None else tuple(bins[j] for j in columns)
     if isinstance(table, FileTable):
-        assert table.cuts is not None
-        return fit_sample(table.cuts.of_columns(columns), most, n_threads, forced)
+        assert table.data.cuts is not None
+        return fit_sample(table.data.cuts.of_columns(columns), most, n_threads, forced)
     assert isinstance(table, Table)
     own = replace(schema, columns=tuple(schema.columns[j] for j in columns))
     rows = Table(table.values[:, columns], own)
