@@ -30,8 +30,8 @@ from hedgerow.objectives import (
     make_objective,
     objective_for,
 )
-from hedgerow.objectives.catalogue import objective_class
-from hedgerow.objectives.custom.losses import TRIED, OwnObject, OwnRowLoss, Task
+from hedgerow.objectives.catalogue import Task, objective_class
+from hedgerow.objectives.custom.losses import TRIED, OwnObject, OwnRowLoss
 from hedgerow.objectives.derivatives import PRECOMPUTED
 from hedgerow.objectives.targets import several_targets
 from hedgerow.params import BoostParams
