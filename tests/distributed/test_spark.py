@@ -298,7 +298,7 @@ two = classifier.copy({classifier.num_workers: 2}).fit(rows)
 assert two.booster.num_rounds == 5
 found = model.transform(rows).select("prediction", "probability").toPandas()
 assert found["prediction"].tolist() == local.predict(table[["a", "b"]]).tolist()
-model.write().overwrite().save(sys.argv[1])
+model.save(sys.argv[1])
 again = SparkHedgerowClassificationModel.load(sys.argv[1])
 assert file_of(again.to_estimator()) == file_of(local)
 print("same model")
