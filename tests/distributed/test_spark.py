@@ -202,8 +202,9 @@ def test_partitions_of_any_sizes(
     assert "divided unevenly" in caplog.text
     model = regressor.fit(one.coalesce(1))  # fewer partitions than workers: divided anew
     assert model.booster.num_rounds == 5
-    with pytest.raises(DataError, match="force_repartition=True"):
-        regressor.fit(one.repartition(3).coalesce(2))
+    # No barrier stage can read them, so they are divided anew.
+    assert regressor.fit(one.repartition(3).coalesce(2)).booster.num_rounds == 5
+    assert regressor.fit(one.coalesce(1).union(one.coalesce(1))).booster.num_rounds == 5
 
 
 def test_what_cannot_be_used_is_an_error(frame: Any) -> None:
