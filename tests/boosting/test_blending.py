@@ -132,7 +132,7 @@ def test_default_fits_are_blended_alike_on_all_threads_and_storages() -> None:
     [
         (MOST_MEMBERS, {}),
         (1, {"blend": False}),
-        (3, {"blend": 3}),
+        (5, {"blend": 5}),
         (1, {"n_rows": 3_000}),
         (MOST_MEMBERS, {"n_rows": 3_000, "blend": True}),
         (1, {"objective": "lambdarank"}),
@@ -165,9 +165,9 @@ def test_weights_are_those_of_the_smallest_loss() -> None:
     folds = [Fold(numbers[2:], numbers[:2]), Fold(numbers[:2], numbers[2:])]
     tested = evidence.TestedRows(sample, folds, None)
     best = of_folds([[0.4, 1.4], [2.4, 3.4]])
-    opposite = of_folds([[-1.2, -0.2], [0.8, 1.8]])  # errors of -1.2 beside 0.4
+    opposite = of_folds([[-0.6, 0.4], [1.4, 2.4]])  # errors of -0.6 beside 0.4
     useless = of_folds([[9.0, 9.0], [9.0, 9.0]])
-    assert weights_of(tested, [useless, best, opposite], 1, 4) == [0.0, 0.75, 0.25]
+    assert weights_of(tested, [useless, best, opposite], 1, 4) == [0.0, 0.6, 0.4]
     assert weights_of(tested, [useless, best, opposite], 1, 1) == [0.0, 1.0, 0.0]
     assert weights_of(tested, [best, best], 1, 4) == [0.0, 1.0]  # equal ones: no blend
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
+from hedgerow import Dataset, HedgerowRegressor, train
 from hedgerow.io import model_to_bytes
 from tests.helpers.examples import examples
 
@@ -276,13 +276,3 @@ def test_rows_are_served_as_they_were_trained(seed, dtype, max_bins) -> None:
     served = np.sqrt(np.mean((booster.predict(X) - y) ** 2))
     history = booster.model.training["history"]["validation"]["rmse"]
     assert served == pytest.approx(history[-1], rel=1e-12)
-
-
-def test_classifier_and_regressor_obey_the_same_bytes() -> None:
-    X, y = data("softmax", 3000, missing=0.1)
-    for model in (HedgerowClassifier, HedgerowRegressor):
-        files = {
-            content(model(n_estimators=4, n_jobs=n, random_state=1).fit(X, y).booster_)
-            for n in (1, 2, 3)
-        }
-        assert len(files) == 1

@@ -7,8 +7,7 @@ Laws that hold on some paths only:
 
 * Row samples are drawn by the position of a row (``"subsample"``, ``"goss"``,
   ``"mvs"``), so the order of rows and a row repeated k times keep them on average
-  only.  The average is tested in ``test_goss.py``: weighted sums over a sample are
-  unbiased.
+  only: ``test_goss.py`` compares rows and weights with the definition.
 * Ordered target statistics (``docs/categories.md``) depend on the order of the rows,
   of two equal rows the second knows the first, and a training row is scored by the
   rows before it; serving knows them all.
@@ -39,14 +38,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, load, train
+from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.advanced import grouped
 from hedgerow.boosting.loop import scored
-from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.data import drop_unused_levels, fit_bins, read_any
-from hedgerow.data.binning import bins as bins_module
-from hedgerow.data.binning import matrix as matrix_module
 from hedgerow.data.binning.bundles import BundleRules
 from hedgerow.data.binning.matrix import bin_bundled
 from hedgerow.data.sparse import SparseTable
@@ -367,36 +363,6 @@ def sample(path, objective, seed, grid=None):
 
 def an_objective(data, path):
     return data.draw(st.sampled_from(path.objectives), label="objective")
-
-
-# -- the same bytes -----------------------------------------------------------------------
-
-
-@pytest.fixture
-def many_threads(monkeypatch):
-    """Use the requested number of threads, also for small data."""
-    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
-    for module in (bins_module, matrix_module):
-        monkeypatch.setattr(module, "_VALUES_PER_THREAD", 1)
-
-
-@crossed(path=PATHS, stopping={name: name for name in ("none", "automatic", "given")})
-def test_model_file_does_not_depend_on_threads(many_threads, path, stopping) -> None:
-    first = ["none", "automatic", "given"].index(stopping)
-    for number, objective in list(enumerate(path.objectives))[first::3]:
-        rng, X, y = sample(path, objective, number)
-        weight = rng.uniform(0.5, 2, len(y)) if number % 2 else None
-        policy = {} if number % 3 else {"grow_policy": "depthwise", "max_depth": 4}
-        more = {} if stopping == "none" else STOP
-        valid = None
-        if stopping == "given":
-            rows = rng.integers(0, len(y), 80)
-            valid = Dataset(take(X, rows), y[rows])
-        one, several = (
-            content(fit(path, X, y, objective, weight, None, valid, n_jobs=n, **more, **policy))
-            for n in (1, 3)
-        )
-        assert one == several
 
 
 # -- weights --------------------------------------------------------------------------------
@@ -726,23 +692,6 @@ def test_codes_of_dictionaries_change_nothing(path, data, seed) -> None:
 # -- copies and files ----------------------------------------------------------------------------
 
 
-@every_path
-def test_copies_and_files_predict_the_same(path, tmp_path) -> None:
-    for number, objective in enumerate(path.objectives[-2:]):
-        rng, X, y = sample(path, objective, number)
-        booster = fit(path, X, y, objective)
-        rows = X
-        if path.data.get("unknown_category") != "error":
-            rows = join(X, strangers(X, rng, 40))
-        expected = raw(booster, rows)
-        booster.save(tmp_path / "model")
-        for other in (
-            copy.deepcopy(booster), pickle.loads(pickle.dumps(booster)), load(tmp_path / "model")
-        ):  # fmt: skip
-            assert content(other) == content(booster)
-            np.testing.assert_array_equal(raw(other, rows), expected)
-
-
 @crossed(
     path={name: path for name, path in PATHS.items() if path.make in (mixed, many, keyed)},
     library={name: name for name in ("pandas", "polars")},
@@ -924,13 +873,6 @@ def test_a_failed_training_says_the_same(case) -> None:
     for word in words:
         assert word in str(caught.value)
     assert all(vars(data)[name] is before[name] for name in before)
-
-
-def test_recorded_nan_is_no_mistake() -> None:
-    dense = np.eye(60)[:, :8]
-    dense[::9, 0] = np.nan
-    a = fit(Path(), sparse.csr_array(dense), GOOD_Y, "logistic")
-    assert content(a) == content(fit(Path(), dense, GOOD_Y, "logistic"))
 
 
 @paths_where(lambda path: path.make in (scattered, indicators, meeting))

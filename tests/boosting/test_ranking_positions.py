@@ -99,16 +99,6 @@ def test_a_round_is_a_newton_step_of_each_position(objective) -> None:
     assert loss.loss(CLICKED[FEW], raw, weight) == plain.loss(CLICKED[FEW], raw, weight)
 
 
-def test_the_model_has_the_same_bytes_for_any_threads_and_order_of_queries(fitted) -> None:
-    again = HedgerowRanker(n_estimators=40, early_stopping=False, n_jobs=2)
-    assert model_bytes(again.fit(X, CLICKED, qid=QID, position=POSITION)) == model_bytes(fitted)
-    order = np.concatenate(np.arange(60 * ROWS).reshape(60, ROWS)[::-1])
-    mixed = HedgerowRanker(**SHORT).fit(
-        X[order], CLICKED[order], qid=QID[order], position=POSITION[order]
-    )
-    assert model_bytes(mixed) == model_bytes(fit_few())
-
-
 def test_names_of_positions_are_only_names() -> None:
     names = np.array([f"place {number:02d}" for number in range(ROWS)])
     named = fit_few(names[POSITION[FEW]])
@@ -156,13 +146,6 @@ def test_files_and_train_keep_the_biases(tmp_path) -> None:
         model_from_bytes(model_to_bytes(replace(booster.model, training=spoiled)))
     booster.save(tmp_path / "plain")
     assert (load(tmp_path / "plain").predict(X) == model.predict(X)).all()
-
-
-def test_target_statistics_copy_positions() -> None:
-    table = {"a": X[FEW][:, 0], "town": np.array([f"t{k % 97}" for k in range(60 * ROWS)])}
-    model = HedgerowRanker(**SHORT, target_statistics=True)
-    model.fit(table, CLICKED[FEW], qid=QID[FEW], position=POSITION[FEW])
-    assert len(model.position_bias_) == ROWS
 
 
 def test_what_positions_cannot_be_is_an_error() -> None:

@@ -149,18 +149,6 @@ def test_lightgbm_means_the_same(objective, decay) -> None:
     np.testing.assert_allclose(new.predict(X[700:], raw_score=True), raw, rtol=1e-4, atol=1e-5)
 
 
-def test_a_shift_of_the_targets_is_followed() -> None:
-    booster = train(BASE, Dataset(X, SIGNAL))
-    moved = SIGNAL + 10.0
-    error = [
-        np.mean((booster.refit(X, moved, decay=d).predict(X) - moved) ** 2) for d in (0, 0.5, 1)
-    ]
-    assert error[0] < 0.7 < error[1] < error[2]
-    np.testing.assert_allclose(
-        booster.refit(X, moved, decay=0.0).predict(X), booster.predict(X) + 10.0, atol=1e-6
-    )
-
-
 def test_leaves_without_rows_keep_their_values() -> None:
     booster = train(BASE, Dataset(X, SIGNAL))
     rows = X[:, 0] > 1.0
@@ -171,31 +159,6 @@ def test_leaves_without_rows_keep_their_values() -> None:
         reached = set(booster.predict(X[rows], kind="leaf")[:, tree].tolist())
         assert reached < set(old)
         assert all(old[leaf] == found[leaf] for leaf in set(old) - reached)
-
-
-def test_rows_of_weight_zero_are_absent_and_threads_do_not_count() -> None:
-    booster = train(BASE, Dataset(X, SIGNAL))
-    kept = WEIGHT > 0
-    one = booster.refit(X, SIGNAL, WEIGHT, 0.2, n_jobs=1)
-    two = booster.refit(X[kept], SIGNAL[kept], WEIGHT[kept], 0.2, n_jobs=2)
-    assert one.model.forest.value.tobytes() == two.model.forest.value.tobytes()
-
-
-def test_categories_and_a_file(tmp_path) -> None:
-    town = RNG.choice(list("abcdef"), N)
-    table = {"size": X[:, 0], "town": town}
-    y = SIGNAL + (town < "c")
-    params = {**BASE, "max_cat_to_onehot": 1, "min_data_per_group": 10}
-    booster = train(params, Dataset(table, y, unknown_category="backoff"))
-    booster.save(tmp_path / "m")
-    again = load(tmp_path / "m").refit(table, y, decay=0.0)
-    np.testing.assert_allclose(again.predict(table), booster.predict(table), atol=1e-6)
-    strange = {"size": X[:, 0], "town": np.where(town == "a", "z", town)}
-    found = booster.refit(strange, y + 1.0, decay=0.0)
-    assert np.isfinite(found.predict(strange)).all()
-    found.save(tmp_path / "n")
-    np.testing.assert_array_equal(load(tmp_path / "n").predict(table), found.predict(table))
-    assert found.model.training["refit"] == {"n_rows": N, "decay": 0.0}
 
 
 def test_class_weights_stay() -> None:

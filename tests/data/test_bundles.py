@@ -97,22 +97,6 @@ def test_bundles_are_those_of_the_naive_search(seed, rules, zero_missing, n_thre
     assert layout.n_conflicts == n_conflicts
 
 
-@given(seeds, every_rule)
-def test_the_budget_is_kept(seed, rules):
-    table, spec = prepared(mixed(seed))
-    layout = lay_out(table, spec, rules)
-    budget = int(rules.max_conflict_rate * table.n_rows)
-    active = naive.active(table, spec)
-    for a, b in zip(layout.member_start, layout.member_start[1:], strict=False):
-        members = layout.members[a:b]
-        if b - a < 2:
-            continue
-        lost = np.maximum(active[:, members].sum(axis=1) - 1, 0).sum()
-        assert lost <= budget * (1 if rules.conflicts == "sum" else len(members) - 1)
-        assert layout.count[members].sum() <= 254
-    assert bin_table(table, spec, layout=layout).n_lost == layout.n_conflicts
-
-
 def test_more_bundles_than_can_be_open_and_more_cells_than_a_column_has():
     rng = np.random.default_rng(0)
     dense = (rng.random((64, 200)) < 0.4).astype(np.float32)  # all in conflict: many bundles

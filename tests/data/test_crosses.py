@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 
 from hedgerow import (
     Booster,
-    HedgerowClassifier,
-    HedgerowRanker,
     HedgerowRegressor,
     cross_fit,
     load,
@@ -26,7 +24,6 @@ from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.kernels.tables.keys import keys_of_floats
-from hedgerow.objectives.catalogue import OBJECTIVES, RANKING
 from tests.io.test_model_file import reseal, take_apart
 
 CROSSES = [("a", "b", "ratio"), ("b", "c", "product"), (2, 0, "difference")]
@@ -114,69 +111,6 @@ def test_trees_are_those_of_columns_that_the_user_computes(kind: str) -> None:
     new = new[frame.columns]
     np.testing.assert_array_equal(crossed.predict(new), plain.predict(widened(new)))
     assert crossed.n_features_in_ == frame.shape[1]
-
-
-TWO_CLASSES = ("logistic", "exponential", "focal", "hinge")
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_every_objective_takes_crosses(objective: str) -> None:
-    frame, y = table()
-    params = {**PLAIN, "objective": objective}
-    kind: Any = HedgerowRegressor
-    target, queries = np.ceil(np.exp(y)), {}
-    if objective in RANKING:
-        kind, queries = HedgerowRanker, {"qid": np.repeat(np.arange(40), 10)}
-        target = np.digitize(y, [0, 1])
-    elif objective in (*TWO_CLASSES, "softmax", "one_vs_all"):
-        kind, target = (
-            HedgerowClassifier,
-            np.digitize(y, [0] if objective in TWO_CLASSES else [-1, 1]),
-        )
-    elif objective == "cross_entropy":
-        target = 1.0 / (1.0 + np.exp(-y))
-    crossed = kind(**params, feature_crosses=CROSSES).fit(frame, target, **queries).booster_
-    plain = kind(**params).fit(widened(frame), target, **queries).booster_
-    np.testing.assert_array_equal(crossed.raw_scores(frame), plain.raw_scores(widened(frame)))
-    assert crossed.model.training.get("baseline") == plain.model.training.get("baseline")
-
-
-def test_classes_targets_offsets_and_float32() -> None:
-    frame, y = table()
-    classes = np.digitize(y, [-1, 1])
-    model = HedgerowClassifier(**PLAIN, feature_crosses=CROSSES).fit(frame, classes)
-    plain = HedgerowClassifier(**PLAIN).fit(widened(frame), classes)
-    np.testing.assert_array_equal(model.predict_proba(frame), plain.predict_proba(widened(frame)))
-    both = np.column_stack([y, -y])
-    several = HedgerowRegressor(**PLAIN, feature_crosses=CROSSES).fit(frame, both)
-    np.testing.assert_array_equal(
-        several.predict(frame),
-        HedgerowRegressor(**PLAIN).fit(widened(frame), both).predict(widened(frame)),
-    )
-    X = frame[["a", "b", "c"]].to_numpy(np.float32)
-    short = HedgerowRegressor(**PLAIN, feature_crosses=[(0, 1, "ratio")]).fit(X, y)
-    own = np.column_stack([X.astype(float), [naive("ratio", *map(float, r[:2])) for r in X]])
-    np.testing.assert_array_equal(
-        short.predict(X), HedgerowRegressor(**PLAIN).fit(own, y).predict(own)
-    )
-
-
-def test_with_target_statistics_and_integers_beyond_float64() -> None:
-    frame, y = table(600)
-    frame["big"] = 2**60 + np.arange(600) * 3
-    crosses = [*CROSSES, ("big", "b", "product")]
-    model = HedgerowRegressor(
-        **PLAIN, feature_crosses=crosses, target_statistics=True, random_state=0
-    ).fit(frame, y)
-    inputs = model.booster_.model.inputs
-    assert inputs is not None
-    assert inputs.statistics
-    assert inputs.crosses
-    predicted = model.predict(frame)
-    rows = frame.head(40).to_dict("records")
-    np.testing.assert_array_equal([model.booster_.predict_one(row) for row in rows], predicted[:40])
-    again = load_bytes(model)
-    np.testing.assert_array_equal(again.predict(frame), predicted)
 
 
 def load_bytes(model: Any) -> Any:

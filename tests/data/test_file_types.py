@@ -15,6 +15,7 @@ from sklearn.datasets import load_svmlight_file
 
 from hedgerow import Dataset, HedgerowClassifier, load, train
 from hedgerow.cli.main import main
+from hedgerow.cli.reading import tables
 from hedgerow.data.reading.texts import microseconds, parse
 from hedgerow.errors import DataError, DataTypeError, HedgerowError, HedgerowWarning
 from hedgerow.io import model_to_bytes
@@ -238,13 +239,16 @@ def test_categories_are_no_numbers_with_an_odd_text(texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("limit", [None, "40MB"])
-def test_files_with_an_odd_text(tmp_path: Path, limit: str | None, capsys: Any) -> None:
+def test_files_with_an_odd_text(
+    tmp_path: Path, limit: str | None, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, model = tmp_path / "rows.csv", str(tmp_path / "m")
     lines = [f"{text},{row},{row % 7}" for row, text in enumerate(ODD)]
     path.write_text("\n".join(["a,b,c", *lines]) + "\n")
     more = ["--model", model, "--no-score", "--set", "n_estimators=2"]
     if limit is not None:
-        path.write_text("\n".join(["a,b,c", *(lines * 20_000)]) + "\n")
+        monkeypatch.setattr(tables, "_COPIES", 10**9)  # files of any size are large
+        path.write_text("\n".join(["a,b,c", *(lines * 50)]) + "\n")
         more += ["--memory-limit", limit]
     assert main(["train", str(path), "--target", "a", *more]) == 2
     error = capsys.readouterr().err

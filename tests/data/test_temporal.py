@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -117,19 +116,6 @@ def test_numbers_are_no_dates(name: str, model: HedgerowRegressor) -> None:
     for ask in (model.predict, model.booster_.explain):
         with pytest.raises(DataError, match=message):
             ask(X)
-
-
-@pytest.mark.parametrize("library", ["polars", "pyarrow"])
-def test_frames_of_all_libraries(library: str, model: HedgerowRegressor) -> None:
-    module: Any = pytest.importorskip(library)
-    convert: Callable[[Any], Any] = (
-        module.DataFrame if library == "polars" else module.Table.from_pandas
-    )
-    expected = model.predict(FRAME)
-    for n_rows in (N_ROWS, 3):
-        np.testing.assert_array_equal(model.predict(convert(FRAME[:n_rows])), expected[:n_rows])
-        with pytest.raises(DataError, match=NUMBERS_FOR_DATES):
-            model.predict(convert(AS_NUMBERS[:n_rows]))
 
 
 def test_forms_of_the_same_dates(model: HedgerowRegressor) -> None:
@@ -323,9 +309,8 @@ def test_trees_show_cuts_as_dates(column: str, low: str, high: str, shown: str) 
     assert f"{column} <= {shown}" in booster.to_dot().replace("&lt;", "<").replace("≤", "<=")
 
 
-def test_pictures_of_explained_dates(model: HedgerowRegressor, tmp_path: Path) -> None:
+def test_pictures_of_explained_dates(model: HedgerowRegressor) -> None:
     pytest.importorskip("matplotlib").use("Agg")
-    pytest.importorskip("pyarrow")
     from hedgerow.plot import plot_beeswarm, plot_dependence, plot_waterfall
 
     columns = {name: FRAME[name].to_numpy() for name in FRAME}
@@ -336,7 +321,3 @@ def test_pictures_of_explained_dates(model: HedgerowRegressor, tmp_path: Path) -
         np.testing.assert_array_equal(points.get_offsets()[:, 0], ticks("when"))
         texts = [text.get_text() for text in plot_waterfall(explanation, 0).get_yticklabels()]
         assert f"when = {FRAME.when[0]}" in texts
-    model.save(tmp_path / "model")
-    FRAME.assign(y=Y).to_parquet(tmp_path / "rows.parquet")
-    page = ["report", str(tmp_path / "model"), str(tmp_path / "rows.parquet"), "--target", "y"]
-    assert main([*page, "-o", str(tmp_path / "page.html")]) == 0

@@ -137,22 +137,6 @@ def test_real_data_as_scikit_learn(name, weighted, settings) -> None:
         assert ties < 40
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("criterion", CLASSIFICATION + REGRESSION)
-def test_missing_values_as_scikit_learn(criterion, weighted, settings) -> None:
-    X, signal, classes = make_data(3, missing=0.15)
-    y = classes if criterion in CLASSIFICATION else signal
-    w = np.random.default_rng(2).integers(0, 4, len(y)) * 0.5 if weighted else None
-    ours, theirs = make(criterion, **settings)
-    try:
-        theirs.fit(X, y, w)
-    except ValueError:
-        pytest.skip("this scikit-learn takes no missing values with this criterion")
-    alike, ties = compare(ours.fit(X, y, w).tree_, theirs.tree_, X, w)
-    assert alike > ties
-
-
 def assert_identical(ours, theirs) -> None:
     """Assert that both trees have the same nodes with the same numbers."""
     assert ours.node_count == theirs.node_count

@@ -49,20 +49,6 @@ def test_criteria_of_scikit_learn(
     np.testing.assert_allclose(ours.predict(X), peer.predict(X), rtol=1e-9)
 
 
-def test_poisson_split_is_the_best_of_its_table() -> None:
-    tree = CARTRegressor(criterion="poisson", max_depth=1, min_samples_leaf=5).fit(X, COUNTS)
-    table = tree.split_table(0, X, COUNTS, backend=None)
-    enough = [min(a, b) >= 5 for a, b in zip(table["n_left"], table["n_right"], strict=True)]
-    scores = np.where(enough, table["decrease"], -np.inf)
-    best = int(np.argmax(scores))
-    assert table["feature"][best] == f"x{tree.tree_.feature[0]}"
-    assert table["cut"][best] == pytest.approx(tree.tree_.threshold[0])
-    impurity = tree.tree_.impurity
-    share = tree.tree_.weighted_n_node_samples / 300
-    decrease = impurity[0] - share[1] * impurity[1] - share[2] * impurity[2]
-    assert scores[best] == pytest.approx(decrease)
-
-
 def test_poisson_refuses_what_it_cannot_learn() -> None:
     for y in (Y, np.zeros(300)):
         with pytest.raises(DataError, match="poisson"):

@@ -84,11 +84,6 @@ def test_equal_targets_give_the_model_of_one(params, strategy) -> None:
         np.testing.assert_allclose(column, one, rtol=1e-12)
 
 
-def test_order_of_targets_is_the_order_of_predictions(regressor) -> None:
-    turned = HedgerowRegressor(**SMALL).fit(X, Y[:, [2, 0, 1]])
-    np.testing.assert_allclose(turned.predict(X), regressor.predict(X)[:, [2, 0, 1]], rtol=1e-12)
-
-
 def test_validation_scores_are_means_over_targets() -> None:
     X_val, Y_val = make_rows(300, 9)
     names = ["rmse", "mae", "r2", "loss"]
@@ -149,20 +144,6 @@ def test_names_of_targets_are_kept(tmp_path) -> None:
         seen.fit(X, pd.DataFrame(Y, columns=names), X_val=X, y_val=other)
 
 
-def test_sparse_tables_and_bundles() -> None:
-    rng = np.random.default_rng(2)
-    table = rng.integers(0, 3, (600, 30)) * (rng.random((600, 30)) < 0.1)
-    Z = table[:, :2] + table[:, 2:4]
-    tables = (table, csr_matrix(table))
-    dense, sparse = (HedgerowRegressor(n_estimators=5).fit(given, Z) for given in tables)
-    np.testing.assert_array_equal(dense.predict(table), sparse.predict(csr_matrix(table)))
-    np.testing.assert_array_equal(
-        list(sparse.staged_predict(csr_matrix(table)))[-1], dense.predict(table)
-    )
-    some = sparse.booster_.predict(csr_matrix(table), n_rounds=3)
-    np.testing.assert_array_equal(some, dense.booster_.predict(table, n_rounds=3))
-
-
 def test_folds_of_several_targets() -> None:
     found = hedgerow.cross_fit(HedgerowRegressor(**SMALL), X, Y, cv=3)
     assert found.oof_prediction.shape == Y.shape
@@ -201,9 +182,6 @@ def coloured():
     frame = pd.DataFrame({"x": rng.normal(size=n), "town": town, "colour": colour})
     frame.loc[::50, "town"] = np.nan
     return frame, Z
-
-
-CATEGORIES = {"categorical_features": ["town", "colour"], "n_jobs": 1, "min_data_per_group": 10}
 
 
 def test_few_levels_are_tried_one_by_one(coloured) -> None:

@@ -25,11 +25,9 @@ from hedgerow.growing.chunks import space as chunk_space
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.chunks.grower import ChunkGrower
 from hedgerow.growing.chunks.levels import SymmetricChunkGrower
-from hedgerow.growing.chunks.order import Order
 from hedgerow.growing.chunks.space import greet
-from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
-from hedgerow.growing.core.setup import Fit, tree_arrays
+from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.limits.constraints import resolve_bins, resolve_constraints
 from hedgerow.growing.symmetric.grower import SymmetricGrower, SymmetricVectorGrower
@@ -37,7 +35,6 @@ from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.helpers.faults import Fault, with_each_fault
-from tests.helpers.marking import crossed
 from tests.helpers.ranks import rank_outcomes, run_ranks
 
 FIELDS = [field.name for field in dataclasses.fields(GrownTree)]
@@ -346,37 +343,6 @@ def test_trees_are_those_of_growth_in_memory(
     )
 
 
-MANY_ROWS = {
-    "rounded gradients": ("logistic", {}),  # at random, in histograms
-    "samples": ("logistic", {"subsample": 0.6, "colsample_bynode": 0.5}),
-    "no hessian in histograms": ("squared_error", {}),
-    "classes": ("softmax", {"subsample": 0.5}),
-    "levels": ("logistic", {**LEVELS, "max_depth": 6}),
-    "levels of classes": ("softmax", {**LEVELS, "subsample": 0.6, "colsample_bynode": 0.5}),
-    "lines": ("logistic", {"linear_leaves": True, "subsample": 0.6}),
-    "lines of levels": ("softmax", {**LEVELS, "linear_leaves": True}),
-}
-
-
-@pytest.mark.slow
-@crossed(case=MANY_ROWS, mode={"data": "data", "features": "features"})
-def test_many_rows(case, mode) -> None:
-    loss, values = case
-    problem = make_problem(9000, loss, n_features=40, **({"max_leaves": 31} | values))
-    edges = [0, 2500, 2500, 9000]
-    for kind in (MemoryStore, StrictStore):
-        assert_same_everywhere(
-            problem, chunk_rows=1700, edges=edges, n_threads=2, mode=mode, kind=kind
-        )
-
-
-@pytest.mark.parametrize("name", OPTIONS_OF_LEVELS)
-def test_symmetric_trees_of_ranks(name) -> None:
-    problem = make_problem(400, categories=True, **(LEVELS | OPTIONS_OF_LEVELS[name]))
-    for mode in ("data", "features"):
-        assert_same_everywhere(problem, chunk_rows=90, edges=[0, 150, 150, 400], mode=mode)
-
-
 def test_a_hessian_that_is_tiny_beside_the_largest() -> None:
     problem = make_problem(9000, "logistic", weighted=True, max_leaves=31)
     weight = problem.weight.copy()
@@ -402,7 +368,7 @@ def test_a_real_table(shared_data, trees) -> None:
 
 
 @pytest.mark.parametrize("edges", [[0, 900], [0, 500, 900], [0, 0, 300, 310, 900]])
-@pytest.mark.parametrize("share", [0.0, 1.0])
+@pytest.mark.parametrize("share", [0.0, 1.0, 2.0])
 def test_lines_of_leaves_whose_split_was_dropped(monkeypatch, share, edges) -> None:
     monkeypatch.setattr(chunk_grower, "_CHILD_SHARE", share)
     problem = make_problem(900, linear_leaves=True, max_leaves=12)
@@ -433,15 +399,6 @@ def test_passes_are_about_as_many_as_levels(policy) -> None:
         assert splits <= 60
         if policy == "depthwise":
             assert splits == 30
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0, 2.0])
-def test_trees_do_not_depend_on_what_is_guessed_of_children(monkeypatch, share) -> None:
-    monkeypatch.setattr(chunk_grower, "_CHILD_SHARE", share)
-    problem = make_problem(500, max_leaves=12)
-    grown = assert_same_everywhere(problem)[0]
-    if share == 1.0:
-        assert grown.splits == [11, 11]  # none in vain, one after the other
 
 
 @pytest.mark.parametrize("policy", ["leafwise", "depthwise"])
@@ -489,38 +446,6 @@ def test_levels_whose_histograms_cannot_be_kept(monkeypatch) -> None:
     with pytest.raises(AllRowsNeededError, match="max_depth=6 keeps up to 32 histograms"):
         grow_in_chunks(problem)
     assert_same_everywhere(make_problem(500, **LEVELS | {"max_depth": 3}))
-
-
-def test_splits_that_are_made_ahead_are_taken_in_the_order_of_growth() -> None:
-    # Gains as in the picture in growing/chunks/order.py: a tree of four leaves.
-    arrays = tree_arrays(12, 1)
-    gains, children = {0: 3.0, 1: 2.0, 2: 1.5, 3: 0.9, 4: 0.2, 5: 1.0}, {0: 1, 1: 3, 2: 5}
-    for node, gain in gains.items():
-        arrays.numbers[node, layout.NUMBER_GAIN] = gain
-    arrays.table[0, layout.NODE_OPEN] = 1
-    order = Order(arrays, 4, depthwise=False, child_share=0.4)
-    order.advance()
-    assert order.wanted(9) == ([0], False)
-
-    def split(node) -> None:
-        arrays.table[node, [layout.NODE_LEFT, layout.NODE_RIGHT]] = (
-            children[node], children[node] + 1,
-        )  # fmt: skip
-        arrays.table[node, layout.NODE_OPEN] = 0
-
-    split(0)
-    arrays.table[[1, 2], layout.NODE_OPEN] = 1
-    order.advance()
-    assert order.wanted(9) == ([1, 2], True)  # 1.5 cannot be but the last
-    assert order.wanted(1) == ([1], False)
-    split(1)
-    split(2)
-    arrays.table[[3, 4, 5], layout.NODE_OPEN] = 1
-    order.advance()
-    assert order.wanted(9) == ([], False)
-    found, left = order.nodes()
-    assert found.tolist() == [0, 1, 2, 3, 4, 5, 6]
-    assert left.tolist() == [1, 3, 5, 0, 0, 0, 0]
 
 
 # -- ranks ----------------------------------------------------------------------------

@@ -23,7 +23,6 @@ from tests.growing.test_chunk_grower import (
     assert_same_everywhere,
     make_problem,
 )
-from tests.helpers.marking import crossed
 
 VECTORS = {"multi_strategy": "multi_output_tree"}
 MORE = {
@@ -87,41 +86,6 @@ def test_trees_are_those_of_growth_in_memory(
     assert_same_everywhere(
         problem, chunk_rows=chunk_rows, edges=edges, n_threads=n_threads, mode=mode, kind=kind
     )
-
-
-MANY_ROWS = {
-    "classes": ("softmax", {}),
-    "samples": ("squared_error", {"subsample": 0.6, "colsample_bynode": 0.5}),
-    "goss": ("softmax", {"sampling": "goss", "path_smooth": 2.0}),
-    "mvs": ("fair", {"sampling": "mvs", "subsample": 0.5}),
-    "lines": ("fair", {"linear_leaves": True, "subsample": 0.6}),
-    "lines of levels": ("softmax", {**LEVELS, "linear_leaves": True}),
-    "levels of classes": ("softmax", {**LEVELS, "max_depth": 6, "path_smooth": 2.0}),
-    "levels": ("squared_error", {**LEVELS, "subsample": 0.6, "colsample_bynode": 0.5}),
-    "levels in order": (
-        "squared_error",
-        {
-            **LEVELS,
-            "max_depth": 6,
-            "monotone_constraints": {"x0": 1, "x2": -1},
-            "monotone_penalty": 0.5,
-            "path_smooth": 2.0,
-            "categories": True,
-        },
-    ),
-}
-
-
-@pytest.mark.slow
-@crossed(case=MANY_ROWS, mode={"data": "data", "features": "features"})
-def test_many_rows(case, mode) -> None:
-    loss, values = case
-    problem = make_vectors(9000, 5, 0, loss, n_features=40, **({"max_leaves": 31} | values))
-    edges = [0, 2500, 2500, 9000]
-    for kind in (MemoryStore, StrictStore):
-        assert_same_everywhere(
-            problem, chunk_rows=1700, edges=edges, n_threads=2, mode=mode, kind=kind
-        )
 
 
 @pytest.mark.parametrize("mode", ["data", "features"])

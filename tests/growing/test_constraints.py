@@ -373,49 +373,6 @@ def test_penalties_as_in_lightgbm() -> None:
 
 # -- promises ------------------------------------------------------------------------------
 
-EVERYTHING = {
-    "monotone_constraints": {"x0": 1, "x3": -1},
-    "interaction_constraints": [["x0", "x1"], ["x1", "x2", "x3"]],
-    "feature_penalties": {"x1": 0.8},
-}
-
-
-def test_train_takes_them_too() -> None:
-    X, y = table_of()
-    names = ["a", "b", "c", "d"]
-    params = {"n_estimators": 5, "monotone_constraints": {"b": "decreasing"}}
-    booster = train(params, Dataset(X, y, feature_names=names))
-    assert list(booster.verify_monotone().findings) == ["b"]
-    with pytest.raises(ParameterError, match="no column 'x1'"):
-        train({"monotone_constraints": {"x1": 1}}, Dataset(X, y, feature_names=names))
-
-
-def test_constraints_need_no_code_of_their_own() -> None:
-    """Fits with and without constraints use arrays of the same types: one compiled variant."""
-    from hedgerow.data import bin_table
-    from hedgerow.growing.core.grower import TreeGrower
-    from hedgerow.growing.core.setup import Fit
-
-    X, y = table_of()
-    table = read_table(X)
-    matrix = bin_table(table, fit_bins(table, 9))
-    loss = make_objective("squared_error")
-    kinds = []
-    for params in (
-        BoostParams(),
-        BoostParams(feature_penalties=(1.0, 1.0, 1.0, 0.5)),
-        BoostParams(extra_trees=True, path_smooth=2.0),
-        BoostParams(colsample_bytree=0.5, feature_weights=(1.0, 1.0, 0.0, 0.5)),
-        BoostParams(monotone_constraints=(1, 0, 0, -1)),
-        BoostParams(interaction_constraints=((0, 1), (2, 3))),
-    ):
-        grower = TreeGrower(matrix, Fit(y, None, np.zeros((1, len(y))), loss, params, 1))
-        parts = grower._state.options.constraints
-        flat = [*parts[:-1], *parts[-1]]  # the last is a record of its own
-        kinds.append([(np.asarray(part).dtype, np.ndim(part)) for part in flat])
-        grower.close()
-    assert kinds[1:] == kinds[:1] * 5
-
 
 def bounded_loss(x, town, y, sets, shared):
     """Return the least squared error of a tree that divides by x, then by one of the sets.

@@ -12,14 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
-from hedgerow.boosting.loop.driver import FitOptions
-from hedgerow.boosting.loop.fit import fit
-from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup import resolved as resolved_module
-from hedgerow.boosting.validation.stopping import StoppingParams, hash_rows
-from hedgerow.data.reading.table import Table
-from hedgerow.data.schema import Column, Schema
+from hedgerow.boosting.validation.stopping import hash_rows
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
@@ -180,16 +175,6 @@ def test_mvs_is_its_twin(quantized, share, seed, n_threads) -> None:
     check_sample(found, quantized, *naive_mvs(quantized, params, seed % 5), params)
 
 
-@pytest.mark.parametrize("n_rows", range(1, 21))
-@pytest.mark.parametrize("settings", [GOSS, MVS, {**GOSS, "goss_top_rate": 0.9}])
-def test_samples_of_a_few_rows(n_rows, settings) -> None:
-    rng = np.random.default_rng(n_rows)
-    params, naive = BoostParams(**settings), naive_mvs if settings is MVS else naive_goss
-    for g in (rng.integers(-MOST, MOST, n_rows), np.full(n_rows, MOST), np.zeros(n_rows)):
-        quantized = np.column_stack([g, np.full(n_rows, MOST)]).astype(np.int64)
-        check_sample(draw(quantized, params, 2), quantized, *naive(quantized, params), params)
-
-
 def many(n_rows=20_000, seed=0):
     """Return numbers with many ties and a few large values."""
     rng = np.random.default_rng(seed)
@@ -223,43 +208,6 @@ def test_samples_are_packed_as_all_rows_are(settings, narrow) -> None:
     np.testing.assert_array_equal(found.packed[inside], expected[inside])
     if not narrow:
         np.testing.assert_array_equal(found.packed[20_000 + inside], expected[20_000 + inside])
-
-
-@pytest.mark.parametrize("settings", [GOSS, {**GOSS, "goss_top_rate": 0.02}, MVS])
-def test_weighted_sums_are_unbiased(settings) -> None:
-    quantized, n_draws = many(2000, seed=3), 600
-    groups = np.arange(2000) % 4
-    sums = np.zeros((n_draws, 4, 2))
-    for number in range(n_draws):
-        params = BoostParams(**settings, seed=7)
-        found = draw(quantized, params, number=number)
-        estimate = found.quantized[found.inside] * unit_scale(params)
-        for group in range(4):
-            sums[number, group] = estimate[groups[found.inside] == group].sum(axis=0)
-    exact = np.array([quantized[groups == group].sum(axis=0) for group in range(4)])
-    deviation = sums.std(axis=0) / np.sqrt(n_draws)
-    assert (np.abs(sums.mean(axis=0) - exact) < 5 * deviation + 2000 * unit_scale(params)).all()
-
-
-def test_mvs_takes_as_many_rows_as_it_should() -> None:
-    quantized = many(2000, seed=4)
-    sizes = [draw(quantized, BoostParams(**MVS), number=number).n_inside for number in range(300)]
-    assert np.mean(sizes) == pytest.approx(600, abs=5 * np.std(sizes) / np.sqrt(300))
-
-
-def test_sums_vary_less_than_those_of_a_uniform_sample() -> None:
-    quantized, share = many(2000, seed=5), 0.3
-    found = {
-        name: [
-            (quantized[s.inside, 0] * s.weights[s.inside]).sum()
-            for s in (draw(quantized, BoostParams(**settings), number=k) for k in range(300))
-        ]
-        for name, settings in (("goss", GOSS), ("mvs", MVS))
-    }
-    g = quantized[:, 0].astype(float)
-    uniform = np.sqrt((g * g).sum() * (1 - share) / share)
-    assert np.std(found["goss"]) < 0.6 * uniform
-    assert np.std(found["mvs"]) < 0.6 * uniform
 
 
 # -- trees ----------------------------------------------------------------------------
@@ -353,13 +301,6 @@ def test_values_and_covers_come_from_weighted_sums(settings, loss) -> None:
 # -- modes -------------------------------------------------------------------------------
 
 
-SAMPLINGS = {
-    "goss": GOSS,
-    "goss, few": {**GOSS, "goss_top_rate": 0.05, "goss_other_rate": 0.05},
-    "mvs": MVS,
-}
-
-
 @pytest.mark.parametrize("loss", ["absolute_error", "logistic", "quantile"])
 @pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])
 def test_line_search_minimises_the_weighted_loss_of_the_sample(loss, settings) -> None:
@@ -395,31 +336,6 @@ def test_line_search_minimises_the_weighted_loss_of_the_sample(loss, settings) -
             assert best <= total(step) + 1e-9
 
 
-@pytest.mark.parametrize("sampling", [{}, *SAMPLINGS.values()], ids=["uniform", *SAMPLINGS])
-def test_category_columns(monkeypatch, sampling) -> None:
-    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
-    rng = np.random.default_rng(0)
-    level = rng.integers(0, 30, 6000)
-    values = np.column_stack([level.astype(float), rng.normal(size=6000)])
-    y = rng.normal(size=30)[level] + 0.5 * values[:, 1] + 0.3 * rng.normal(size=6000)
-    columns = (Column("level", "category", tuple(range(30))), Column("x", "float"))
-    table = Table(values, Schema(columns))
-    params = BoostParams(n_estimators=20, **sampling)
-    off = StoppingParams(early_stopping=False)
-    models = [
-        fit(
-            Sample(table, y), make_objective("squared_error"), params,
-            FitOptions(off, n_jobs=n),
-        )
-        for n in (1, 2)
-    ]  # fmt: skip
-    forest = models[0].forest
-    assert forest.value.tobytes() == models[1].forest.value.tobytes()
-    assert set(forest.feature) == {-1, 0, 1}
-    predicted = engine.Predictor(forest, table.schema.kinds).raw_scores(values)[0]
-    assert np.mean((predicted - y) ** 2) < 0.2 * np.var(y)
-
-
 @pytest.mark.parametrize("method", ["hist", "exact", "approx"])
 @pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])
 def test_constraints_hold(method, settings) -> None:
@@ -432,18 +348,6 @@ def test_constraints_hold(method, settings) -> None:
     rows = np.repeat(X[:50], 30, axis=0)
     rows[:, 0] = np.tile(np.linspace(-3, 3, 30), 50)
     assert (np.diff(model.predict(rows).reshape(50, 30)) <= 1e-12).all()
-
-
-@pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])
-@pytest.mark.parametrize("n_rows", [1, 2, 3, 5, 8, 13, 20])
-def test_tables_of_a_few_rows(settings, n_rows) -> None:
-    X, y = table(n_rows, n_classes=0)
-    for target in (y, np.full(n_rows, 2.5)):
-        model = HedgerowRegressor(min_samples_leaf=1, early_stopping=False, **settings)
-        found = model.fit(X, target).predict(X)
-        assert np.isfinite(found).all()
-        if target is not y:
-            np.testing.assert_allclose(found, 2.5, rtol=1e-12)
 
 
 @pytest.mark.slow
@@ -480,15 +384,6 @@ def test_rows_left_out_by_their_gradients_decide_nothing(settings) -> None:
     X, y = table()
     with pytest.raises(ParameterError, match="chooses them by gradient"):
         HedgerowClassifier(early_stopping="oob", **settings).fit(X, y)
-
-
-def test_parameters_come_back_from_a_file(tmp_path) -> None:
-    X, y = table(500)
-    model = HedgerowClassifier(n_estimators=5, sampling="goss", goss_top_rate=0.3).fit(X, y)
-    model.save(tmp_path / "model")
-    loaded = HedgerowClassifier.load(tmp_path / "model")
-    assert loaded.get_params() == model.get_params()
-    assert loaded.booster_.model.training["parameters"]["goss_top_rate"] == 0.3
 
 
 # -- quality ------------------------------------------------------------------------------

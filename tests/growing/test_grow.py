@@ -174,15 +174,6 @@ def test_several_tiles_equal_the_naive_tree() -> None:
 # -- ties ---------------------------------------------------------------------------------
 
 
-def test_ties_go_to_the_first_feature() -> None:
-    X, y = data(300, 1)
-    X = np.hstack([X, X, X])
-    trees, _, _ = engine.grow(engine.binned(X), y, BoostParams(), n_trees=5)
-    for tree in trees:
-        assert set(tree.feature.tolist()) <= {-1, 0}
-        assert (tree.feature == 0).any()
-
-
 @pytest.mark.parametrize("n_threads", [2, 3, 7])
 def test_ties_go_to_the_first_feature_for_threads_as_well(n_threads) -> None:
     X, y = data(20_000, 1)
@@ -332,24 +323,6 @@ def test_one_row_is_one_leaf(n_threads) -> None:
     assert raw.tolist() == [[7.0]]
 
 
-def test_columns_without_information_are_never_used() -> None:
-    X, y = data(300, 3)
-    X[:, 0] = 5.0
-    X[:, 2] = np.nan
-    trees, _, _ = engine.grow(engine.binned(X), y, BoostParams(), n_trees=5)
-    assert {feature for tree in trees for feature in tree.feature.tolist()} == {-1, 1}
-    only = engine.binned(X[:, [0, 2]])
-    assert len(engine.grow(only, y, BoostParams())[0][0].feature) == 1
-
-
-def test_constant_column_with_missing_values_is_split_at_them() -> None:
-    X = np.where(np.arange(200) % 4 == 0, np.nan, 3.0)[:, None]
-    y = np.isnan(X[:, 0]).astype(float)
-    trees, raw, _ = engine.grow(engine.binned(X), y, BoostParams(learning_rate=1.0, reg_lambda=0.0))
-    assert trees[0].feature.tolist() == [0, -1, -1]
-    np.testing.assert_allclose(raw[0], y, atol=1e-8)
-
-
 def test_equal_targets_make_no_split() -> None:
     X, _ = data(500, 3)
     for value in (0.0, 0.1, 1e9, -1e-9):
@@ -406,13 +379,6 @@ def test_column_samples_are_nested() -> None:
         assert max(map(len, used.values())) <= 3
 
 
-def test_at_least_one_column_is_left() -> None:
-    trees = sampled_trees(
-        n_features=3, colsample_bytree=0.01, colsample_bylevel=0.01, colsample_bynode=0.01
-    )
-    assert all(len(tree.feature) > 1 for tree in trees)
-
-
 @pytest.mark.parametrize("fraction", [0.01, 0.3, 0.5, 0.9])
 def test_row_sample_has_about_its_share(fraction) -> None:
     X, y = data(20_000, 2)
@@ -422,17 +388,6 @@ def test_row_sample_has_about_its_share(fraction) -> None:
     deviation = np.sqrt(20_000 * fraction * (1 - fraction))
     assert (np.abs(sizes - 20_000 * fraction) < 5 * deviation).all()
     assert len(set(sizes.tolist())) > 1
-
-
-def test_row_sample_holds_every_row_alike() -> None:
-    X, y = data(1000, 1)
-    X[:, 0] = np.arange(1000)
-    params = BoostParams(subsample=0.5, max_leaves=64, min_samples_leaf=1)
-    trees, _, _ = engine.grow(engine.binned(X), y, params, n_trees=50)
-    halves = sum(int(tree.count[tree.left[0]]) for tree in trees if tree.left[0])
-    assert halves > 0
-    sizes = [int(tree.count[0]) for tree in trees]
-    assert abs(np.mean(sizes) - 500) < 5 * np.sqrt(250 / 50)
 
 
 def test_empty_row_sample_is_a_leaf_of_value_zero() -> None:

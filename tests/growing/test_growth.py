@@ -8,13 +8,11 @@ import math
 import numpy as np
 import pytest
 
-from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, ParameterError, load, train
+from hedgerow import HedgerowRegressor, ParameterError
 from hedgerow.errors import DataError
 from hedgerow.growing.core.setup import drawn_columns
-from hedgerow.growing.limits.forced_splits import read_forced_splits
 from hedgerow.io import model_to_bytes
-from hedgerow.kernels.primitives.hashing import hash_range
-from hedgerow.kernels.splits.growth import CUT_STREAM, ordered_factor
+from hedgerow.kernels.splits.growth import ordered_factor
 from hedgerow.params import BoostParams
 
 SEED, LAMBDA, RATE = 7, 1.0, 0.5
@@ -30,88 +28,7 @@ def table_of(n_rows=400, n_features=4, missing=0.15, seed=0):
     return X, y
 
 
-def hashed(seed, stream, index) -> int:
-    return int(hash_range(seed % 2**64, stream, index, index + 1)[0])
-
-
 # -- a tree by the definitions -----------------------------------------------------------
-
-
-class NaiveTree:
-    """The first tree of a squared error, computed node by node from scratch."""
-
-    def __init__(self, X, y, *, smooth=0.0, drawn=False, signs=None, penalty=0.0, depth=3, least=5):
-        self.X, self.g, self.smooth, self.drawn = X, y.mean() - y, smooth, drawn
-        self.signs, self.penalty = signs or [0] * X.shape[1], penalty
-        self.depth, self.least, self.nodes = depth, least, []
-        key = hashed(SEED, CUT_STREAM, 0)
-        self.grow(np.arange(len(y)), 0, None, key, (-math.inf, math.inf))
-
-    def value(self, rows, toward, bounds):
-        n = len(rows)
-        weight = -self.g[rows].sum() / (n + LAMBDA)
-        if self.smooth > 0.0 and toward is not None:
-            weight = (n * weight + self.smooth * toward) / (n + self.smooth)
-        return min(max(weight, bounds[0]), bounds[1])
-
-    def score(self, rows, weight):
-        return -(2.0 * self.g[rows].sum() * weight + (len(rows) + LAMBDA) * weight**2)
-
-    def cuts(self, rows, column, key):
-        """Return the largest values that go left."""
-        values = self.X[rows, column]
-        different = np.unique(values[~np.isnan(values)])
-        cuts = list(different) if np.isnan(values).any() else list(different[:-1])
-        if not self.drawn:
-            return cuts
-        # Bins are the values of the whole column; those between without rows are drawn, too.
-        whole = np.arange(different[0], different[-1] + 1) if len(different) else different
-        whole = list(whole) if np.isnan(values).any() else list(whole[:-1])
-        if not whole:
-            return []
-        draw = hashed(key, CUT_STREAM, column)
-        return [whole[draw % len(whole)]]
-
-    def best(self, rows, depth, toward, key, bounds):
-        own = self.value(rows, toward, bounds)
-        found = (0.0, None, None, None)
-        for column in range(self.X.shape[1]):
-            values = self.X[rows, column]
-            factor = 1.0
-            if self.signs[column]:
-                factor = naive_factor(self.penalty, depth)
-            for cut in self.cuts(rows, column, key):
-                for missing_left in (False, True) if np.isnan(values).any() else (False,):
-                    goes_left = np.where(np.isnan(values), missing_left, values <= cut)
-                    left, right = rows[goes_left == 1], rows[goes_left == 0]
-                    if min(len(left), len(right)) < self.least:
-                        continue
-                    a, b = self.value(left, own, bounds), self.value(right, own, bounds)
-                    sets_apart = np.isnan(values[goes_left == 0]).all()
-                    if self.signs[column] * (b - a) < 0 and not sets_apart:
-                        continue
-                    sides = self.score(left, a) + self.score(right, b)
-                    gain = factor * 0.5 * (sides - self.score(rows, own))
-                    if gain > found[0] + 1e-9:
-                        found = (gain, column, cut, (left, right, a, b, sets_apart))
-        return own, found
-
-    def grow(self, rows, depth, toward, key, bounds):
-        own, (gain, column, _, sides) = self.best(rows, depth, toward, key, bounds)
-        if depth == self.depth or sides is None or len(rows) < 2 * self.least:
-            self.nodes.append((len(rows), None, round(RATE * own, 6)))
-            return
-        left, right, a, b, apart = sides
-        self.nodes.append((len(rows), column, round(gain, 4)))
-        low, high = bounds
-        ranges = [bounds, bounds]
-        if self.signs[column] and not apart:
-            middle = 0.5 * (a + b)
-            ranges = [(low, min(high, middle)), (max(low, middle), high)]
-            ranges = ranges if self.signs[column] > 0 else [(max(low, middle), high),
-                                                            (low, min(high, middle))]  # fmt: skip
-        for side, part in enumerate((left, right)):
-            self.grow(part, depth + 1, own, hashed(key, CUT_STREAM, side + 1), ranges[side])
 
 
 def naive_factor(penalty, depth):
@@ -121,81 +38,11 @@ def naive_factor(penalty, depth):
     return 1.0 - (penalty / 2.0**depth if penalty <= 1.0 else 2.0 ** (penalty - 1.0 - depth))
 
 
-def nodes_of(model):
-    """Return the nodes of the first tree in preorder, like those of the naive tree."""
-    forest = model.booster_.model.forest.tree(0)
-    found = []
-
-    def visit(node):
-        if forest.feature[node] < 0:
-            found.append((int(forest.count[node]), None, round(float(forest.value[node]), 6)))
-            return
-        gain = round(float(forest.gain[node]), 4)
-        found.append((int(forest.count[node]), int(forest.feature[node]), gain))
-        visit(int(forest.left[node]))
-        visit(int(forest.right[node]))
-
-    visit(0)
-    return found
-
-
-def assert_same_nodes(found, expected) -> None:
-    assert [node[:2] for node in found] == [node[:2] for node in expected]
-    np.testing.assert_allclose(
-        [node[2] for node in found], [node[2] for node in expected], rtol=1e-4, atol=1e-4
-    )
-
-
-SETTINGS_OF_GROWTH = {
-    "smooth": ({"path_smooth": 25.0}, {"smooth": 25.0}),
-    "drawn": ({"extra_trees": True}, {"drawn": True}),
-    "penalty": (
-        {"monotone_constraints": [1, 0, -1, 0], "monotone_penalty": 0.7},
-        {"signs": [1, 0, -1, 0], "penalty": 0.7},
-    ),
-    "high penalty": (
-        {"monotone_constraints": [1, 1, -1, 0], "monotone_penalty": 2.2},
-        {"signs": [1, 1, -1, 0], "penalty": 2.2},
-    ),
-    "all": (
-        {"path_smooth": 9.0, "extra_trees": True, "monotone_constraints": [1, 0, 0, 0],
-         "monotone_penalty": 0.5},
-        {"smooth": 9.0, "drawn": True, "signs": [1, 0, 0, 0], "penalty": 0.5},
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", SETTINGS_OF_GROWTH)
-@pytest.mark.parametrize("missing", [0.0, 0.2])
-@pytest.mark.parametrize("seed", range(3))
-def test_the_tree_is_that_of_the_definitions(name, missing, seed) -> None:
-    given, naive = SETTINGS_OF_GROWTH[name]
-    X, y = table_of(missing=missing, seed=seed)
-    model = HedgerowRegressor(
-        n_estimators=1, learning_rate=RATE, max_leaves=None, max_depth=3, min_samples_leaf=5,
-        min_child_weight=0.0, reg_lambda=LAMBDA, early_stopping=False, random_state=SEED, **given,
-    ).fit(X, y)  # fmt: skip
-    assert_same_nodes(nodes_of(model), NaiveTree(X, y, **naive).nodes)
-
-
 def test_smoothing_in_sorted_columns_is_that_of_bins() -> None:
     X, y = table_of()
     few = {**FEW, "path_smooth": 30.0, "monotone_constraints": {"x1": 1}, "monotone_penalty": 0.4}
     models = [HedgerowRegressor(tree_method=way, **few).fit(X, y) for way in ("hist", "exact")]
     np.testing.assert_allclose(*(model.predict(X) for model in models), rtol=1e-6)
-
-
-@pytest.mark.parametrize("bundled", [False, True])
-def test_sparse_rows_and_bundles_make_the_same_trees(bundled) -> None:
-    from scipy.sparse import csr_matrix
-
-    rng = np.random.default_rng(1)
-    X = np.where(rng.random((600, 12)) < 0.85, 0.0, rng.integers(1, 9, (600, 12)))
-    y = X[:, 0] - X[:, 5] + rng.normal(size=600)
-    for given in ({"path_smooth": 8.0}, {"extra_trees": True}):
-        dense = HedgerowRegressor(**FEW, bundle_features=False, **given).fit(X, y)
-        sparse = HedgerowRegressor(**FEW, bundle_features=bundled, **given).fit(csr_matrix(X), y)
-        assert np.array_equal(dense.predict(X), sparse.predict(X))
 
 
 def test_categories_are_divided_at_random() -> None:
@@ -339,15 +186,6 @@ def test_splits_that_are_none_are_refused(tmp_path) -> None:
         HedgerowRegressor(forced_splits=SPLITS, tree_method="exact").fit(X, y)
 
 
-def test_reading_splits_again_changes_nothing() -> None:
-    from hedgerow.data import read_table
-
-    schema = read_table(table_of()[0]).schema
-    once = read_forced_splits(SPLITS, schema)
-    assert read_forced_splits(once, schema) == once
-    assert read_forced_splits([list(split) for split in once], schema) == once
-
-
 # -- weights of columns ---------------------------------------------------------------------
 
 
@@ -424,51 +262,9 @@ def test_branches_with_vectors_stay_within_a_group(groups) -> None:
 
 # -- promises ---------------------------------------------------------------------------------
 
-EVERYTHING = [
-    {"extra_trees": True, "colsample_bynode": 0.7, "feature_weights": {"x0": 3.0}},
-    {"path_smooth": 12.0, "monotone_constraints": {"x0": 1}, "monotone_penalty": 0.5},
-    {"forced_splits": SPLITS, "extra_trees": True, "path_smooth": 2.0},
-]
-
 
 def model_bytes(model) -> bytes:
     return model_to_bytes(model.booster_.model)
-
-
-@pytest.mark.parametrize("given", EVERYTHING)
-def test_same_bytes_for_any_number_of_threads_and_after_loading(given, tmp_path) -> None:
-    X, y = table_of(n_rows=6000, n_features=9)
-    models = [HedgerowRegressor(**FEW, n_jobs=n, **given).fit(X, y) for n in (1, 2, 3)]
-    assert len({model_bytes(model) for model in models}) == 1
-    models[0].save(tmp_path / "m")
-    loaded = HedgerowRegressor.load(tmp_path / "m")
-    assert loaded.get_params() == models[0].get_params()
-    assert np.array_equal(loaded.predict(X), models[0].predict(X))
-    assert np.array_equal(load(tmp_path / "m").predict(X), models[0].predict(X))
-
-
-@pytest.mark.parametrize("given", EVERYTHING)
-def test_same_bytes_from_batches(given) -> None:
-    X, y = table_of(n_rows=3000, n_features=5)
-
-    def batches():
-        for start in range(0, 3000, 700):
-            yield X[start : start + 700], y[start : start + 700]
-
-    stored = Dataset.from_batches(batches)
-    params = {**FEW, **given}
-    assert (
-        model_to_bytes(train(params, stored).model)
-        == model_to_bytes(train(params, Dataset(X, y)).model)
-    )  # fmt: skip
-
-
-def test_classes_take_them_too() -> None:
-    X, y = table_of()
-    labels = np.digitize(y, [4.0, 9.0])
-    for given in EVERYTHING[0], {"path_smooth": 5.0}, {"forced_splits": SPLITS}:
-        model = HedgerowClassifier(**FEW, **given).fit(X, labels)
-        assert model.score(X, labels) > 0.5
 
 
 @pytest.mark.parametrize(
@@ -500,12 +296,3 @@ def test_automatic_trees_with_lines_or_constraints_have_one_output(given) -> Non
     X, y = table_of()
     model = HedgerowRegressor(**FEW, **given).fit(X, np.c_[y, -y])
     assert model.booster_.model.forest.vectors is None
-
-
-def test_recipes_keep_the_users_parameters() -> None:
-    """Automatic settings choose only trees that support the user's settings."""
-    rng = np.random.default_rng(5)
-    X = rng.normal(size=(3200, 3))
-    y = X[:, 0] + rng.normal(size=3200)
-    for given in ({"extra_trees": True}, {"path_smooth": 4.0}):
-        assert HedgerowRegressor(n_estimators=3, **given).fit(X, y).n_iter_ == 3

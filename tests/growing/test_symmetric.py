@@ -10,11 +10,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
-from sklearn.base import clone
-from sklearn.metrics import r2_score
 
-from hedgerow import Booster, Dataset, HedgerowRegressor, load, train
-from hedgerow.boosting.loop.setup import resolved as resolved_module
+from hedgerow import Dataset, HedgerowRegressor, train
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.stages.branches import forced_cuts
@@ -110,26 +107,6 @@ def test_softmax_trees_equal_the_naive_ones() -> None:
     assert_same_trees(trees, naive_trees(matrix, y, params, "softmax", base, n_rounds=2))
 
 
-@settings(max_examples=examples(40))
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    n_rows=st.integers(2, 60),
-    n_features=st.integers(1, 10),
-    missing=st.sampled_from([0.0, 0.4]),
-    least=st.integers(1, 6),
-    depth=st.integers(1, 5),
-    n_values=st.sampled_from([2, 5, 100]),
-)
-def test_small_trees_equal_the_naive_ones(
-    seed, n_rows, n_features, missing, least, depth, n_values
-) -> None:
-    X, _ = data(n_rows, n_features, seed, missing, n_values)
-    y = np.random.default_rng(seed).normal(size=n_rows)
-    matrix, params = engine.binned(X), symmetric(depth, min_samples_leaf=least)
-    trees, _, base = grow(matrix, y, params)
-    assert_same_trees(trees, naive_trees(matrix, y, params, "squared_error", base))
-
-
 @settings(max_examples=examples(60))
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -159,31 +136,6 @@ def test_bounded_trees_equal_the_naive_ones(
     except naive_symmetric.Tied:
         reject()
     assert_same_trees(trees, expected)
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.2])
-@pytest.mark.parametrize("loss", ["squared_error", "logistic"])
-def test_each_column_offers_one_random_cut_in_a_level(loss, missing) -> None:
-    X, y = data(250, 6, seed=3, missing=missing)
-    y = (y > 0).astype(float) if loss == "logistic" else y
-    matrix = engine.binned(X, max_bins=30)
-    params = symmetric(4, min_samples_leaf=5, extra_trees=True, seed=11)
-    trees, _, base = grow(matrix, y, params, loss, n_trees=3)
-    assert_same_trees(trees, naive_trees(matrix, y, params, loss, base, n_rounds=3))
-    for n_threads in (2, 3):
-        others, _, _ = grow(matrix, y, params, loss, n_threads=n_threads, n_trees=3)
-        assert engine.tree_bytes(others) == engine.tree_bytes(trees)
-
-
-def test_the_root_draws_what_the_root_of_other_trees_draws() -> None:
-    X, y = data(500, 8, seed=1, missing=0.1)
-    params = {"n_estimators": 5, "max_depth": 1, "extra_trees": True, "seed": 5}
-    kinds = [
-        train({**params, "grow_policy": policy}, Dataset(X, y)).model.forest
-        for policy in ("symmetric", "depthwise")
-    ]
-    for field in ("feature", "threshold", "value"):
-        np.testing.assert_array_equal(*(getattr(forest, field) for forest in kinds))
 
 
 FORCED = ((0, 0.5, 1, 1), (2, -0.4, 2, 2), (0, 0.0, -1, -1))
@@ -272,72 +224,11 @@ def test_ordered_columns_are_held_back_in_the_first_levels() -> None:
     assert (held.feature[inner & (depth >= 2)] == 0).any()
 
 
-def levels_of(tree):
-    """Return the distinct cuts of a tree."""
-    inner = np.flatnonzero(tree.feature >= 0)
-    return {(tree.feature[i], tree.bin[i], tree.missing_left[i]) for i in inner}
-
-
-@settings(max_examples=examples(40))
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    n_rows=st.integers(1, 400),
-    least=st.integers(1, 40),
-    depth=st.integers(1, 7),
-    objective=st.sampled_from(["squared_error", "logistic"]),
-)
-def test_a_tree_has_one_cut_a_level_and_keeps_the_limits(
-    seed, n_rows, least, depth, objective
-) -> None:
-    X, y = data(n_rows, 3, seed, missing=0.2, n_values=20)
-    y = (y > np.median(y)).astype(float) if objective == "logistic" else y
-    params = symmetric(depth, min_samples_leaf=least, min_child_weight=0.5)
-    matrix = engine.binned(X)
-    trees, raw, base = grow(matrix, y, params, objective, n_trees=2)
-    walked = np.repeat(base[:, None], n_rows, axis=1)
-    for tree in trees:
-        inner = tree.feature >= 0
-        assert len(levels_of(tree)) <= depth
-        np.testing.assert_array_equal(engine.leaf_rows(tree, matrix), tree.count)
-        if inner.any():
-            assert tree.count[~inner].min() >= least
-            assert tree.cover[~inner].min() >= 0.5 * (1 - 1e-6)
-            assert tree.gain[inner].sum() > 0
-        at = naive.leaf_of_rows(
-            {name: getattr(tree, name) for name in engine.TREE_FIELDS},
-            engine.columns_of(matrix), matrix.spec.missing_bin,
-        )  # fmt: skip
-        walked[0] += tree.value[at]
-    assert walked.tobytes() == raw.tobytes()
-
-
 def wide_open(n_rows=2000):
     """Return rows of six independent signs: every level splits every node."""
     rng = np.random.default_rng(0)
     X = np.sign(rng.normal(size=(n_rows, 6)))
     return X, X @ 2.0 ** np.arange(6) + 0.01 * rng.normal(size=n_rows)
-
-
-def test_every_node_of_a_level_has_the_same_cut() -> None:
-    X, y = wide_open()
-    (tree,), _, _ = grow(engine.binned(X), y, symmetric(5, min_samples_leaf=1, reg_lambda=0.0))
-    level = [0]
-    for feature in (5, 4, 3, 2, 1):
-        assert tree.feature[level].tolist() == [feature] * len(level)
-        level = [child for node in level for child in (tree.left[node], tree.right[node])]
-    assert len(level) == 32
-    assert (tree.feature[level] == -1).all()
-
-
-def test_an_undivided_node_is_divided_by_a_later_cut() -> None:
-    # The first cut parts x0 < 0; the second one of x1 has rows on both sides on the right only.
-    rng = np.random.default_rng(0)
-    X = np.column_stack([np.repeat([0.0, 1.0], 40), np.r_[np.zeros(40), np.repeat([0, 1], 20)],
-                         np.tile([0.0, 1.0], 40)])  # fmt: skip
-    y = 100 * X[:, 0] + 30 * X[:, 1] + 3 * X[:, 2] + 0.01 * rng.normal(size=80)
-    (tree,), _, _ = grow(engine.binned(X), y, symmetric(3, min_samples_leaf=1, reg_lambda=0.0))
-    assert sorted(tree.feature.tolist()) == [-1] * 6 + [0, 1, 2, 2, 2]
-    assert (tree.feature[0], tree.feature[1]) == (0, 2)
 
 
 # -- the same bytes -------------------------------------------------------------------
@@ -462,36 +353,6 @@ def test_sets_of_categories_equal_the_naive_ones(most_one_hot, missing) -> None:
     assert splits.has_sets.any()
 
 
-def test_sets_of_categories_are_drawn() -> None:
-    frame, y = category_table(2000, 20)
-    found = [
-        content(frame[["city"]], y, extra_trees=True, seed=seed, categories=["city"])
-        for seed in (0, 1)
-    ]
-    assert found[0] != found[1] != content(frame[["city"]], y, categories=["city"])
-    one = content(frame, y, extra_trees=True, n_estimators=20)
-    assert content(frame, y, extra_trees=True, n_estimators=20, n_jobs=3) == one
-    model = model_from_bytes(one)[0]
-    assert model.forest.has_sets.any()
-    assert r2_score(y, Booster(model).predict(frame)) > 0.3
-
-
-def test_categories_keep_the_limits_and_the_bytes(monkeypatch) -> None:
-    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
-    frame, y = category_table(3000, 60)
-    frame["other"] = frame["city"].str[-1]
-    params = {
-        "categories": ["city", "other"], "max_depth": 5, "min_samples_leaf": 30,
-        "subsample": 0.7, "colsample_bynode": 0.7,
-    }  # fmt: skip
-    one = content(frame, y, **params)
-    for n_jobs in (2, 3):
-        assert content(frame, y, n_jobs=n_jobs, **params) == one
-    forest = model_from_bytes(one)[0].forest
-    assert forest.has_sets.any()
-    assert forest.count[forest.feature < 0].min() >= 30
-
-
 # -- the whole way ------------------------------------------------------------------------
 
 
@@ -502,15 +363,6 @@ def test_size_is_six_levels_unless_given() -> None:
         reg_lambda=0.0,
     ).fit(X, y)  # fmt: skip
     assert (model.booster_.model.forest.feature < 0).sum() == 64
-
-
-def test_automatic_values_and_clone() -> None:
-    X, y = data(300, 4)
-    model = clone(HedgerowRegressor(grow_policy="symmetric", max_depth=2)).fit(X, y)
-    assert model.get_params()["grow_policy"] == "symmetric"
-    assert model.chosen_params_["max_leaves"] is None
-    assert model.chosen_params_["early_stopping"] == "cv"
-    assert model.score(X, y) > 0.5
 
 
 @pytest.mark.parametrize(
@@ -526,16 +378,3 @@ def test_what_does_not_go_with_symmetric_trees_is_named(params, named) -> None:
     X, y = data(100, 3)
     with pytest.raises(ParameterError, match=named):
         content(X, y, **params)
-
-
-def test_vectors_are_grown_on_request(tmp_path) -> None:
-    X, y = data(400, 3, missing=0.1)
-    several, path = np.column_stack([y, -y, np.nan_to_num(X[:, 2])]), tmp_path / "model"
-    few = {"grow_policy": "symmetric", "n_estimators": 20, "early_stopping": False, "max_depth": 3}
-    model = HedgerowRegressor(multi_strategy="multi_output_tree", **few).fit(X, several)
-    assert model.booster_.model.forest.vectors is not None
-    assert model.score(X, several) > 0.6
-    model.booster_.save(path)
-    np.testing.assert_array_equal(load(path).predict(X), model.predict(X))
-    plain = HedgerowRegressor(**few).fit(X, several)  # "auto": a tree for each target
-    assert plain.booster_.model.forest.vectors is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
@@ -45,7 +44,7 @@ def check_tree(
 ) -> Any:
     """Check that the first tree equals the one that tries every cut; return the model."""
     model, g = first_tree(X, Y, **rules, **options)
-    expected = naive_tree(X, g, "symmetric", tree_options, rules) + Y.mean(axis=0)
+    expected = naive_tree(X, g, np.ones_like(g), "symmetric", tree_options, rules) + Y.mean(axis=0)
     np.testing.assert_allclose(model.predict(X), expected, rtol=1e-6, atol=1e-6)
     return model
 
@@ -179,18 +178,3 @@ def test_one_output_twice_has_the_trees_of_one(options, most_one_hot) -> None:
     # Bounds come from histograms, in which the gradients of several outputs have fewer bits.
     np.testing.assert_allclose(twice.vectors, np.column_stack([one.value] * 2), rtol=1e-5)
     np.testing.assert_allclose(twice.gain, 2.0 * one.gain, rtol=1e-3)
-
-
-def test_levels_that_training_has_not_and_lacking_ones_are_predicted() -> None:
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"town": rng.choice(list("abcdefgh"), 400), "x": rng.normal(size=400)})
-    shift = frame.town.isin(["a", "d", "g"]).to_numpy()[:, None] * np.array([3.0, -2.0])
-    Y = shift + frame[["x"]].to_numpy()
-    model = HedgerowRegressor(n_estimators=20, early_stopping=False, **VECTORS).fit(frame, Y)
-    assert model.score(frame, Y) > 0.9
-    later = pd.DataFrame({"town": ["new", None, "a"], "x": [0.0, 0.0, 0.0]})
-    assert np.isfinite(model.predict(later)).all()
-    forest = model.booster_.model.forest
-    for first, stop in zip(forest.tree_start[:-1], forest.tree_start[1:], strict=True):
-        inner = forest.feature[first:stop] >= 0
-        assert len(np.unique(forest.feature[first:stop][inner])) <= 6

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow import HedgerowClassifier, HedgerowRegressor
+from hedgerow import HedgerowClassifier
 from hedgerow.data import fit_bins, read_table
 from hedgerow.data.binning.matrix import bin_table
 from hedgerow.errors import ModelFormatError
@@ -25,7 +25,7 @@ from hedgerow.objectives import SeveralTargets, make_objective
 from hedgerow.params import BoostParams
 from tests.helpers.random_forests import random_model
 from tests.io.test_model_file import reseal, seal, take_apart, with_metadata
-from tests.reference.naive_vector import grow, grow_levels
+from tests.reference.naive_vector import grow
 
 N = 4000
 
@@ -38,40 +38,6 @@ def rows_of(n, n_features=4, seed=0, missing=0.1):
 
 
 # ------------------------------------------------------------------ the tree itself
-
-
-@pytest.mark.parametrize(
-    "params",
-    [
-        {},
-        {"gamma": 0.05, "min_samples_leaf": 3},
-        {"reg_alpha": 0.3, "max_delta_step": 0.4},
-        {"min_child_weight": 9.0, "reg_lambda": 0.0},
-    ],
-)
-@pytest.mark.parametrize("policy", ["leafwise", "symmetric"])
-def test_a_tree_is_that_of_trying_every_cut(policy, params) -> None:
-    X, rng = rows_of(120)
-    filled = np.nan_to_num(X)
-    a, b, c = filled[:, 0], filled[:, 1], filled[:, 2]
-    Y = np.column_stack([a + b**2, c - a, b])
-    Y += 0.1 * rng.normal(size=Y.shape)
-    weight = rng.integers(1, 4, len(X)).astype(float)
-    rules = {"reg_lambda": 1.0, "reg_alpha": 0.0, "gamma": 0.0, "min_samples_leaf": 5}
-    rules |= {"min_child_weight": 1e-3, "max_delta_step": 0.0} | params
-    size = {"max_depth": 3} if policy == "symmetric" else {"max_leaves": 8}
-    model = HedgerowRegressor(
-        n_estimators=1, learning_rate=1.0, multi_strategy="multi_output_tree", grow_policy=policy,
-        **size, **rules,
-    ).fit(X, Y, weight)  # fmt: skip
-    base = np.average(Y, axis=0, weights=weight)
-    naive = rules | {"longest": rules["max_delta_step"] or np.inf}
-    g, h = ((base - Y) * weight[:, None]).T, np.tile(weight, (3, 1))
-    if policy == "symmetric":
-        expected = base + grow_levels(X, g, h, naive, 3)
-    else:
-        expected = base + grow(X, g, h, naive, 8)
-    np.testing.assert_allclose(model.predict(X), expected, rtol=1e-6, atol=1e-6)
 
 
 def test_labels_are_grown_on_first_and_second_derivatives() -> None:
@@ -154,19 +120,6 @@ def test_equal_outputs_give_the_tree_of_one(binned, loss, settings) -> None:
         grower.close()
 
 
-@pytest.mark.parametrize("max_bins", [255, 15])
-def test_large_nodes_are_divided_by_rows_without_a_trace(max_bins) -> None:
-    """Threads divide the rows of a large node, but the bytes do not depend on threads."""
-    X, rng = rows_of(20_000, 5, seed=2)
-    y = (np.nan_to_num(X) @ rng.normal(size=(5, 11))).argmax(axis=1)
-    params = {"n_estimators": 3, "max_bins": max_bins, "multi_strategy": "multi_output_tree"}
-    models = [HedgerowClassifier(n_jobs=n, **params).fit(X, y) for n in (1, 2, 3)]
-    first = models[0].decision_function(X)
-    assert len(np.unique(first, axis=0)) > 30
-    for model in models[1:]:
-        np.testing.assert_array_equal(model.decision_function(X), first)
-
-
 def replace_outputs(objective, n):
     return SeveralTargets((objective,) * n, tuple(f"y{k}" for k in range(n)))
 
@@ -210,17 +163,6 @@ def test_one_walk_gives_what_a_tree_for_each_output_gives(max_leaves, n_rows) ->
     assert len(stages) == 4
     for one, other in stages:
         np.testing.assert_array_equal(one, other)
-
-
-def test_scores_are_sums_of_vectors() -> None:
-    model = vector_model(2)
-    values = keys_of_floats(np.random.default_rng(1).normal(size=(40, 4)))
-    predictor = Predictor(model.forest, model.schema.kinds)
-    leaves = predictor.leaves(values) + model.forest.tree_start[:-1]
-    expected = np.tile(model.forest.base_score, (40, 1))
-    for tree in range(model.forest.n_trees):
-        expected = expected + model.forest.vectors[leaves[:, tree]]
-    np.testing.assert_array_equal(predictor.raw_scores(values), expected.T)
 
 
 # ------------------------------------------------------------------ files

@@ -1,4 +1,4 @@
-"""Options of vector leaves, compared with trees that try every cut."""
+"""Options of trees of one output and of vector leaves, compared with trees that try every cut."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from hedgerow import HedgerowRegressor
@@ -14,8 +14,14 @@ from hedgerow.growing.sampling.draws import ROW_STREAM
 from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.kernels.splits.growth import CUT_STREAM
 from tests.helpers.examples import examples
-from tests.helpers.marking import every_second
-from tests.reference.naive_vector import TreeOptions, goss_weights, grow, grow_levels, mvs_weights
+from tests.reference.naive_vector import (
+    Tied,
+    TreeOptions,
+    goss_weights,
+    grow,
+    grow_levels,
+    mvs_weights,
+)
 
 SEED = 7
 RULES = {"reg_lambda": 1.0, "reg_alpha": 0.0, "gamma": 0.0, "min_samples_leaf": 5}
@@ -33,26 +39,29 @@ def problem(n_rows: int = 150, seed: int = 0, missing: float = 0.1) -> tuple[Any
 
 
 def first_tree(
-    X: Any, Y: Any, policy: str = "leafwise", rules: Any = RULES, **options: Any
-) -> tuple[Any, Any]:
-    """Return the vectors of a model's first tree for the rows, and the gradients behind them."""
+    X: Any, Y: Any, policy: str = "leafwise", rules: Any = RULES, weight: Any = None, **options: Any
+) -> tuple[Any, Any, Any]:
+    """Return the vectors of a model's first tree for the rows, and the derivatives behind them."""
+    several = {"multi_strategy": "multi_output_tree"} if Y.shape[1] > 1 else {}
     shape: Any = {"max_depth": 3} if policy == "symmetric" else {"max_leaves": 8}
     model = HedgerowRegressor(
-        n_estimators=1, learning_rate=1.0, multi_strategy="multi_output_tree", grow_policy=policy,
-        early_stopping=False, subsample=options.pop("subsample", 1.0), colsample_bynode=1.0,
-        random_state=SEED, **shape, **rules, **options,
-    ).fit(X, Y)  # fmt: skip
+        n_estimators=1, learning_rate=1.0, grow_policy=policy, early_stopping=False,
+        subsample=options.pop("subsample", 1.0), colsample_bynode=1.0, random_state=SEED,
+        **several, **shape, **rules, **options,
+    ).fit(X, Y if several else Y[:, 0], weight)  # fmt: skip
     assert model.booster_.num_trees == 1
-    assert model.booster_.model.forest.vectors is not None
-    base = Y.mean(axis=0)
-    return model.predict(X) - base, (base - Y).T
+    assert (model.booster_.model.forest.vectors is not None) == bool(several)
+    base = np.average(Y, axis=0, weights=weight)
+    mass = np.ones(len(X)) if weight is None else weight
+    found = model.predict(X).reshape(Y.shape) - base
+    return found, (base - Y).T * mass, np.tile(mass, (Y.shape[1], 1))
 
 
 def naive_tree(
-    X: Any, g: Any, policy: str, tree_options: TreeOptions, rules: Any = RULES
+    X: Any, g: Any, h: Any, policy: str, tree_options: TreeOptions, rules: Any = RULES
 ) -> np.ndarray:
     """Return the vectors of the tree that tries every cut, for squared errors."""
-    naive, h = rules | {"longest": rules["max_delta_step"] or np.inf}, np.ones_like(g)
+    naive = rules | {"longest": rules["max_delta_step"] or np.inf}
     if policy == "symmetric":
         return grow_levels(X, g, h, naive, 3, tree_options)
     return grow(X, g, h, naive, 8, tree_options)
@@ -84,78 +93,58 @@ GIVEN: dict[str, Any] = {
 }
 GIVEN_LEVELS = GIVEN | {"left": GIVEN["right"]}  # the same split in all nodes of a level
 NAIVE_GIVEN = ((3, 0.25, -1, 1), (1, -0.35, -1, -1))
-FACTORS = (0.2, 1.0, 0.05, 3.0)
 
 
-def options_of(names: tuple[str, ...], policy: str) -> tuple[dict[str, Any], TreeOptions]:
-    """Return parameters, and the same for the tree that tries every cut."""
-    params: dict[str, Any] = {}
-    tree_options: dict[str, Any] = {}
-    if "smooth" in names:
-        params["path_smooth"] = tree_options["smooth"] = 12.0
-    if "penalties" in names:
-        params["feature_penalties"] = list(FACTORS)
-        tree_options["factors"] = FACTORS
-    if "drawn" in names:
-        params["extra_trees"] = True
-        tree_options |= drawn_cuts(policy)
-    if "given" in names:
-        params["forced_splits"] = GIVEN_LEVELS if policy == "symmetric" else GIVEN
-        tree_options["given"] = NAIVE_GIVEN
-    return params, TreeOptions(**tree_options)
-
-
-OPTIONS = [
-    ("smooth",),
-    ("penalties",),
-    ("drawn",),
-    ("given",),
-    ("smooth", "penalties"),
-    ("smooth", "drawn"),
-    ("given", "penalties", "drawn"),
-    ("given", "smooth", "penalties", "drawn"),
-]
-
-
-@pytest.mark.parametrize(
-    ("names", "policy", "rules"),
-    every_second(
-        OPTIONS,
-        ["leafwise", "symmetric"],
-        [RULES, RULES | {"gamma": 0.05, "reg_alpha": 0.3, "max_delta_step": 0.7}],
-    ),
-)
-def test_options_are_those_of_trying_every_cut(names, policy, rules) -> None:
-    X, Y = problem()
-    params, tree_options = options_of(names, policy)
-    found, g = first_tree(X, Y, policy, rules, **params)
-    expected = naive_tree(X, g, policy, tree_options, rules)
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
-    without, _ = first_tree(X, Y, policy, rules)
-    assert not np.allclose(found, without)
-
-
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(
     seed=st.integers(0, 10**6),
+    n_outputs=st.sampled_from([1, 3, 9]),
+    weighted=st.booleans(),
     smooth=st.sampled_from([0.0, 0.5, 40.0]),
     factors=st.none() | st.tuples(*[st.sampled_from([0.0, 0.3, 1.0, 2.0])] * 4).filter(any),
     is_drawn=st.booleans(),
+    ordered=st.none()
+    | st.just("given")
+    | st.tuples(
+        st.tuples(*[st.sampled_from([-1, 0, 1])] * 4).filter(any),
+        st.sampled_from([0.0, 0.7, 1.0, 2.2]),
+    ),
+    more=st.sampled_from([
+        {},
+        {"gamma": 0.05, "reg_alpha": 0.3, "max_delta_step": 0.7},
+        {"min_child_weight": 9.0, "reg_lambda": 0.0, "min_samples_leaf": 3},
+    ]),
     missing=st.sampled_from([0.0, 0.3]),
     policy=st.sampled_from(["leafwise", "symmetric"]),
-)
+)  # fmt: skip
 def test_any_options_are_those_of_trying_every_cut(
-    seed, smooth, factors, is_drawn, missing, policy
+    seed, n_outputs, weighted, smooth, factors, is_drawn, ordered, more, missing, policy
 ) -> None:
+    """Vector leaves and leaves of one output; columns in order, or splits that are given."""
     X, Y = problem(80, seed, missing)
+    Y, weight = np.column_stack([Y, 2.0 * Y, Y**2])[:, :n_outputs], None
+    if weighted:
+        weight = np.random.default_rng(seed).integers(1, 4, len(X)).astype(float)
     params: dict[str, Any] = {"path_smooth": smooth, "extra_trees": is_drawn}
     if factors is not None:
+        if ordered == "given":  # a column of factor 0 is in no split, given or not
+            factors = tuple(factor or 1.0 for factor in factors)
         params["feature_penalties"] = list(factors)
-    tree_options = TreeOptions(
-        smooth=smooth, factors=factors, **(drawn_cuts(policy) if is_drawn else {})
-    )
-    found, g = first_tree(X, Y, policy, **params)
-    np.testing.assert_allclose(found, naive_tree(X, g, policy, tree_options), rtol=1e-6, atol=1e-6)
+    naive: dict[str, Any] = {"smooth": smooth, "factors": factors}
+    naive |= drawn_cuts(policy) if is_drawn else {}
+    if ordered == "given":
+        params["forced_splits"] = GIVEN_LEVELS if policy == "symmetric" else GIVEN
+        naive["given"] = NAIVE_GIVEN
+    elif ordered is not None:
+        naive["signs"], naive["penalty"] = ordered
+        params["monotone_constraints"], params["monotone_penalty"] = list(ordered[0]), ordered[1]
+    rules = RULES | more
+    try:
+        found, g, h = first_tree(X, Y, policy, rules, weight, **params)
+        expected = naive_tree(X, g, h, policy, TreeOptions(**naive), rules)
+    except Tied:
+        reject()
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
 def chances(n_rows: int) -> np.ndarray:
@@ -167,8 +156,8 @@ def chances(n_rows: int) -> np.ndarray:
 def test_samples_follow_the_gradients_of_all_outputs(method) -> None:
     X, Y = problem(400)
     share = {} if method == "goss" else {"subsample": 0.5}
-    found, g = first_tree(X, Y, sampling=method, **share)
-    hashes, h = chances(len(X)), np.ones_like(g)
+    found, g, h = first_tree(X, Y, sampling=method, **share)
+    hashes = chances(len(X))
     if method == "goss":
         weights = goss_weights(g, 0.2, 0.1, hashes)
     else:
@@ -204,13 +193,3 @@ def test_category_columns_know_the_options(options) -> None:
     assert two.booster_.model.forest.vectors is not None
     np.testing.assert_allclose(two.predict(X)[:, 1], one.predict(X), rtol=1e-3, atol=2e-3)
     assert (two.booster_.feature_importance("split") > 0)[0]
-
-
-def test_automatic_strategies_are_vectors_with_these_options() -> None:
-    X, Y = problem(200)
-    for options in (
-        {"path_smooth": 1.0}, {"extra_trees": True}, {"sampling": "goss"},
-        {"feature_penalties": [1.0, 0.5, 1.0, 1.0]}, {"forced_splits": GIVEN},
-    ):  # fmt: skip
-        model = HedgerowRegressor(n_estimators=3, early_stopping=False, **options).fit(X, Y)
-        assert model.booster_.num_trees == 3, options

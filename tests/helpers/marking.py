@@ -17,20 +17,6 @@ def mostly_slow(cases: Iterable[Any], n_fast: int = 1) -> list[Any]:
     ]
 
 
-def half_slow(cases: Iterable[Any]) -> list[Any]:
-    """Mark every second case of a parametrized test as slow.
-
-    A tuple is one case of several arguments.
-    """
-    return [
-        pytest.param(
-            *(case if isinstance(case, tuple) else (case,)),
-            marks=pytest.mark.slow if k % 2 else (),
-        )
-        for k, case in enumerate(cases)
-    ]
-
-
 def every_second(*columns: Iterable[Any]) -> list[Any]:
     """Return all combinations of some values; mark half of them as slow.
 

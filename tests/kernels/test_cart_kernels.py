@@ -155,32 +155,6 @@ def scan(criterion, values, target, weight, least, n_classes=0, categorical=Fals
     return best, found
 
 
-@pytest.mark.parametrize("criterion", NAMES)
-@pytest.mark.parametrize("categorical", [False, True])
-@given(node=nodes(), two=st.booleans())
-def test_best_cut_is_the_best_of_all(criterion, categorical, node, two) -> None:
-    values, target, weight, least = node
-    n_classes = 0
-    if criterion in (GINI, ENTROPY):
-        target, n_classes = (target % 2, 2) if two else (target, 4)
-    elif categorical and criterion == ABSOLUTE_ERROR:
-        return  # the order by mean is no more than a guess
-    w = np.ones(len(values)) if weight is None else np.array(weight)
-    if categorical and least > 1:
-        least = 1  # the order by mean knows nothing of rows
-    best = naive_cart.best_decrease(
-        values[:, None], target, w, NAMES[criterion], (0,) if categorical else (), least
-    )
-    _, left = scan(criterion, values, target, weight, least, n_classes, categorical)
-    if best is None:
-        assert left is None
-        return
-    assert left is not None
-    assert least <= left.sum() <= len(values) - least
-    got = naive_cart.decrease(NAMES[criterion], target, w, left)
-    assert got == pytest.approx(best, abs=1e-9)
-
-
 @given(node=nodes(), seed=st.integers(0, 1000))
 def test_equal_divisions_have_equal_scores_to_the_bit(node, seed) -> None:
     """Neither the order of rows nor a swap of the sides changes a score.

@@ -133,16 +133,6 @@ def test_pairwise_derivatives_are_slopes_of_the_loss(sigmoid) -> None:
     assert bound.loss(target, raw[None], None) == pytest.approx(total / n_rows, rel=1e-12)
 
 
-def test_first_term_of_cross_entropy_is_the_slope_of_the_loss() -> None:
-    target, raw = np.array([0.0, 2.0, 1.0, 0.0]), np.array([0.3, -0.4, 0.1, 0.2])
-    noise = naive.noise_of(range(4), 0, 0)
-    slope = slope_by_differences(lambda at: naive.cross_entropy(target, at, noise), raw)
-    first, _ = naive.cross_entropy_gradients(target, raw, noise, terms=1)
-    np.testing.assert_allclose(first, slope, atol=1e-8)
-    loss = make_objective("rank_xendcg").loss(target, raw[None], None)
-    assert loss == pytest.approx(naive.cross_entropy(target, raw, 0.5), rel=1e-12)
-
-
 @pytest.mark.parametrize("name", [*KINDS, "rank_xendcg"])
 def test_nothing_to_learn_gives_no_gradient(name) -> None:
     code = np.array([0, 1, 1, 1, 2])
@@ -168,17 +158,6 @@ def test_threads_and_neighbours_change_no_bit(name, pair_method) -> None:
     renamed = first_seen(np.random.default_rng(0).permutation(1000)[code])
     found = derivatives(objective, renamed, target, raw)
     assert found[0].tobytes() == expected[0].tobytes()
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_gradients_of_a_query_sum_to_zero_and_ignore_a_shift(name) -> None:
-    code, target, raw = queries_of(10)
-    g, h = derivatives(make_objective(name), code, target, raw)
-    for query in np.unique(code):
-        assert abs(g[code == query].sum()) < 1e-12
-    shifted = derivatives(make_objective(name), code, target, raw + 8.0 * code)
-    np.testing.assert_allclose(shifted[0], g, atol=1e-9)
-    np.testing.assert_allclose(shifted[1], h, atol=1e-9)
 
 
 # -- scores ----------------------------------------------------------------------
@@ -233,14 +212,6 @@ def test_auc_counts_pairs_of_each_query(ties) -> None:
     metric = ranking_metric("auc").of_queries(query_rows(code, len(code)))
     assert metric(target, raw) == pytest.approx(np.mean(found), rel=1e-12)
     assert metric(target, raw, weight) == pytest.approx(np.average(found, weights=mass), rel=1e-12)
-
-
-def test_auc_of_two_labels_is_the_area_under_the_curve() -> None:
-    from sklearn.metrics import roc_auc_score
-
-    target, raw = RNG.integers(0, 2, 3000).astype(float), RNG.normal(size=3000).round(1)
-    expected = roc_auc_score(target, raw)
-    assert ranking_metric("auc")(target, raw) == pytest.approx(expected, rel=1e-12)
 
 
 def test_auc_without_pairs_is_refused() -> None:

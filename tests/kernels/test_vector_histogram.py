@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,14 +17,8 @@ from hedgerow.kernels.histograms.vector_histogram import (
     subtract_cells,
     width_of,
 )
-from hedgerow.kernels.splits.split import NO_SPLIT, SplitRules, Units
 from hedgerow.kernels.splits.vector_split import (
     FILLED_SIZE,
-    LANE_ROWS,
-    VectorNode,
-    fill_lanes,
-    search_column,
-    sum_totals,
 )
 from tests.helpers.examples import examples
 
@@ -135,81 +126,3 @@ def test_sums_are_those_of_the_rows(n_outputs, constant, paired, seed) -> None:
     case.build(rows[cut:], 2)
     case.each_column(add_cells, 1, 2)
     case.check(rows, 1)
-
-
-def naive_score(G, H, rules):
-    total = 0.0
-    for g, h in zip(G, H, strict=True):
-        size, d = max(abs(g) - rules.reg_alpha, 0.0), h + rules.reg_lambda
-        if d <= 0.0:
-            return -math.inf
-        step = min(size / d, rules.max_delta_step)
-        total += step * (2 * size - d * step)
-    return total
-
-
-def naive_cuts(case, rows, feature, units, rules):
-    """Return the score of each ``(bin, missing_left)`` that is allowed."""
-    b = case.bin[rows, feature]
-    n_bins = case.n_bins[feature]
-    found = {}
-    for cut in range(n_bins):
-        for missing_left in (0, 1):
-            left = (b <= cut) & (b < STRIDE - 1) | ((b == STRIDE - 1) & (missing_left == 1))
-            if missing_left and not (b == STRIDE - 1).any():
-                continue
-            sides = [rows[left], rows[~left]]
-            if min(map(len, sides)) < rules.min_samples_leaf:
-                continue
-            G = [case.g[side].sum(axis=0) * units[:, 0] for side in sides]
-            H = [case.h[side].sum(axis=0) * units[:, 1] for side in sides]
-            if min(h.mean() for h in H) < rules.min_child_weight:
-                continue
-            found[cut, missing_left] = sum(
-                naive_score(g, h, rules) for g, h in zip(G, H, strict=True)
-            )
-    return found
-
-
-@settings(max_examples=examples(40), deadline=None)
-@given(
-    **cases,
-    lam=st.sampled_from([0.0, 1.0, 30.0]),
-    alpha=st.sampled_from([0.0, 2.0]),
-    longest=st.sampled_from([math.inf, 0.3]),
-    fewest=st.integers(1, 20),
-    lightest=st.sampled_from([0.0, 20.0]),
-)
-def test_the_best_cut_is_that_of_trying_all(
-    n_outputs, constant, paired, seed, lam, alpha, longest, fewest, lightest
-) -> None:
-    case = Case(n_outputs, constant, paired, seed)
-    rows = case.rng.permutation(N_ROWS)[: case.rng.integers(2, N_ROWS)]
-    case.build(rows, 0)
-    rules = SplitRules(fewest, lightest, lam, alpha, 0.0, longest)
-    units = 2.0 ** case.rng.integers(-3, 4, (n_outputs, 2))
-    if constant:
-        units[:, 1] = 1.0
-    size = -(-n_outputs // 8) * 8
-    node = VectorNode(
-        case.sums, np.int64(0), np.int64(STRIDE), np.asarray(case.n_bins, np.int32), rules,
-        np.int64(0), np.int64(len(rows)), np.zeros((n_outputs, 2), np.int64), units,
-        Units(8.0, 1.0 if constant else 8.0), np.full(LANE_ROWS * size, np.nan), np.int64(size),
-        np.zeros(FILLED_SIZE, np.int64), np.full((2, FILLED_SIZE * 8), np.nan),
-        np.float64(0.0), np.int64(0),
-    )  # fmt: skip
-    sum_totals(node, np.int64(0))
-    np.testing.assert_array_equal(node.totals[:, 0], case.g[rows].sum(axis=0))
-    np.testing.assert_array_equal(node.totals[:, 1], case.h[rows].sum(axis=0))
-    limits = fill_lanes(node)
-    scale = node.largest.g * (node.largest.g / node.largest.h)
-    for feature in range(N_FEATURES):
-        best = search_column(node, np.int64(feature), limits, 0.0, NO_SPLIT)
-        found = {cut: s for cut, s in naive_cuts(case, rows, feature, units, rules).items()
-                 if s >= 0.0}  # fmt: skip
-        if not found:
-            assert best.score < 0.0
-            continue
-        assert best.score * scale == pytest.approx(max(found.values()), rel=1e-9, abs=1e-9)
-        chosen = found[best.bin, best.missing_left]
-        assert chosen == pytest.approx(max(found.values()), rel=1e-9, abs=1e-9)

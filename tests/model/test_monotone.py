@@ -28,6 +28,7 @@ from hedgerow.model.predict import Predictor
 from hedgerow.params import BoostParams
 from tests.helpers import engine
 from tests.helpers.examples import examples
+from tests.helpers.marking import crossed
 from tests.helpers.random_forests import random_model
 from tests.reference import naive
 
@@ -277,35 +278,25 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize("objective", REGRESSION)
-@pytest.mark.parametrize("way", WAYS, ids=str)
-def test_regression_is_monotone(objective, way) -> None:
+@crossed(
+    way={str(way): way for way in WAYS},
+    objective={name: name for name in (*REGRESSION, "logistic", "exponential")},
+)
+def test_all_ways_of_training_are_monotone(objective, way) -> None:
     X, y = sample(seed=len(str(way)))
     if objective == "squared_error" and way.get("leaf_estimation") == "line_search":
         y = np.round(y)
-    model = HedgerowRegressor(
-        objective=objective, n_estimators=15, min_samples_leaf=3, early_stopping=False,
-        monotone_constraints=ALL, **way, **({"quantile": 0.8} if objective == "quantile" else {}),
-    ).fit(X, y)  # fmt: skip
+    params = {"n_estimators": 15, "min_samples_leaf": 3, "early_stopping": False, **way}
+    params |= {"objective": objective, **({"quantile": 0.8} if objective == "quantile" else {})}
+    kind = HedgerowRegressor if objective in REGRESSION else HedgerowClassifier
+    target = y if objective in REGRESSION else y > 0
+    model = kind(**params, monotone_constraints=ALL).fit(X, target)
     report = model.verify_monotone()
     assert report.verdict == "proved", str(report)
     for name, sign in ALL.items():
-        assert_monotone(model.predict, X, int(name[1:]), sign)
-    free = type(model)(**model.get_params()).set_params(monotone_constraints=None).fit(X, y)
+        assert_monotone(model.booster_.predict, X, int(name[1:]), sign)
+    free = kind(**params).fit(X, target)
     assert free.verify_monotone("x0", 1).verdict == "violated"  # the constraint is felt
-
-
-@pytest.mark.parametrize("objective", ["logistic", "exponential"])
-@pytest.mark.parametrize("way", WAYS, ids=str)
-def test_classification_is_monotone(objective, way) -> None:
-    X, y = sample(seed=3)
-    model = HedgerowClassifier(
-        objective=objective, n_estimators=15, min_samples_leaf=3, early_stopping=False,
-        monotone_constraints=ALL, **way,
-    ).fit(X, y > 0)  # fmt: skip
-    assert model.verify_monotone().verdict == "proved"
-    for name, sign in ALL.items():
-        assert_monotone(lambda rows: model.predict_proba(rows)[:, 1], X, int(name[1:]), sign)
 
 
 @given(

@@ -123,32 +123,6 @@ def test_categories_beside_ordered_columns_of_vector_leaves(policy) -> None:
     assert 3 in model.booster_.model.forest.feature
 
 
-def score_of(values: np.ndarray, rows: np.ndarray) -> float:
-    return float((values**2).sum() * (rows.sum() + 1.0))
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_split_of_vector_leaves_is_the_best_in_order_for_every_output(seed) -> None:
-    """The test tries every cut, with the leaf values of a tree with one split."""
-    rng = np.random.default_rng(seed)
-    rows = rng.integers(0, 12, size=(60, 2)).astype(float)
-    targets = np.column_stack([rows[:, 0], rng.normal(size=60)]) + 4.0 * rng.normal(size=(60, 2))
-    targets -= targets.mean(axis=0)
-    model = HedgerowRegressor(
-        **(SHORT | VECTORS), monotone_constraints={"x0": 1, "x1": -1}, max_leaves=2, reg_lambda=1.0,
-        min_samples_leaf=3,
-    ).set_params(n_estimators=1).fit(rows, targets)  # fmt: skip
-    best = 1e-9
-    for column, sign in ((0, 1.0), (1, -1.0)):
-        for cut in np.arange(0.5, 11.0):
-            left = rows[:, column] < cut
-            if 3 <= left.sum() <= 57:
-                sides = [targets[part].sum(axis=0) / (part.sum() + 1.0) for part in (left, ~left)]
-                if (sign * (sides[1] - sides[0]) >= 0.0).all():
-                    best = max(best, 0.5 * (score_of(sides[0], left) + score_of(sides[1], ~left)))
-    assert model.booster_.model.forest.gain.max(initial=1e-9) == pytest.approx(best, rel=1e-6)
-
-
 def test_one_output_twice_has_the_trees_of_one() -> None:
     settings = SHORT | CONSTRAINTS
     alone = HedgerowRegressor(**settings).fit(X, Y[:, 0]).booster_.model.forest

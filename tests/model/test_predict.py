@@ -267,17 +267,6 @@ def test_ranks_are_taken_where_they_pay():
     assert predictor._tables.masks(True, 1.0)[1] is None
 
 
-def test_costs_are_those_of_each_tree():
-    rng = np.random.default_rng(3)
-    sizes = [1, 2, 31, 300]
-    one = [random_forest(rng, [size], np.arange(9), 3, chain=0.5) for size in sizes]
-    tables = EngineTables(joined_forests(one, np.zeros(1)))
-    alone = [EngineTables(each) for each in one]
-    assert tables.walk_cost == pytest.approx(sum(each.walk_cost for each in alone))
-    assert tables.mask_cost == pytest.approx(sum(each.mask_cost for each in alone))
-    assert [each.walk_cost for each in alone] == [1.0 + 0.6 * depth(each) for each in one]
-
-
 def depth(forest, node=0):
     """Return splits of the longest path of the first tree."""
     if forest.feature[node] < 0:
@@ -374,15 +363,6 @@ def test_forked_child_predicts():
         same = same_bits(predictor.raw_scores(values, n_threads=2), expected)
         os._exit(0 if same else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-def test_input_is_not_written():
-    forest, values = case(13, "float64", [31] * 3, n_rows=300)
-    before = values.copy()
-    predictor = Predictor(forest, ["float"] * forest.n_features)
-    predictor.raw_scores(values, 2), predictor.leaves(values), list(predictor.staged(values))
-    assert values.tobytes() == before.tobytes()
-    assert values.flags.writeable
 
 
 def test_wrong_input_is_refused():

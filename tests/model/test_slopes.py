@@ -15,9 +15,6 @@ from sklearn.datasets import load_diabetes
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, cross_fit, load, train
 from hedgerow.boosting.loop.assembly import make_forest
-from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.validation.fold_rows import FoldRows
-from hedgerow.boosting.validation.folds import Fold
 from hedgerow.data import read_table
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.growing.core.grower import TreeGrower
@@ -300,46 +297,6 @@ def test_terms_follow_statistics_that_are_numbered_anew(grow_policy) -> None:
     model_from_bytes(model_to_bytes(model.model))
 
 
-def test_wide_integers_dates_and_categories() -> None:
-    rng = np.random.default_rng(0)
-    days = pd.to_datetime("2020-01-01") + pd.to_timedelta(rng.integers(0, 1000, 300), unit="D")
-    frame = pd.DataFrame({
-        "day": days, "id": rng.integers(0, 2**60, 300), "city": rng.choice(["Ulm", "Bonn"], 300),
-    })  # fmt: skip
-    y = (days - days.min()).days / 100.0 + (frame["city"] == "Ulm")
-    params = {"n_estimators": 60, "early_stopping": False, "max_leaves": 6}
-    models = [HedgerowRegressor(**params, linear_leaves=on).fit(frame, y) for on in (False, True)]
-    errors = [np.abs(model.predict(frame) - y).mean() for model in models]
-    assert errors[1] < 0.5 * errors[0]
-    slopes = models[1].booster_.model.forest.slopes
-    assert 2 not in slopes.column  # no slope in codes of categories
-    unknown = frame.assign(city="Kiel")
-    alone = [models[1].predict(unknown[k : k + 1])[0] for k in range(20)]
-    np.testing.assert_array_equal(models[1].predict(unknown)[:20], alone)
-
-
-def test_unknown_categories_stop_on_the_way(rows) -> None:
-    X, y = rows
-    frame = pd.DataFrame(X, columns=list("abcd")).assign(city=np.where(y > 0.0, "Ulm", "Bonn"))
-    frame.loc[:9, "city"] = "Kiel"
-    model = HedgerowRegressor(
-        n_estimators=10, early_stopping=False, linear_leaves=True, unknown_category="backoff",
-    ).fit(frame[10:], y[10:])  # fmt: skip
-    together = model.predict(frame)
-    alone = np.concatenate([model.predict(frame[k : k + 1]) for k in range(20)])
-    np.testing.assert_array_equal(together[:20], alone)
-
-
-def test_sparse_rows_are_predicted_as_dense_ones() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 9)) * (rng.random((200, 9)) < 0.5)
-    model = train({**LINES, "n_estimators": 9}, Dataset(X, X[:, 3] + X[:, 7] ** 2))
-    np.testing.assert_array_equal(model.predict(csr_matrix(X)), model.predict(X))
-    staged = zip(model.staged_predict(csr_matrix(X)), model.staged_predict(X), strict=True)
-    for sparse, dense in staged:
-        np.testing.assert_array_equal(sparse, dense)
-
-
 # -- losses, modes and ways of training ---------------------------------------------
 
 
@@ -562,26 +519,8 @@ def test_other_settings_are_refused_by_name(params, named, rows) -> None:
         HedgerowRegressor(linear_leaves=True, n_estimators=2, **params).fit(*rows)
 
 
-@pytest.mark.parametrize("value", ["yes", 1, None])
-def test_values_of_the_parameter(value, rows) -> None:
-    with pytest.raises(ParameterError, match="linear_leaves"):
-        HedgerowRegressor(linear_leaves=value, n_estimators=2).fit(*rows)
-
-
 def test_the_penalty_has_a_range_and_a_use(rows) -> None:
     with pytest.raises(ParameterError, match="linear_lambda must be"):
         HedgerowRegressor(linear_leaves=True, linear_lambda=-1.0, n_estimators=2).fit(*rows)
     with pytest.raises(ParameterError, match="no effect"):
         HedgerowRegressor(linear_leaves=False, linear_lambda=2.0, n_estimators=2).fit(*rows)
-
-
-def test_rows_of_folds_lie_as_all_rows_do() -> None:
-    """The rows of folds have the layout of all rows, because kernels support one layout."""
-    X, y = table(200)
-    objective = make_objective("squared_error")
-    made = read_table(X)
-    rows = FoldRows(Sample(made, y), objective, BoostParams(linear_leaves=True), 1)
-    fold = rows.fold(Fold(np.arange(0, 150), np.arange(150, 200)))
-    for data, part in ((rows.whole().seen, X), (fold.seen, X[:150]), (fold.unseen[0], X[150:])):
-        assert data.numbers.flags.f_contiguous
-        np.testing.assert_array_equal(data.numbers, part)

@@ -255,22 +255,6 @@ def test_no_line_is_longer_than_max_delta_step(longest: float) -> None:
         before = raw
 
 
-def test_columns_of_lines_keep_to_interaction_constraints() -> None:
-    groups = [["x0", "x1"], ["x2", "x3"]]
-    forest = train({**FEW, "interaction_constraints": groups}, Dataset(X, Y)).model.forest
-    for t in range(forest.n_trees):
-        tree = forest.tree(t)
-        for leaf, above in naive_slopes.paths(tree.feature, tree.left, tree.right).items():
-            terms = [tree.slopes.column[line_of(tree, leaf, k)] for k in range(3)]
-            assert set(np.concatenate(terms).tolist()) <= set(above)
-
-
-def test_automatic_trees_with_lines_have_one_output() -> None:
-    model = train({**FEW, "multi_strategy": "auto"}, Dataset(X, Y))
-    assert model.model.forest.vectors is None
-    assert model.model.forest.slopes is not None
-
-
 def test_paths_of_lines_are_not_smoothed() -> None:
     with pytest.raises(ParameterError, match="path_smooth"):
         train({**FEW, "path_smooth": 1.0}, Dataset(X, Y))

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import builtins
-import functools
 import html
-import itertools
 import re
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -203,17 +200,6 @@ def test_integers_are_exact() -> None:
     assert forest_frame(small)["threshold"][2] == -7.0
 
 
-def test_frame_of_a_known_tree() -> None:
-    frame = forest_frame(IRIS)
-    assert frame["feature"] == ["petal_width", None, "petal_length", None, None]
-    assert frame["missing"] == ["left", None, "right", None, None]
-    expected = {"tree": [0] * 5, "node": [0, 1, 2, 3, 4], "depth": [0, 1, 1, 2, 2]}
-    expected |= {"left": [1, -1, 3, -1, -1], "right": [2, -1, 4, -1, -1], "output": [0] * 5}
-    for name, values in expected.items():
-        np.testing.assert_array_equal(frame[name], values)
-    np.testing.assert_array_equal(frame["threshold"], [0.8, np.nan, 4.75, np.nan, np.nan])
-
-
 @given(seed=st.integers(0, 10**6), n_outputs=st.integers(1, 3), max_leaves=st.integers(1, 30))
 def test_text_rules_and_frame_agree(seed: int, n_outputs: int, max_leaves: int) -> None:
     model = random_model(seed, n_outputs=n_outputs, max_leaves=max_leaves)
@@ -239,61 +225,6 @@ def test_text_rules_and_frame_agree(seed: int, n_outputs: int, max_leaves: int) 
             child = root + frame[side][position]
             assert frame["depth"][child] == frame["depth"][position] + 1
             assert frame["tree"][child] == frame["tree"][position]
-
-
-@given(seed=st.integers(0, 10**6))
-def test_rules_say_where_rows_go(seed: int) -> None:
-    """Exactly one rule of a tree holds for a row, and it gives the value of the walk."""
-    model = random_model(seed, n_rounds=1, n_features=2, max_leaves=8, named=False)
-    floats, integers = [None, 0.0, 1.5, -2.25, np.inf, -np.inf], [None, 0, 1, -1, 7, BIG, BIG - 1]
-    edges = [integers if column.kind == "int" else floats for column in model.schema.columns]
-    rules = tree_rules(model)
-    for values in itertools.product(*edges):
-        holding = [rule for rule in rules if rule_holds(rule, values)]
-        assert len(holding) == 1
-        assert float(holding[0].rsplit(" -> ")[1].split()[0]) == walk(model, values)
-
-
-def rule_holds(rule: str, values: Sequence[Any]) -> bool:
-    conditions = rule.rsplit(" -> ")[0]
-    if conditions == "always":
-        return True
-    for part in conditions.split(" and "):
-        part = part.strip("()")
-        missing_too = part.endswith(" or missing")
-        part = part.removesuffix(" or missing")
-        name = re.search(r"x\d+", part)[0]
-        value = values[int(name[1:])]
-        if part.endswith(" is missing"):
-            holds = value is None
-        elif part.startswith("no value"):
-            holds = False
-        elif value is None:
-            holds = missing_too
-        else:
-            holds = eval(compiled(part), {"inf": np.inf, name: value})
-        if not holds:
-            return False
-    return True
-
-
-@functools.cache
-def compiled(condition: str) -> CodeType:
-    return compile(condition, "rule", "eval")
-
-
-def walk(model: Model, values: Sequence[Any]) -> float:
-    forest, node = model.forest, 0
-    while forest.feature[node] >= 0:
-        j = forest.feature[node]
-        if values[j] is None:
-            goes_left = bool(forest.missing_left[node])
-        elif model.schema.columns[j].kind == "int":
-            goes_left = values[j] <= int(forest.threshold[node])
-        else:
-            goes_left = keys(values[j])[0] <= int(forest.threshold[node])
-        node = int((forest.left if goes_left else forest.right)[node])
-    return float(forest.value[node])
 
 
 def test_the_text_of_a_chain_grows_with_its_nodes_alone() -> None:

@@ -37,7 +37,7 @@ class TreeOptions:
     the child on one side, or of a level.  ``given``: column, threshold, and the numbers of the
     cuts on the left and on the right.  ``categories``: columns of which each level is tried
     against all others, or, with ``sets``, one end of the sorted list.  ``signs``: 1 for increasing
-    columns, -1 for decreasing ones, in symmetric trees.
+    columns, -1 for decreasing ones, whose gains ``penalty`` lowers near the root.
     """
 
     smooth: float = 0.0
@@ -49,6 +49,19 @@ class TreeOptions:
     categories: tuple[int, ...] = ()
     sets: Sets | None = None
     signs: tuple[int, ...] | None = None
+    penalty: float = 0.0
+
+    def factor(self, feature: int, depth: int) -> float:
+        """Return the factor on gains of a column at a depth; LightGBM's adds an epsilon."""
+        factor = 1.0 if self.factors is None else self.factors[feature]
+        if self.signs is None or self.signs[feature] == 0:
+            return factor
+        if self.penalty >= depth + 1:
+            return 0.0
+        held = (
+            self.penalty / 2.0**depth if self.penalty <= 1.0 else 2.0 ** (self.penalty - 1 - depth)
+        )
+        return factor * (1.0 - held)
 
 
 PLAIN = TreeOptions()
@@ -65,6 +78,7 @@ class Node:
 
     def __init__(self, g, h, rows, rules, tree_options, above=None, key=0, given=-1, bounds=None):
         self.rows, self.key, self.given, self.bounds = rows, key, given, bounds
+        self.depth = 0 if above is None else above.depth + 1
         self.G, self.H = g[:, rows].sum(axis=1), h[:, rows].sum(axis=1)
         self.value = np.array([step(*sums, rules) for sums in zip(self.G, self.H, strict=True)])
         if tree_options.smooth > 0.0 and above is not None:
@@ -135,8 +149,8 @@ def ways_of(X, rows, feature, at, tree_options):
 
 
 def best_split(X, g, h, node, rules, tree_options):
-    """Return ``(is given, gain, feature, threshold, left rows)`` of the best cut of a node."""
-    factors, price = tree_options.factors or (1.0,) * X.shape[1], len(g) * rules["gamma"]
+    """Return ``(is given, gain, feature, threshold, left rows, sign)`` of the best cut."""
+    price, others = len(g) * rules["gamma"], []
     if node.given >= 0:
         feature, at, _, _ = tree_options.given[node.given]
         ways = ways_of(X, node.rows, feature, at, tree_options)
@@ -144,16 +158,31 @@ def best_split(X, g, h, node, rules, tree_options):
         gains = [-1.0 if gain is None else gain - price for gain in gains]
         best = int(gains[1] > gains[0] * (1 + 1e-9) + 1e-9)
         if gains[best] > 0.0:
-            return True, gains[best], feature, at, ways[best]
-    best = (False, 0.0, -1, 0.0, None)
+            return True, gains[best], feature, at, ways[best], 0
+    best = (False, 0.0, -1, 0.0, None, 0)
     for feature in range(X.shape[1]):
+        factor = tree_options.factor(feature, node.depth)
         for at in cuts_of(X, node.rows, feature, node.key, tree_options):
             for goes_left in ways_of(X, node.rows, feature, at, tree_options):
-                gain = divided(g, h, node, goes_left, rules, tree_options)
-                gain = 0.0 if gain is None else factors[feature] * (gain - price)
+                sign = 0 if tree_options.signs is None else tree_options.signs[feature]
+                if np.isnan(X[node.rows[~goes_left], feature]).all():
+                    sign = 0  # the cut after the last value orders nothing
+                gain = divided(g, h, node, goes_left, rules, tree_options, sign)
+                gain = 0.0 if gain is None else factor * (gain - price)
+                others.append((gain, goes_left))
                 if gain > best[1] * (1 + 1e-9) + 1e-9:
-                    best = (False, gain, feature, at, goes_left)
+                    best = (False, gain, feature, at, goes_left, sign)
+    if tree_options.signs is not None and best[4] is not None:
+        raise_if_tied(best[1], best[4], others)
     return best
+
+
+def raise_if_tied(best, division, others):
+    """Raise if another division has about the same gain as the best one."""
+    for gain, other in others:
+        same = (other == division).all() or (other == ~division).all()
+        if gain > best * (1 - 1e-7) - 1e-7 and not same:
+            raise Tied
 
 
 def grow(X, g, h, rules, max_leaves, tree_options=PLAIN, rows=None):
@@ -164,16 +193,15 @@ def grow(X, g, h, rules, max_leaves, tree_options=PLAIN, rows=None):
     found = [best_split(X, g, h, leaves[0], rules, tree_options)]
     while len(leaves) < max_leaves:
         chosen = max(range(len(leaves)), key=lambda i: (*found[i][:2], -i))
-        is_given, gain, feature, at, goes_left = found.pop(chosen)
+        is_given, gain, feature, at, goes_left, sign = found.pop(chosen)
         if gain <= 0.0:
             break
         node = leaves.pop(chosen)
         # A search may find the forced cut by itself.
         wanted = tree_options.given[node.given] if node.given >= 0 else (-1, 0.0, -1, -1)
         below = wanted[2:] if is_given or wanted[:2] == (feature, at) else (-1, -1)
-        for side, part in enumerate((node.rows[goes_left], node.rows[~goes_left])):
-            key = tree_options.key_of(node.key, side + 1)
-            leaf = Node(g, h, part, rules, tree_options, node, key, below[side])
+        for side, leaf in enumerate(children_of(g, h, node, goes_left, rules, tree_options, sign)):
+            leaf.key, leaf.given = tree_options.key_of(node.key, side + 1), below[side]
             leaves.append(leaf)
             found.append(best_split(X, g, h, leaf, rules, tree_options))
     return leaf_vectors(leaves, X, g)
@@ -262,15 +290,16 @@ def children_of(g, h, node, goes_left, rules, tree_options, sign):
     ]
 
 
-def best_of_level(X, g, h, opened, cuts, rules, tree_options):
+def best_of_level(X, g, h, opened, cuts, rules, tree_options, level):
     """Return the left rows, the gain of each node, and the sign of the best cut."""
-    factors, price = tree_options.factors or (1.0,) * X.shape[1], len(g) * rules["gamma"]
+    price = len(g) * rules["gamma"]
     best, ways, others = 0.0, None, []
     for feature, at in cuts:
         for goes_left, gains, sign in level_gains(
             X, g, h, opened, feature, at, rules, tree_options
         ):
-            worth = factors[feature] * (sum(gain for gain in gains if gain is not None) - price)
+            factor = tree_options.factor(feature, level)
+            worth = factor * (sum(gain for gain in gains if gain is not None) - price)
             if worth <= 0.0:
                 continue
             parts = [goes_left[node.rows] & (gain is not None)
@@ -278,11 +307,8 @@ def best_of_level(X, g, h, opened, cuts, rules, tree_options):
             others.append((worth, np.concatenate(parts)))
             if worth > best * (1 + 1e-9) + 1e-9:
                 best, ways, division = worth, (goes_left, gains, sign), others[-1][1]
-    for worth, other in others:
-        close = worth > best * (1 - 1e-7) - 1e-7
-        same = (other == division).all() or (other == ~division).all()
-        if tree_options.signs is not None and close and not same:
-            raise Tied
+    if tree_options.signs is not None and ways is not None:
+        raise_if_tied(best, division, others)
     return ways
 
 
@@ -298,7 +324,7 @@ def grow_levels(X, g, h, rules, depth, tree_options=PLAIN):
         key, ways = tree_options.key_of(-1, level), None
         if level < len(tree_options.given):
             ways = best_of_level(
-                X, g, h, opened, [tree_options.given[level][:2]], rules, tree_options
+                X, g, h, opened, [tree_options.given[level][:2]], rules, tree_options, level
             )
         if ways is None:
             cuts = [(feature, at) for feature, found in offered.items() for at in found]
@@ -309,7 +335,7 @@ def grow_levels(X, g, h, rules, depth, tree_options=PLAIN):
                 for at in cuts_of(X, np.arange(len(X)), feature, key, tree_options)
             ]
             cuts.sort(key=lambda cut: cut[0])  # ties go to the lower column
-            ways = best_of_level(X, g, h, opened, cuts, rules, tree_options)
+            ways = best_of_level(X, g, h, opened, cuts, rules, tree_options, level)
         if ways is None:
             break
         goes_left, gains, sign = ways
