@@ -224,6 +224,16 @@ def test_trees_equal_the_naive_ones(settings, missing, n_values) -> None:
     assert_routes_as_grown(trees, X)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_logistic_trees_equal_the_naive_ones(weighted) -> None:
+    X, y = data(missing=0.1, seed=1)
+    weight = np.random.default_rng(5).uniform(0.2, 4.0, len(y)) if weighted else None
+    y = (y > 0).astype(float)
+    params = exact_params(min_samples_leaf=3)
+    trees, _, base = grow(X, y, params, "logistic", weight, n_trees=3)
+    assert_same_trees(trees, naive_exact.boost(X, y, params, "logistic", base, weight, n_rounds=3))
+
+
 @pytest.mark.parametrize("settings", mostly_slow(SETTINGS.values(), 4), ids=SETTINGS)
 def test_trees_equal_those_of_histograms_with_a_bin_for_every_value(settings) -> None:
     # Large enough that rows are divided between threads, gradients of which no bit is lost.
