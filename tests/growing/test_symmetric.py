@@ -26,7 +26,8 @@ def test_gains_covers_and_values_are_those_of_the_rows(loss) -> None:
     params = {
         "objective": loss, "grow_policy": "symmetric", "max_depth": 4, "n_estimators": 1,
         "learning_rate": 0.3, "min_samples_leaf": 8, "reg_lambda": 2.0, "reg_alpha": 0.5,
-        "feature_penalties": factors, "early_stopping": False,
+        "feature_penalties": factors, "early_stopping": False, "subsample": 1.0,
+        "colsample_bynode": 1.0,
     }  # fmt: skip
     forest = train(params, Dataset(X, y, weight)).model.forest
     mean = np.average(y, weights=weight)
