@@ -21,11 +21,11 @@ from tests.reference.naive_vector import TreeOptions
 @pytest.mark.parametrize("loss", ["squared_error", "logistic"])
 def test_gains_covers_and_values_are_those_of_the_rows(loss) -> None:
     X, y = data(400, 4, seed=3, missing=0.2)
-    weight, factors = np.random.default_rng(5).uniform(0.2, 4.0, len(y)), [1.0, 0.5, 0.25, 1.0]
+    weight, factors = np.random.default_rng(5).uniform(0.2, 4.0, len(y)), [0.2, 1.0, 0.9, 0.7]
     y = (y > 0).astype(float) if loss == "logistic" else y
     params = {
         "objective": loss, "grow_policy": "symmetric", "max_depth": 4, "n_estimators": 1,
-        "learning_rate": 0.3, "min_samples_leaf": 8, "reg_lambda": 2.0, "reg_alpha": 0.5,
+        "learning_rate": 0.3, "min_samples_leaf": 4, "reg_lambda": 2.0, "reg_alpha": 0.5,
         "feature_penalties": factors, "early_stopping": False, "subsample": 1.0,
         "colsample_bynode": 1.0,
     }  # fmt: skip
@@ -36,7 +36,7 @@ def test_gains_covers_and_values_are_those_of_the_rows(loss) -> None:
     members = naive_exact.rows_of_nodes(forest, X)
     sums = [((weight * (mean - y))[rows].sum(), h[rows].sum()) for rows in members]
     lowered = np.array([naive.loss_reduction(*own, rules) for own in sums])
-    assert (forest.feature < 0).sum() > 8
+    assert len(set(forest.feature.tolist())) > 2
     for node, (feature, (g, h_sum)) in enumerate(zip(forest.feature, sums, strict=True)):
         assert forest.count[node] == len(members[node])
         assert forest.cover[node] == pytest.approx(h_sum, rel=1e-5)
