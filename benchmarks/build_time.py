@@ -22,7 +22,7 @@ def show(level: str, compiled: list[Compiled], n_lines: int) -> None:
     """Print the slowest variants of a level, and the sums of all."""
     print(f"\n{level}\n    Numba     LLVM     bytes  kernel")
     for one in sorted(compiled, key=lambda one: -one.written - one.optimised)[:n_lines]:
-        name = one.variant.kernel.removeprefix("hedgerow.")
+        name = one.entry.variant.kernel.removeprefix("hedgerow.")
         print(f"{one.written:9.2f}{one.optimised:9.2f}{len(one.code):10,}  {name}")
     written = sum(one.written for one in compiled)
     optimised = sum(one.optimised for one in compiled)

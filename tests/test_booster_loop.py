@@ -30,6 +30,7 @@ from hedgerow.errors import (
     ModelFormatError,
     ParameterError,
 )
+from hedgerow.metrics import GroupedMetric
 
 PLAIN = {"learning_rate": 0.2, "max_leaves": 7, "min_samples_leaf": 5}
 
@@ -317,10 +318,18 @@ def test_cv_of_groups_splitters_and_queries() -> None:
 def test_cv_without_rows_of_weight_0() -> None:
     weight = np.r_[np.zeros(40), np.ones(160)]
     folds = list(KFold(4, shuffle=True, random_state=0).split(X[:200]))
-    found = cv({"n_estimators": 3}, Dataset(X[:200], Y[:200], weight), folds)
-    kept = [(a[a >= 40] - 40, b[b >= 40] - 40) for a, b in folds]
-    alone = cv({"n_estimators": 3}, Dataset(X[40:200], Y[40:200]), kept)
-    assert found.mean["validation"]["loss"] == pytest.approx(alone.mean["validation"]["loss"])
+    group = np.arange(200) % 3
+
+    def scores(start: int, weight: Any, folds: Any) -> Any:
+        metrics = ["loss", GroupedMetric("mae", group[start:], reduce="worst")]
+        params = {"n_estimators": 3, "eval_metric": metrics}
+        return cv(params, Dataset(X[start:200], Y[start:200], weight), folds).mean["validation"]
+
+    found = scores(0, weight, folds)
+    alone = scores(40, None, [(a[a >= 40] - 40, b[b >= 40] - 40) for a, b in folds])
+    assert sorted(found) == sorted(alone)
+    for name in found:
+        assert found[name] == pytest.approx(alone[name])
 
 
 def test_cv_of_lightgbm() -> None:

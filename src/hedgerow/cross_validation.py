@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,22 +11,19 @@ import numpy as np
 from hedgerow.argument_types import check_bool
 from hedgerow.arrays import FloatArray, IntArray, distinct
 from hedgerow.booster import Booster
-from hedgerow.boosting.external.chunked_rows import reads_batches
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
 from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.boosting.row_data.metric_groups import read_groups, refuse_several
 from hedgerow.boosting.row_data.offsets import with_offset_columns
-from hedgerow.boosting.row_data.queries import check_values, read_qid
+from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.boosting.validation.cross import FoldPlan, FoldStopping, grow_folds
 from hedgerow.boosting.validation.cross_models import fold_model
-from hedgerow.boosting.validation.fold_rows import FoldRows
+from hedgerow.boosting.validation.fold_rows import rows_of_folds
 from hedgerow.boosting.validation.folds import Fold, among_weighted
-from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
+from hedgerow.boosting.validation.row_sets import ONLY, TRAINING, reads_batches
 from hedgerow.boosting.validation.splits import folds_of
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.errors import ParameterError, brief
-from hedgerow.metrics import make_metrics, task_of
+from hedgerow.metrics import task_of
 from hedgerow.notebook import Viewed
 from hedgerow.peer_arguments import OF_CV, advised
 from hedgerow.threads import resolve_threads
@@ -148,25 +145,16 @@ def cv(
     stopping = stopping_of(settings)
     _check(dataset, stopping, stratified)
     spec = fit_spec(settings, dataset, None)
-    objective, sample = spec.known.objective, spec.train
-    trees = resolved(trees_of(settings), objective, sample.table.schema)
-    trees = resolve_device(trees, sample.table)
-    # Groups divide the folds here, whose test rows are the validation rows.
-    bare = replace(sample, group=None)
-    check_values(bare, None, objective, trees, stopping, has_validation=True)
-    kept = sample.without_zero_weights()
-    with kept.naming_rows():
-        objective.check_target(kept.target)
+    objective, sample, limits = spec.known.objective, spec.train, FoldStopping()
+    trees, threads = trees_of(settings), resolve_threads(settings.get("n_jobs"))
     splits = _splits(folds, dataset, sample, stratified, groups, trees.seed, objective)
     inner = among_weighted(splits, sample.weight, "folds")
-    metrics = read_groups(make_metrics(settings.get("eval_metric"), objective), kept)
-    refuse_several(metrics)
-    threads = resolve_threads(settings.get("n_jobs"))
-    rows, limits = FoldRows(kept, objective, trees, threads), FoldStopping()
+    eval_metric = settings.get("eval_metric")
+    rows, metrics = rows_of_folds(sample, objective, trees, stopping, eval_metric, threads)
     if stopping.early_stopping and not isinstance(stopping.early_stopping, str):
         limits = FoldStopping((stopping.patience, stopping.min_delta), pooled=True)
     plan = FoldPlan(
-        rows, objective, trees, limits, metrics, threads, keep_trees=keep_models,
+        rows, objective, rows.params, limits, metrics, threads, keep_trees=keep_models,
         of_train=metrics if stopping.train_scores else (),
     )  # fmt: skip
     grown = grow_folds(plan, inner)

@@ -7,13 +7,13 @@ from dataclasses import asdict, replace
 from typing import Any, NoReturn, Self
 
 from hedgerow.booster import Booster
-from hedgerow.boosting.external.chunked_rows import ValidRows, reads_batches
 from hedgerow.boosting.loop.driver import FitOptions, make_ready
 from hedgerow.boosting.loop.fit import plan_of, prepare, with_rows_aside
 from hedgerow.boosting.loop.rounds import BoostState, rounds
 from hedgerow.boosting.loop.setup.resolved import resolved
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.statistics import constraints_of_inputs
+from hedgerow.boosting.validation.row_sets import ValidRows, reads_batches
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.errors import DataTypeError, ParameterError, brief, did_you_mean
 from hedgerow.metrics import MetricChoice

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,20 +13,26 @@ from hedgerow.advanced import flat
 from hedgerow.argument_types import check_mapping
 from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster, initial_model
-from hedgerow.boosting.external.chunked_rows import ValidRows, named_valid, reads_batches
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import counted
 from hedgerow.boosting.loop.setup.job import FitSpec, Job, KnownTargets
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec, count_classes, not_for_several
-from hedgerow.boosting.resume.checkpoint import Checkpoint, claiming
+from hedgerow.boosting.resume.checkpoint import claiming
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.classes import rescaled
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import with_offset_columns
 from hedgerow.boosting.row_data.targets import same_targets
-from hedgerow.boosting.validation.row_sets import ONLY, TRAINING, check_set_names
+from hedgerow.boosting.validation.row_sets import (
+    ONLY,
+    TRAINING,
+    ValidRows,
+    check_set_names,
+    named_valid,
+    reads_batches,
+)
 from hedgerow.boosting.validation.splits import given_folds
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.errors import AllRowsNeededError, DataError, DataTypeError, ParameterError, brief
@@ -35,9 +41,6 @@ from hedgerow.objectives import PARAMETERS, Objective, objective_for
 from hedgerow.objectives.custom.losses import check_form
 from hedgerow.params import BOOST_PARAMETER_NAMES, CHECKPOINT_SECONDS, BoostParams, boost_params
 from hedgerow.peer_arguments import OF_TRAIN, advised
-
-if TYPE_CHECKING:
-    from hedgerow.boosting.external.file_dataset import FileDataset
 
 _STOPPING_NAMES = (
     *("early_stopping", "validation_fraction", "patience", "min_delta", "time_budget"),
@@ -144,8 +147,9 @@ def train(
     )
     kept = checkpoint_at(checkpoint, checkpoint_every)
     if reads_batches(dataset):
-        # Training on a table in memory does not need this import.
-        from hedgerow.boosting.external.fit_files import check_parts
+        # Training on a table in memory does not need these imports.
+        from hedgerow.boosting.external.fit_files import check_parts, fit_data
+        from hedgerow.boosting.external.resident import in_memory
 
         trees = trees_of(settings)
         try:
@@ -153,10 +157,14 @@ def train(
             if folds is not None:
                 raise AllRowsNeededError("folds number the rows of the whole table")
             continuing = replace(options, start=start_from(init_model))
-            return _train_stored(settings, trees, continuing, dataset, valid, kept)
+            loss = loss_of(settings, dataset.has_queries).for_targets(dataset)
+            with claiming(kept):
+                model = fit_data(dataset, loss, trees, continuing, valid=valid, checkpoint=kept)
+            return Booster(with_offset_columns(model, dataset.offset_names))
         except AllRowsNeededError as reason:
-            name = settings.get("objective")
-            dataset, valid = _in_memory(dataset, valid, trees, reason, name)
+            why = trees, reason, settings.get("objective")
+            valid = {name: in_memory(rows, *why) for name, rows in named_valid(valid).items()}
+            dataset = in_memory(dataset, *why)
     spec = fit_spec(settings, dataset, valid, init_model)
     trees = trees_of(settings)
     if folds is not None:
@@ -262,52 +270,6 @@ def start_from(init_model: Any) -> Start | None:
     if init_model is None:
         return None
     return Start(rescaled(initial_model(init_model)[0], None))
-
-
-def _in_memory(
-    dataset: FileDataset,
-    valid: ValidRows,
-    trees: BoostParams,
-    reason: AllRowsNeededError,
-    objective: object,
-) -> tuple[Dataset, ValidRows]:
-    """Read all batches into memory, because a parameter needs all rows."""
-    from hedgerow.boosting.external.resident import in_memory
-
-    given = trees, reason, objective
-    rows = in_memory(dataset, *given)
-    if isinstance(valid, Mapping):
-        return rows, {name: in_memory(each, *given) for name, each in valid.items()}
-    return rows, None if valid is None else in_memory(valid, *given)
-
-
-def _train_stored(
-    settings: Mapping[str, Any],
-    trees: BoostParams,
-    options: FitOptions,
-    dataset: FileDataset,
-    valid: ValidRows,
-    checkpoint: Checkpoint | None,
-) -> Booster:
-    """Train on rows read in batches; the model has the same bytes as with a table in memory."""
-    # Training on a table in memory does not need this import.
-    from hedgerow.boosting.external.fit_files import fit_data
-
-    names = dataset.offset_names
-    sets = dict(named_valid(valid))
-    for name, rows in sets.items():  # tables have the offset columns of the training rows
-        if names and not reads_batches(rows) and rows.offset is None:
-            sets[name] = rows.having(offset=list(names))
-    with claiming(checkpoint):
-        model = fit_data(
-            dataset,
-            loss_of(settings, dataset.has_queries).for_targets(dataset),
-            trees,
-            options,
-            valid=sets,
-            checkpoint=checkpoint,
-        )
-    return Booster(with_offset_columns(model, names))
 
 
 def loss_of(settings: Mapping[str, Any], has_queries: bool = False) -> LossSpec:

@@ -164,8 +164,11 @@ def test_curves_of_folds_are_drawn_with_the_rounds_of_all_rows() -> None:
 
     model = HedgerowRegressor(random_state=0).fit(X, Y)
     ax = model.plot_history()
-    assert [line.get_label() for line in ax.lines] == ["cv", f"on all rows: {model.n_iter_} rounds"]
-    assert set(ax.lines[1].get_xdata()) == {model.n_iter_}
+    assert [line.get_label() for line in ax.lines] == [
+        "cv",
+        f"on all rows: {model.best_iteration_} rounds",
+    ]
+    assert set(ax.lines[1].get_xdata()) == {model.best_iteration_}
     plt.close("all")
 
 

@@ -2,51 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from hedgerow import train
-from hedgerow.boosting.external.chunked_rows import ChunkedRows
-from hedgerow.boosting.external.fit_files import fit_external
+from hedgerow.boosting.external.file_dataset import FileDataset
+from hedgerow.boosting.external.fit_files import fit_data
 from hedgerow.boosting.loop import scored
 from hedgerow.boosting.loop.driver import FitOptions
-from hedgerow.boosting.loop.fit import fit
-from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.row_data.dataset import Dataset as InMemory
-from hedgerow.boosting.validation.row_sets import ONLY
-from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.data import bin_table, fit_bins, read_table
+from hedgerow.boosting.row_data.offsets import with_offset_columns
+from hedgerow.comm.base import Alone
+from hedgerow.data.sources.base import ReadRequest
+from hedgerow.data.sources.opening import Source
+from hedgerow.distributed.partition import NoRows
 from hedgerow.errors import DataError, LossError, ParameterError
 from hedgerow.io import model_to_bytes
-from hedgerow.objectives import make_objective
-from hedgerow.params import BoostParams
-from tests.helpers.chunked import Rows, in_chunks, part_of
+from hedgerow.model.model import Model
+from hedgerow.training import loss_of, read_settings, stopping_of, trees_of
+from tests.helpers.chunked import Rows, divided_into
 from tests.helpers.ranks import run_ranks
 
 N = 403
 CLASSES = {"logistic": 2, "exponential": 2, "softmax": 3}
-SMALL = {"n_estimators": 6, "max_leaves": 6, "min_samples_leaf": 8, "max_bins": 15, "n_jobs": 1}
-NO_STOP = StoppingParams(early_stopping=False)
+SMALL = {"n_estimators": 4, "max_leaves": 6, "min_samples_leaf": 8, "max_bins": 15, "n_jobs": 1}
 
 
-def rows(objective: str = "squared_error", n: int = N, seed: int = 0, **given) -> dict:
+def make(objective: str = "squared_error", n: int = N, seed: int = 0, has: str = "") -> Rows:
+    """Return rows with weights (w) and offsets (o)."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4))
     X[rng.random((n, 4)) < 0.1] = np.nan
     signal = np.nan_to_num(X[:, 0]) + 0.5 * np.nan_to_num(X[:, 1]) ** 2
-    noisy = signal + 0.3 * rng.normal(size=n)
-    y = noisy
+    y = signal + 0.3 * rng.normal(size=n)
     if objective in CLASSES:
-        y = np.digitize(noisy, [0.2, 0.9][: CLASSES[objective] - 1]).astype(float)
-    made = {"X": X, "y": y}
-    if given.get("weight"):
-        made["weight"] = rng.integers(0, 4, n) / 3.0
-    if given.get("offset"):
-        made["offset"] = rng.normal(size=(n, 3 if objective == "softmax" else 1))
-    return made
+        y = np.digitize(y, [0.2, 0.9][: CLASSES[objective] - 1]).astype(float)
+    rows = Rows.of_arrays(X, y, rng.integers(0, 4, n) / 3.0 if "w" in has else None)
+    if "o" not in has:
+        return rows
+    names = [f"o{k}" for k in range(3 if objective == "softmax" else 1)]
+    table = rows.table.assign(**{name: rng.normal(size=n) for name in names})
+    return replace(rows, table=table, roles={**rows.roles, "offset": names})
 
 
 def worst(y, prediction, weight):
@@ -54,149 +56,114 @@ def worst(y, prediction, weight):
     return float(np.abs(y - prediction).max())
 
 
-# -- ranks ---------------------------------------------------------------------
+def part_of(rows: Rows, ends: Sequence[int], ranks: Any, folder: Path, mode: str) -> FileDataset:
+    """Return the rows of a rank, without a file if there are none."""
+    start, stop = (0, ends[-1]) if mode == "features" else list(pairwise(ends))[ranks.rank]
+    found = rows.part(start, stop).in_batches(60)
+    nothing = NoRows((*rows.features, *found.source.roles.aside()))
+    return FileDataset(
+        found.source if stop > start else Source((nothing,), found.source.roles),
+        ReadRequest(found.source.roles),
+        memory_limit=10**8,
+        cache_dir=[str(folder)],
+        communicator=Alone() if mode == "features" else ranks,
+    )
 
 
-def make(objective: str, n: int, seed: int, weight: bool, offset: bool) -> Sample:
-    data = rows(objective, n, seed, weight=weight, offset=offset)
-    dataset = InMemory(**data)
-    table = dataset.table()
-    sample = dataset.sample(table, dataset.targets(n).values, 3 if objective == "softmax" else 1)
-    return sample.without_zero_weights()
+def fit_on(
+    ranks: Any, folder: Path, params: dict, rows: Rows, ends: Sequence[int] = (0, 200, N),
+    unseen: Rows | None = None, shares: Sequence[int] = (), mode: Any = "data", **more: Any,
+) -> Model:  # fmt: skip
+    """Train on the rows of each rank, from one end to the next."""
+    settings = read_settings(SMALL | params)
+    valid = None if unseen is None else part_of(unseen, shares, ranks, folder, mode)
+    options = FitOptions(stopping_of(settings), settings.get("eval_metric"), n_jobs=1, **more)
+    data = part_of(rows, ends, ranks, folder, mode)
+    model = fit_data(
+        data, loss_of(settings), trees_of(settings), options, valid=valid, ranks=ranks, mode=mode
+    )
+    return with_offset_columns(model, data.offset_names)
 
 
 RANKED = [
-    ("squared_error", {"subsample": 0.6, "oob_score": True}, {"eval_metric": ["r2", "mae"]}, "w"),
-    ("logistic", {}, {"eval_metric": ["auc", "loss"]}, "v"),
-    ("softmax", {}, {"eval_metric": ["logloss"]}, "vwo"),
-    ("absolute_error", {"subsample": 0.7}, {}, "vw"),
-    ("quantile", {"boosting": "rf", "subsample": 0.5}, {}, "v"),
-    ("squared_error", {"boosting": "rf", "subsample": 0.6, "oob_score": True}, {}, "vw"),
-    ("softmax", {"boosting": "rf", "subsample": 0.6, "oob_score": True}, {}, "wo"),
-    ("squared_error", {"boosting": "dart", "drop_rate": 0.5}, {"eval_metric": worst}, "vo"),
-    ("softmax", {"sampling": "goss"}, {}, "vw"),
-    ("absolute_error", {"sampling": "goss"}, {}, "vw"),
-    ("quantile", {"sampling": "mvs", "subsample": 0.4}, {}, "wo"),
-    ("logistic", {"sampling": "goss"}, {"eval_metric": ["auc", "loss"]}, "w"),
-    ("softmax", {"sampling": "mvs", "subsample": 0.4}, {}, "o"),
+    ("squared_error", {"subsample": 0.6, "oob_score": True, "eval_metric": ["r2", "mae"]}, "w"),
+    ("logistic", {"eval_metric": ["auc", "loss"]}, "v"),
+    ("softmax", {"eval_metric": ["logloss"]}, "vwo"),
+    ("absolute_error", {"subsample": 0.7}, "vw"),
+    ("quantile", {"boosting": "rf", "subsample": 0.5}, "v"),
+    ("squared_error", {"boosting": "rf", "subsample": 0.6, "oob_score": True}, "vw"),
+    ("softmax", {"boosting": "rf", "subsample": 0.6, "oob_score": True}, "wo"),
+    ("squared_error", {"boosting": "dart", "drop_rate": 0.5, "eval_metric": worst}, "vo"),
+    ("softmax", {"sampling": "goss"}, "vw"),
+    ("absolute_error", {"sampling": "goss"}, "vw"),
+    ("quantile", {"sampling": "mvs", "subsample": 0.4}, "wo"),
+    ("logistic", {"sampling": "goss", "eval_metric": ["auc", "loss"]}, "w"),
+    ("softmax", {"sampling": "mvs", "subsample": 0.4}, "o"),
 ]
 
 
-@pytest.mark.parametrize(("name", "params", "more", "has"), RANKED)
-def test_ranks_make_the_same_model(name, params, more, has) -> None:
-    objective = make_objective(name, 3 if name == "softmax" else 1)
-    params = BoostParams(n_estimators=4, max_leaves=6, min_samples_leaf=8, max_bins=15, **params)
-    sample = make(name, N, 0, "w" in has, "o" in has)
-    seen = make(name, 120, 1, "w" in has, "o" in has) if "v" in has else None
-    options = FitOptions(StoppingParams() if seen else NO_STOP, n_jobs=1, **more)
-    expected = model_to_bytes(fit(sample, objective, params, options, validation=seen))
-    spec = fit_bins(sample.table, params.max_bins, sample.weight, params.seed)
-    whole = in_chunks(bin_table(sample.table, spec), sample, 10_000)
-    aside = seen and in_chunks(bin_table(seen.table, spec, columns=False), seen, 10_000)
+@pytest.mark.parametrize(("name", "params", "has"), RANKED)
+def test_ranks_make_the_same_model(name: str, params: dict, has: str, tmp_path: Path) -> None:
+    params = {"objective": name, "early_stopping": "v" in has, **params}
+    rows, unseen = make(name, N, 0, has), make(name, 120, 1, has) if "v" in has else None
+    memory = train(SMALL | params, rows.in_memory(), unseen and unseen.in_memory())
+    expected = model_to_bytes(memory.model)
     for cuts, shares in (([0, 1.0], [0, 1.0]), ([0, 0.4, 1.0], [0, 0.0, 1.0]),
                          ([0, 0.3, 0.3, 1.0], [0, 0.2, 0.9, 1.0])):  # fmt: skip
+        ends, others = ([round(c * n) for c in part] for part, n in ((cuts, N), (shares, 120)))
 
-        def one(ranks, cuts=cuts, shares=shares):
-            ends = [round(c * sample.n_rows) for c in cuts]
-            own = part_of(whole, sample, ends, ranks.rank, 41)
-            validation = {}
-            if seen is not None:
-                ends = [round(c * seen.n_rows) for c in shares]
-                validation = {ONLY: part_of(aside, seen, ends, ranks.rank, 29)}
-            return model_to_bytes(
-                fit_external(
-                    own, objective, params, options, validation=validation, communicator=ranks
-                )
-            )
+        def one(ranks: Any, ends: Any = ends, others: Any = others) -> bytes:
+            return model_to_bytes(fit_on(ranks, tmp_path, params, rows, ends, unseen, others))
 
-        assert run_ranks(len(cuts) - 1, one) == [expected] * (len(cuts) - 1)
+        with divided_into(41):
+            assert run_ranks(len(cuts) - 1, one) == [expected] * (len(cuts) - 1)
 
 
 @pytest.mark.parametrize("name", ["softmax", "absolute_error"])
-def test_ranks_that_divide_the_features_have_all_rows(name) -> None:
-    objective = make_objective(name, 3 if name == "softmax" else 1)
-    params = BoostParams(n_estimators=3, max_leaves=6, min_samples_leaf=8, max_bins=15,
-                         subsample=0.7)  # fmt: skip
-    sample, seen = make(name, N, 0, True, False), make(name, 120, 1, True, False)
-    expected = model_to_bytes(fit(sample, objective, params, FitOptions(n_jobs=1), validation=seen))
-    spec = fit_bins(sample.table, params.max_bins, sample.weight, params.seed)
+def test_ranks_that_divide_the_features_have_all_rows(name: str, tmp_path: Path) -> None:
+    params = {"objective": name, "subsample": 0.7, "early_stopping": True}
+    rows, unseen = make(name, N, 0, "w"), make(name, 120, 1, "w")
+    expected = model_to_bytes(train(SMALL | params, rows.in_memory(), unseen.in_memory()).model)
 
-    def one(ranks):
-        own = in_chunks(bin_table(sample.table, spec), sample, 100 + ranks.rank)
-        aside = in_chunks(bin_table(seen.table, spec, columns=False), seen, 30)
-        found = fit_external(
-            own, objective, params, FitOptions(n_jobs=1), validation={ONLY: aside},
-            communicator=ranks, mode="features",
-        )  # fmt: skip
+    def one(ranks: Any) -> bytes:
+        found = fit_on(ranks, tmp_path, params, rows, [0, N], unseen, [0, 120], mode="features")
         return model_to_bytes(found)
 
-    assert run_ranks(2, one) == [expected] * 2
+    with divided_into(100):
+        assert run_ranks(2, one) == [expected] * 2
 
 
-def test_a_callback_on_one_rank_ends_the_fit_on_all() -> None:
-    sample, whole, params = whole_sample()
-
-    def one(ranks):
-        own = part_of(whole, sample, [0, 200, N], ranks.rank, 50)
+def test_a_callback_on_one_rank_ends_the_fit_on_all(tmp_path: Path) -> None:
+    def one(ranks: Any) -> int:
         stop = (lambda state: state.round == 2) if ranks.rank == 1 else None
-        options = FitOptions(NO_STOP, callbacks=stop, n_jobs=1)
-        squares = make_objective("squared_error")
-        model = fit_external(own, squares, params, options, communicator=ranks)
-        return model.forest.n_rounds
+        return fit_on(ranks, tmp_path, {}, make(), callbacks=stop).forest.n_rounds
 
     assert run_ranks(2, one) == [2, 2]
 
 
-def test_all_ranks_tell_of_the_first_wrong_target() -> None:
-    sample, whole, params = whole_sample()
-    sample.target[:] = 0.0
-    sample.target[[310, 390]] = 5.0
+def test_all_ranks_tell_of_the_first_wrong_target(tmp_path: Path) -> None:
+    rows = make()
+    rows.table["y"] = 0.0
+    rows.table.loc[[310, 390], "y"] = 5.0
 
-    def one(ranks):
-        own = part_of(whole, sample, [0, 100, 320, N], ranks.rank, 60)
+    def one(ranks: Any) -> bool:
         with pytest.raises(DataError, match=r"row 310 holds 5\.0"):
-            fit_external(
-                own, make_objective("logistic"), params, FitOptions(NO_STOP), communicator=ranks
-            )
+            fit_on(ranks, tmp_path, {"objective": "logistic"}, rows, [0, 100, 320, N])
         return True
 
     assert all(run_ranks(3, one))
 
 
-def whole_sample(chunk_rows: int = 1000) -> tuple[Sample, ChunkedRows, BoostParams]:
-    sample = make("squared_error", N, 0, False, False)
-    params = BoostParams(n_estimators=4, max_leaves=6, min_samples_leaf=8, max_bins=15)
-    spec = fit_bins(sample.table, params.max_bins, None, params.seed)
-    return sample, in_chunks(bin_table(sample.table, spec), sample, chunk_rows), params
-
-
 # -- what cannot be done, and what goes wrong ----------------------------------
 
 
-def attempt(
-    params: dict | None = None, objective: str = "squared_error", chunk_rows: int = 100, **more
-):
-    _, whole, base = whole_sample(chunk_rows)
-    options = FitOptions(**({"stopping": NO_STOP} | more))
-    return fit_external(whole, make_objective(objective), replace(base, **(params or {})), options)
-
-
-def test_validation_rows_cannot_be_taken_from_chunks() -> None:
-    with pytest.raises(ParameterError, match="early_stopping=True needs"):
-        attempt(stopping=StoppingParams(early_stopping=True))
-
-
-def test_metrics_that_need_all_rows_have_a_limit(monkeypatch) -> None:
+def test_metrics_that_need_all_rows_have_a_limit(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(scored, "MOST_GATHERED", 100)
-    sample, whole, params = whole_sample()
-    sample = replace(sample, target=(sample.target > 0.0).astype(float))
+    params = {"objective": "logistic", "eval_metric": "auc"}
 
-    def one(ranks):
+    def one(ranks: Any) -> bool:
         with pytest.raises(ParameterError, match=r"eval_metric .auc. needs .* 403 rows .*.logloss"):
-            fit_external(
-                part_of(whole, sample, [0, 200, N], ranks.rank, 300), make_objective("logistic"),
-                params, FitOptions(NO_STOP, "auc"), communicator=ranks,
-            )  # fmt: skip
+            fit_on(ranks, tmp_path, params, make("logistic"))
         return True
 
     assert all(run_ranks(2, one))
@@ -207,26 +174,7 @@ def test_errors_of_a_metric_name_the_round() -> None:
         raise ValueError("no")
 
     with pytest.raises(LossError, match="round 1: eval_metric 'broken' raised"):
-        attempt(eval_metric=broken)
-
-
-def test_mixed_chunks_are_refused() -> None:
-    sample, whole, params = whole_sample()
-
-    def one(ranks):
-        part = part_of(whole, sample, [0, 200, N], ranks.rank, 300)
-        if ranks.rank == 1:
-            (chunk,) = part.store.chunks()
-            own = replace(sample.take(np.arange(200, N)), weight=np.full(N - 200, 2.0))
-            part = in_chunks(chunk.matrix, own, 300, 200)
-        with pytest.raises(DataError, match="have weights and others not"):
-            fit_external(
-                part, make_objective("squared_error"), params, FitOptions(NO_STOP),
-                communicator=ranks,
-            )  # fmt: skip
-        return True
-
-    assert all(run_ranks(2, one))
+        train(SMALL | {"eval_metric": broken}, make().in_batches())
 
 
 def test_validation_in_batches_needs_training_rows_in_batches() -> None:
@@ -242,11 +190,3 @@ def test_offsets_on_one_side_only() -> None:
         train(SMALL, known.in_batches(), bare.in_memory())
     with pytest.raises(DataError, match="training rows have no offset"):
         train(SMALL, bare.in_batches(), known.in_memory())
-
-
-def test_no_rows() -> None:
-    table = read_table(np.zeros((5, 2)))
-    empty = Sample(table, np.zeros(5)).take(np.zeros(0, dtype=np.int64))
-    matrix = bin_table(empty.table, fit_bins(table, 15, None, 0))
-    with pytest.raises(DataError, match="no rows"):
-        fit_external(in_chunks(matrix, empty, 5), make_objective("squared_error"), BoostParams())

@@ -15,7 +15,6 @@ import pytest
 from hedgerow import Dataset, train
 from hedgerow.boosting.automatic import repeats
 from hedgerow.boosting.external import encoded, folds, resident
-from hedgerow.boosting.external.chunked_rows import StorePlan
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.row_data import statistics
 from hedgerow.data import read_table
@@ -153,15 +152,13 @@ def test_what_does_not_fit_names_the_limit(monkeypatch: pytest.MonkeyPatch) -> N
         train(SMALL | {"target_statistics": True}, Rows(TABLE, ["a", "street"]).in_batches())
 
 
-@pytest.mark.parametrize("by_folds", [False, True])
-def test_what_needs_a_table_names_the_columns(by_folds: bool) -> None:
+def test_what_needs_a_table_names_the_columns() -> None:
     loss, params = make_objective("squared_error"), boost_params({"target_statistics": True})
-    plan = StorePlan(params, objective=loss, by_folds=by_folds)
     schema = read_table(TABLE[["street", "a", "town"]]).schema
-    why = "rows of each fold" if by_folds else "several copies"
-    with pytest.raises(AllRowsNeededError, match=rf"'street', 'town', of (the )?{why}"):
-        encoded.statistics_of(schema, N, plan, 2, 10**9)
-    assert encoded.statistics_of(schema, 10**6, replace(plan, by_folds=False), 2, 10**9)
+    given = [(0,), (2,)], schema
+    with pytest.raises(AllRowsNeededError, match=r"'street', 'town', of several copies"):
+        encoded.check_memory(*given, N, loss, params, 10**9, n_ranks=2)
+    encoded.check_memory(*given, 10**6, loss, params, 10**9, n_ranks=2)
 
 
 # -- models to continue, checkpoints, positions --------------------------------------------

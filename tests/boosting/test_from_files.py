@@ -15,41 +15,32 @@ from scipy.sparse import csr_array, random_array
 
 from hedgerow import DataError, Dataset, DataTypeError, ParameterError, train
 from hedgerow.boosting.external import resident
-from hedgerow.boosting.external.chunked_rows import StorePlan
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.data import BinSpec, bin_table, drop_unused_levels, fit_bins
 from hedgerow.errors import StorageError
 from hedgerow.params import BoostParams
+from tests.helpers.chunked import bins_of_files
 from tests.helpers.file_tables import all_kinds, simple, split, write
 
 LIMIT = 200_000_000
 Stored = tuple[BinSpec, np.ndarray, np.ndarray, np.ndarray | None]
 
 
-def read_back(sample: Any) -> Stored:
-    """Return the spec, bins by column, targets and weights of all chunks."""
-    bins = [chunk.matrix.by_column[:, : chunk.n_rows].copy() for chunk in sample.store.chunks()]
-    return sample.store.spec, np.hstack(bins), sample.learned.target, sample.learned.weight
-
-
 def stored(
     data: FileDataset, fraction: float | None = None, **params: Any
 ) -> tuple[Stored, Stored | None]:
-    """Return the training and validation rows that a fit receives."""
+    """Return the spec, bins by column, targets and weights that a fit receives."""
     settings = BoostParams(**params)
     data.survey(settings, fraction is not None)
     aside = None
     if fraction is not None:
         aside = rows_aside(data.rows.target, fraction, False, settings.seed)
-    found = [sample for sample in data.stored(StorePlan(settings, aside=aside)) if sample]
     try:
-        seen, *aside = map(read_back, found)
-        return seen, aside[0] if aside else None
+        seen, *unseen = bins_of_files(data, settings, aside)
+        return seen, unseen[0] if unseen else None
     finally:
-        for sample in found:
-            sample.store.close()
         data.close()
 
 
@@ -550,7 +541,7 @@ def test_changed_files(tmp_path: Path, cache: Path) -> None:
     data.survey()
     write(simple(51), path)
     with pytest.raises(StorageError, match=r"a\.parquet has changed since this training began"):
-        data.stored(StorePlan(BoostParams()))
+        bins_of_files(data, BoostParams())
     assert list(cache.iterdir()) == []
 
 

@@ -194,14 +194,14 @@ def test_rows_are_read_again_for_another_form_only(sample: Sample) -> None:
     params = resolve_strategy(resolve(STUMPS, SQUARES), SQUARES)
     rows = FoldRows(sample, SQUARES, params, 1)
     shaped = rows.for_trees(replace(params, max_leaves=9, learning_rate=0.3, subsample=0.5))
-    assert shaped.matrix is rows.matrix
+    assert shaped.whole is rows.whole
     assert shaped.params.max_leaves == 9
     assert rows.params is params
     fewer = rows.for_trees(replace(params, max_bins=15))
-    assert fewer.matrix is not rows.matrix
+    assert fewer.whole is not rows.whole
     lines = rows.for_trees(replace(params, linear_leaves=True))
-    assert lines.whole().seen.numbers is not None  # type: ignore[union-attr]
-    assert rows.whole().seen.numbers is None  # type: ignore[union-attr]
+    assert lines.whole.seen.numbers is not None  # type: ignore[union-attr]
+    assert rows.whole.seen.numbers is None  # type: ignore[union-attr]
 
 
 def test_small_folds_are_made_once_for_all_kinds_of_trees(

@@ -15,7 +15,6 @@ import pytest
 
 from hedgerow import Booster, Dataset, ParameterError, train
 from hedgerow.boosting.external import resident
-from hedgerow.boosting.external.chunked_rows import StorePlan
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.cli.main import main
@@ -25,6 +24,7 @@ from hedgerow.data.sources.base import ReadRequest, Roles
 from hedgerow.data.sources.opening import Source, open_files
 from hedgerow.io import model_to_bytes
 from hedgerow.params import BoostParams
+from tests.helpers.chunked import bins_of_files
 from tests.helpers.file_tables import all_kinds, simple, split, write
 from tests.helpers.marking import every_second
 from tests.helpers.ranks import run_ranks
@@ -358,38 +358,20 @@ def test_ranks_with_files_of_their_own(
             if n_ranks > 1:
                 place = (slice(300), slice(300, 300), slice(300, None))[communicator.rank]
             own_aside = None if chosen is None else chosen[place]
-            found = data.stored(StorePlan(settings, aside=own_aside))
+            data.survey(settings, own_aside is not None)
             try:
-                return [
-                    None if sample is None else (sample.first_row, *bins_of(sample))
-                    for sample in found
-                ]
+                return bins_of_files(data, settings, own_aside)
             finally:
-                for sample in found:
-                    if sample is not None:
-                        sample.store.close()
                 data.close()
 
         return run_ranks(n_ranks, run)
 
     alone = stored_by(1, [paths])[0]
     ranks = stored_by(3, given)
-    for place, whole in enumerate(alone):
-        if whole is None:
-            assert fraction is None
-            continue
+    for place, (spec, bins, target, _) in enumerate(alone):
         parts = [rank[place] for rank in ranks]
-        np.testing.assert_array_equal(np.hstack([part[2] for part in parts]), whole[2])
-        np.testing.assert_array_equal(np.concatenate([part[3] for part in parts]), whole[3])
-        starts = np.cumsum([0, *(len(part[3]) for part in parts)])
-        assert [part[0] for part in parts] == starts[:-1].tolist()
+        np.testing.assert_array_equal(np.hstack([part[1] for part in parts]), bins)
+        np.testing.assert_array_equal(np.concatenate([part[2] for part in parts]), target)
         for part in parts:
-            assert part[1].schema == whole[1].schema
-            np.testing.assert_array_equal(part[1].cut_keys, whole[1].cut_keys)
-
-
-def bins_of(sample: Any) -> tuple[Any, Any, Any]:
-    """Return the spec, bins by column and targets."""
-    bins = [np.zeros((sample.store.spec.n_features, 0), np.uint8)]
-    bins += [chunk.matrix.by_column[:, : chunk.n_rows].copy() for chunk in sample.store.chunks()]
-    return sample.store.spec, np.hstack(bins), sample.learned.target
+            assert part[0].schema == spec.schema
+            np.testing.assert_array_equal(part[0].cut_keys, spec.cut_keys)

@@ -54,7 +54,7 @@ def test_a_callback_that_asks_sees_the_rounds_of_every_candidate(n_jobs: int) ->
 
     model = HedgerowClassifier(random_state=1, n_jobs=n_jobs, callbacks=[listener, count])
     model.fit(X, CLASSES)
-    assert n_rounds == list(range(1, model.n_iter_ + 1))  # of the model alone
+    assert n_rounds == list(range(1, model.best_iteration_ + 1))  # of the model alone
     assert [state.round for state in listener.of_model] == n_rounds
     states, tried = listener.of_folds, model.chosen_params_["tried"]
     assert sorted({state.candidate for state in states}) == list(range(1, len(tried) + 1))
@@ -87,8 +87,8 @@ def test_the_bar_shows_stage_folds_candidate_and_best_score(monkeypatch) -> None
     for number in range(1, len(tried) + 1):
         assert any(f"choosing on 5 folds: candidate {number} of at most " in line for line in lines)
     best = f"best loss of folds {min(entry['score'] for entry in tried):.5g}"
-    assert sum(best in line for line in lines) > model.n_iter_
-    assert f"{model.n_iter_}/{model.n_iter_}  " in lines[-1]
+    assert sum(best in line for line in lines) > model.best_iteration_
+    assert f"{model.best_iteration_}/{model.best_iteration_}  " in lines[-1]
     assert best in lines[-1]
     assert "choosing" not in lines[-1]
 

@@ -136,7 +136,7 @@ def test_shuffle_is_fair():
 @given(samples(), st.integers(0, 2**62), st.sampled_from([1, 2]))
 def test_training_rows_have_ordered_means(sample, seed, order):
     params = replace(PARAMS, seed=seed, statistics_order=order)
-    encoded = encode(sample, None, SQUARED, params)
+    encoded = encode(sample, (), SQUARED, params)
     inputs, values = encoded.inputs, floats_of(sample.table)
     seen, n_rows = floats_of(encoded.train.table), sample.n_rows
     w = np.ones(n_rows) if sample.weight is None else sample.weight
@@ -166,7 +166,7 @@ def test_new_rows_have_the_means_of_all_training_rows(sample, other):
     )
     levels = np.array([len(column.levels) for column in schema.columns])
     np.minimum(other.table.values, levels, out=other.table.values)  # the number of levels: unknown
-    encoded = encode(sample, other, SQUARED, PARAMS)
+    encoded = encode(sample, (other,), SQUARED, PARAMS)
     w = np.ones(sample.n_rows) if sample.weight is None else sample.weight
     for j, statistic in enumerate(encoded.inputs.statistics, len(encoded.inputs.kept)):
         joint = joint_of(sample.table.values, statistic.columns)
@@ -179,7 +179,7 @@ def test_new_rows_have_the_means_of_all_training_rows(sample, other):
         expected = [
             means.get(key, prior) if k else prior for key, k in zip(new, known, strict=True)
         ]
-        seen = encoded.validation.table.values[:, j]
+        seen = encoded.validation[0].table.values[:, j]
         np.testing.assert_allclose(seen, expected, rtol=1e-6, atol=1e-12)
 
 
@@ -192,7 +192,7 @@ def test_columns_of_very_many_levels_have_their_number_of_rows(weighted):
     rows = Sample(table_of(codes, (300, 5)), y, weight=w if weighted else None)
     new_codes = np.array([[3.0, 1.0], [3.0, 4.0], [8.0, 0.0]])
     new = Sample(Table(new_codes, rows.table.schema), np.zeros(3))
-    encoded = encode(rows, new, SQUARED, replace(PARAMS, target_statistics=True))
+    encoded = encode(rows, (new,), SQUARED, replace(PARAMS, target_statistics=True))
     assert [s.classes for s in encoded.inputs.statistics] == [(ROWS, TARGET), (TARGET,), (TARGET,)]
     place = encoded.inputs.schema(rows.table.schema).names.index("rows of c0")
     mean = sum(w) / 700
@@ -203,16 +203,18 @@ def test_columns_of_very_many_levels_have_their_number_of_rows(weighted):
     seen = floats_of(encoded.train.table)[:, place]
     np.testing.assert_allclose(seen, np.tile(beside, encoded.n_copies), rtol=1e-6, atol=1e-6)
     of_level = [sum(w[codes[:, 0] == level]) / mean for level in (3, 3, 8)]
-    np.testing.assert_allclose(floats_of(encoded.validation.table)[:, place], of_level, rtol=1e-6)
+    np.testing.assert_allclose(
+        floats_of(encoded.validation[0].table)[:, place], of_level, rtol=1e-6
+    )
     heavier = Sample(rows.table, y, weight=3.0 * w)
-    again = encode(heavier, None, SQUARED, replace(PARAMS, target_statistics=True))
+    again = encode(heavier, (), SQUARED, replace(PARAMS, target_statistics=True))
     np.testing.assert_array_equal(floats_of(again.train.table)[:, place], seen)
 
 
 @given(samples(n_classes=3))
 def test_classes_have_a_share_each(sample):
     softmax = make_objective("softmax", 3)
-    encoded = encode(sample, None, softmax, replace(PARAMS, statistics_order=1))
+    encoded = encode(sample, (), softmax, replace(PARAMS, statistics_order=1))
     kept = len(encoded.inputs.kept)
     seen = floats_of(encoded.train.table)[:, kept:]
     for j, statistic in enumerate(encoded.inputs.statistics):
@@ -230,12 +232,12 @@ def test_each_target_has_the_means_of_its_own_statistic(sample, order, in_column
     target = np.array(rng.normal(size=(sample.n_rows, 3)), order=order_of_axes)
     loss = make_objective("squared_error")
     objective = several_targets(lambda _: loss, target)
-    encoded = encode(replace(sample, target=target), None, objective, params)
+    encoded = encode(replace(sample, target=target), (), objective, params)
     assert encoded.train.target.shape == (encoded.n_copies * sample.n_rows, 3)
     kept = len(encoded.inputs.kept)
     seen = floats_of(encoded.train.table)[:, kept:]
     for k in range(3):
-        own = encode(replace(sample, target=target[:, k].copy()), None, loss, params)
+        own = encode(replace(sample, target=target[:, k].copy()), (), loss, params)
         np.testing.assert_array_equal(encoded.train.target[:, k], own.train.target)
         np.testing.assert_array_equal(seen[:, k::3], floats_of(own.train.table)[:, kept:])
         for statistic, single in zip(encoded.inputs.statistics, own.inputs.statistics, strict=True):
@@ -248,7 +250,7 @@ def test_each_target_has_the_means_of_its_own_statistic(sample, order, in_column
 def test_a_factor_on_all_weights_changes_nothing(sample, factor):
     w = np.ones(sample.n_rows) if sample.weight is None else sample.weight
     scaled = replace(sample, weight=factor * w)
-    one, two = (encode(s, None, SQUARED, PARAMS) for s in (replace(sample, weight=w), scaled))
+    one, two = (encode(s, (), SQUARED, PARAMS) for s in (replace(sample, weight=w), scaled))
     a, b = floats_of(one.train.table), floats_of(two.train.table)
     np.testing.assert_allclose(a, b, rtol=3e-7, atol=1e-12)
     if factor != 3.7:

@@ -8,19 +8,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from hedgerow import Booster, Dataset, train
 from hedgerow.boosting.external import resident
-from hedgerow.boosting.external.chunked_rows import ChunkedRows, without_values
-from hedgerow.boosting.loop.sample import Sample
-from hedgerow.data import Table
+from hedgerow.boosting.external.file_dataset import FileDataset
+from hedgerow.boosting.loop.setup.training_matrix import prepare_rows
+from hedgerow.boosting.row_data.statistics import Encoded
 from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.data.external import disk_store, memory_plan
-from hedgerow.data.external.row_store import MemoryStore, rows_of
+from hedgerow.data.external.row_store import MemoryStore
 from hedgerow.data.reading import mapped_table
-from hedgerow.data.reading.columns import floats_of
+from hedgerow.growing.limits.constraints import resolve_bins
+from hedgerow.params import BoostParams
 
 
 @contextmanager
@@ -102,23 +104,26 @@ def same_bytes(
     return memory
 
 
-def in_chunks(matrix: BinnedMatrix, sample: Sample, size: int, first_row: int = 0) -> ChunkedRows:
-    """Return rows in chunks of ``size`` rows in memory."""
-    numbers = None
-    if isinstance(sample.table, Table):
-        numbers = floats_of(sample.table.values, sample.table.schema.kinds)
-    rows = replace(sample, table=without_values(sample.n_rows, sample.table.schema), origin=None)
-    return ChunkedRows(
-        MemoryStore(matrix, numbers, chunk_rows=size),
-        rows,
-        first_row,
-        read_again=lambda: iter([(sample.table, sample.offset)]),
+def bins_of_files(data: FileDataset, params: BoostParams, aside: Any = None) -> list[tuple]:
+    """Return spec, bins by column, targets and weights of training and held-out rows."""
+    given = [data.rows]
+    if aside is not None:
+        given = [data.rows.take(np.flatnonzero(chosen)) for chosen in (~aside, aside)]
+    cuts = data.pass_one(params, given[0]).sample
+    train, *others = (
+        replace(
+            rows, table=replace(rows.table, schema=cuts.table.schema, cuts=cuts, is_seen=k == 0)
+        )
+        for k, rows in enumerate(given)
     )
-
-
-def part_of(stored: ChunkedRows, sample: Sample, cuts: list[int], rank: int, size: int):
-    """Return the rows of one rank: ``cuts`` has the ends of all ranks' rows, from 0."""
-    (chunk,) = stored.store.chunks()
-    start, stop = cuts[rank], cuts[rank + 1]
-    own = sample.take(range(start, stop))
-    return in_chunks(rows_of(chunk.matrix, start, stop), own, size, start)
+    own = resolve_bins(params, cuts.table.schema)
+    seen, unseen, _ = prepare_rows(Encoded(train, others), own, 1, 1)
+    found = []
+    for rows in (seen, *unseen):
+        store = rows.matrix
+        if isinstance(store, BinnedMatrix):
+            store = MemoryStore(store)
+        bins = [np.zeros((store.spec.n_features, 0), np.uint8)]
+        bins += [chunk.matrix.by_column[:, : chunk.n_rows].copy() for chunk in store.chunks()]
+        found.append((store.spec, np.hstack(bins), rows.target, rows.weight))
+    return found

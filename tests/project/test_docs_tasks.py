@@ -27,7 +27,8 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     y = (amount > 0).to_numpy()
     folder = tmp_path_factory.mktemp("tasks")
     X.assign(bought=y.astype(int)).to_csv(folder / "people.csv", index=False)
-    model = hedgerow.HedgerowClassifier(random_state=0).fit(X, y)
+    plain = {"linear_leaves": False, "feature_crosses": None}  # as other formats need
+    model = hedgerow.HedgerowClassifier(random_state=0, **plain).fit(X, y)
     model.booster_.export(folder / "model.txt", format="lightgbm")  # another call of the page
     people = X.assign(town=rng.choice(["here", "there"], 240))
     people.loc[:9, "x1"] = np.nan

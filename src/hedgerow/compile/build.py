@@ -10,7 +10,9 @@ edit::
     contents of the libraries ->  ``manifest.json``
 
 Numba finds types and writes LLVM code, most of the work, once for all levels, except for kernels
-that depend on the number of SIMD lanes; LLVM makes machine code for each level.
+that depend on the number of SIMD lanes; LLVM makes machine code for each level.  These are two
+tasks: one process has Numba write all that grows trees, since it keeps what it found for one entry
+for the next, and another has LLVM turn the code into object files.
 
 Object files are cached below the cache folder of :mod:`hedgerow.compile.just_in_time`, by the
 digest of their sources: a second build compiles only changed kernels and the kernels that depend
@@ -21,7 +23,6 @@ on them.  Each level has its own processes, which end with the build, however it
 from __future__ import annotations
 
 import argparse
-import contextlib
 import hashlib
 import importlib.util
 import itertools
@@ -37,13 +38,12 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor
+from concurrent.futures import wait as wait_for
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from hedgerow.compile import digests, library, ptx
 from hedgerow.compile.manifest import FOLDER, FORMAT, MANIFEST
@@ -107,22 +107,38 @@ def this_system() -> str:
     return f"{target_system()}-{platform.machine().lower()}"
 
 
-class Compiled(NamedTuple):
-    """An object file with one entry, compiled for a level of processors.
-
-    written, optimised   processor seconds of Numba and of LLVM; 0.0 for a file made earlier
-    """
+class Entry(NamedTuple):
+    """An entry of the library of a level of processors."""
 
     variant: Variant
     level: str
     symbol: str
     digest: str
+
+    @property
+    def file_name(self) -> str:
+        """The name under which the object file is kept."""
+        return f"{self.symbol}-{self.digest}"
+
+
+class Written(NamedTuple):
+    """The LLVM code of an entry, not optimised, and the processor seconds that Numba took."""
+
+    entry: Entry
+    bitcode: bytes
+    spent: float
+
+
+class Compiled(NamedTuple):
+    """The object file of an entry.
+
+    written, optimised   processor seconds of Numba and of LLVM; 0.0 for a file made earlier
+    """
+
+    entry: Entry
     code: bytes
     written: float = 0.0
     optimised: float = 0.0
-
-
-_Task = tuple[Variant, Sequence[str]]  # a variant, and the levels that a process compiles it for
 
 
 # -- in a worker process ------------------------------------------------------------------
@@ -161,29 +177,37 @@ def _digests(kernels: Sequence[str]) -> list[str]:
     return [digests.digest_of(find_kernel(name)) for name in kernels]
 
 
-def _compile(variant: Variant, system: str, levels: Sequence[str]) -> list[Compiled]:
-    """Return the object file of a variant for each level, of an earlier build or compiled now."""
+def _write(variant: Variant, levels: Sequence[str], system: str) -> list[Compiled | Written]:
+    """Return the object files of a variant that an earlier build made, and the code of others."""
     from hedgerow.compile import just_in_time
 
     kernel = find_kernel(variant.kernel)
     digest = digests.digest_of(kernel)
     symbol = "hedgerow_" + hashlib.blake2b(str(variant).encode(), digest_size=8).hexdigest()
-    done, written = [], None
+    kinds, bitcode = parse_types(variant.types), b""
+    done: list[Compiled | Written] = []
     for level in levels:
-        kept = _object_folder(system, level) / f"{symbol}-{digest}"
-        with contextlib.suppress(OSError):
-            done.append(Compiled(variant, level, symbol, digest, kept.read_bytes()))
-            continue
-        times = [time.process_time()]
-        if written is None:
-            written = just_in_time.write_code(kernel, parse_types(variant.types))
-        times.append(time.process_time())
-        target = just_in_time.Target(SYSTEMS[system].triple, *LEVELS[level])
-        code = just_in_time.build_entry(written, symbol, target)
-        times.append(time.process_time())
-        just_in_time.keep(kept, code)
-        done.append(Compiled(variant, level, symbol, digest, code, *np.diff(times)))
+        entry, began = Entry(variant, level, symbol, digest), time.process_time()
+        try:
+            code = (_object_folder(system, level) / entry.file_name).read_bytes()
+            done.append(Compiled(entry, code))
+        except OSError:
+            bitcode = bitcode or just_in_time.write_entry(kernel, kinds, symbol)
+            done.append(Written(entry, bitcode, time.process_time() - began))
     return done
+
+
+def _optimise(written: Written, system: str) -> list[Compiled]:
+    """Have LLVM turn the code of an entry into an object file, and keep that."""
+    from hedgerow.compile import just_in_time
+
+    entry, bitcode, spent = written
+    began = time.process_time()
+    target = just_in_time.Target(SYSTEMS[system].triple, *LEVELS[entry.level])
+    code = just_in_time.machine_code(bitcode, entry.symbol, target)
+    optimised = time.process_time() - began
+    just_in_time.keep(_object_folder(system, entry.level) / entry.file_name, code)
+    return [Compiled(entry, code, spent, optimised)]
 
 
 def _object_folder(system: str, level: str) -> Path:
@@ -222,7 +246,6 @@ def build(
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     name = f"{digests.source_digest()}-{time.time_ns():x}"
-    ordered = _ordered(variants)
     share = max(1, n_workers // len(levels))
     pools = {level: [_pool(level) for _ in range(share)] for level in levels}
     gpu_pool = _pool(levels[0])
@@ -238,15 +261,15 @@ def build(
     }
     try:
         gpu_code = gpu_pool.submit(ptx.compile_ptx) if for_gpus else None
-        made = _compile_all(pools, ordered, system)
+        made = _compile_all(pools, variants, system)
         for level in levels:
             support = pools[level][0].submit(_compile_support, system, level, name).result()
             started = time.perf_counter()
             path = _link(folder, system, level, [support, *(one.code for one in made[level])])
             linked += time.perf_counter() - started
             entries: dict[str, list[list[str]]] = {}
-            for one in sorted(made[level], key=lambda one: one.variant):
-                entries.setdefault(one.variant.kernel, []).append([one.symbol, one.digest])
+            for entry in sorted(one.entry for one in made[level]):
+                entries.setdefault(entry.variant.kernel, []).append([entry.symbol, entry.digest])
             size = path.stat().st_size
             libraries[level] = {"file": path.name, "size": size, "entries": entries}
             targets.append(f"{level} ({size / 1e6:.1f} MB)")
@@ -258,7 +281,7 @@ def build(
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
     targets.append("GPUs" if for_gpus else "no GPUs (HEDGEROW_GPU=1 adds them)")
     spent = f"{time.perf_counter() - began:.0f} s, {linked:.1f} of them linking"
-    print(f"built {len(ordered)} kernels for {', '.join(targets)}: {folder} ({spent})", flush=True)
+    print(f"built {len(variants)} kernels for {', '.join(targets)}: {folder} ({spent})", flush=True)
     return made
 
 
@@ -272,53 +295,64 @@ def _ordered(variants: Sequence[Variant]) -> list[Variant]:
     """Return the growers of trees and then the rest, the slowest variants at both ends."""
 
     # Numba compiles an inner kernel once in each process.  Every second process starts at the end
-    # of the list: few inner kernels are compiled twice, and the last variants take a moment.
+    # of the list: few inner kernels are compiled twice, and the last variants take a moment.  It
+    # also optimises what others have written, so those of the growers can go on.
     def position(variant: Variant) -> tuple[bool, int]:
-        grows, cost = variant.kernel.startswith("hedgerow.growing."), len(variant.types)
+        grows = variant.kernel.startswith("hedgerow.growing.")
+        cost = digests.extent_of(find_kernel(variant.kernel))
         return not grows, -cost if grows else cost
 
     return sorted(variants, key=position)
 
 
-def _until_empty(take: Callable[[], _Task]) -> Iterator[_Task]:
-    """Yield what ``take`` returns, which other threads call, too, until none is left."""
-    with contextlib.suppress(IndexError):
-        while True:
-            yield take()
-
-
 def _compile_all(
     pools: dict[str, list[ProcessPoolExecutor]], variants: Sequence[Variant], system: str
 ) -> dict[str, list[Compiled]]:
-    """Compile the variants for each level."""
+    """Compile the variants for each level: Numba writes code in one process, LLVM in any."""
+    print(f"compiling {len(variants)} kernels for {', '.join(pools)}", flush=True)
     names, levels = [variant.kernel for variant in variants], tuple(pools)
     requested = [of_level[0].submit(_digests, names) for of_level in pools.values()]
-    own = {level: deque[_Task]() for level in levels}
-    for variant, *found in zip(variants, *(one.result() for one in requested), strict=True):
-        if len(set(found)) == 1:
+    ordered = _ordered(variants)  # while the processes import Numba
+    found = dict(zip(variants, zip(*(one.result() for one in requested), strict=True), strict=True))
+    unwritten = {level: deque[tuple[Variant, Sequence[str]]]() for level in levels}
+    for variant in ordered:
+        if len(set(found[variant])) == 1:
             # In a process of a certain level: Numba's own passes ask what a processor can do.
-            own[levels[0]].append((variant, levels))
+            unwritten[levels[0]].append((variant, levels))
         else:
             for level in levels:
-                own[level].append((variant, (level,)))
+                unwritten[level].append((variant, (level,)))
+    written = deque[Written]()
     compiled: dict[tuple[str, Variant], Compiled] = {}
-    print(f"compiling {len(variants)} kernels for {', '.join(levels)}", flush=True)
 
-    def work(pool: ProcessPoolExecutor, take: Callable[[], _Task]) -> None:
-        for variant, chosen in _until_empty(take):
-            for one in pool.submit(_compile, variant, system, chosen).result():
-                compiled[one.level, variant] = one
-            if len(compiled) % 20 == 0:
-                print(f"{len(compiled)} of {len(variants) * len(levels)} compiled", flush=True)
+    def start(level: str, k: int) -> Future[Any] | None:
+        """Give the next task to a process; every second one starts at the end of the list."""
+        pool, listed = pools[level][k], unwritten[level]
+        if written and (k % 2 or not listed):
+            return pool.submit(_optimise, written.popleft(), system)
+        if listed:
+            return pool.submit(_write, *(listed.pop() if k % 2 else listed.popleft()), system)
+        return None
 
-    placed = [(pool, own[level]) for level, of_level in pools.items() for pool in of_level]
-    with ThreadPoolExecutor(len(placed)) as threads:
-        tasks = []
-        for k, (pool, left) in enumerate(placed):
-            tasks.append(threads.submit(work, pool, left.pop if k % 2 else left.popleft))
-        for task in tasks:
-            task.result()
-    return {level: [compiled[level, variant] for variant in variants] for level in levels}
+    idle = [(level, k) for level in levels for k in range(len(pools[level]))]
+    running: dict[Future[Any], tuple[str, int]] = {}
+    while True:
+        for place in tuple(idle):
+            task = start(*place)
+            if task is not None:
+                running[task] = place
+                idle.remove(place)
+        if not running:
+            return {level: [compiled[level, variant] for variant in ordered] for level in levels}
+        for task in wait_for(running, return_when=FIRST_COMPLETED).done:
+            idle.append(running.pop(task))
+            for one in task.result():
+                if isinstance(one, Written):
+                    written.append(one)
+                    continue
+                compiled[one.entry.level, one.entry.variant] = one
+                if len(compiled) % 20 == 0:
+                    print(f"{len(compiled)} of {len(variants) * len(levels)} compiled", flush=True)
 
 
 def _link(folder: Path, system: str, level: str, objects: list[bytes]) -> Path:

@@ -148,6 +148,20 @@ def _value_parts(value: Any) -> Iterator[str]:
         yield f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value)}"
 
 
+def extent_of(kernel: Any) -> int:
+    """Return the bytes of Python's code of a kernel and of all kernels that it calls."""
+    from hedgerow.compile.kernels import Kernel
+
+    found, rest = set[Any](), [kernel.py_func]
+    while rest:
+        function = rest.pop()
+        if function not in found:
+            found.add(function)
+            used = map(function.__globals__.get, function.__code__.co_names)
+            rest += [one.py_func for one in used if isinstance(one, Kernel)]
+    return sum(len(function.__code__.co_code) for function in found)
+
+
 @functools.cache
 def _file_digest(module: str) -> str:
     found = importlib.util.find_spec(module)

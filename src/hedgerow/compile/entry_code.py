@@ -18,13 +18,15 @@ dispatcher (``benchmarks/calls.py``).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.np import arrayobj
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import infer_getattr, lower_getattr_generic, models, register_model
 
 from hedgerow.compile.read_arguments import (
     BYTE,
@@ -44,6 +46,54 @@ from hedgerow.compile.read_arguments import (
 )
 
 
+class Reference(types.CPointer):  # type: ignore[misc]
+    """A named tuple in memory; its fields are read where a function asks for them.
+
+    By value, a tuple of a hundred arrays is seven hundred arguments of each function that it is
+    handed to, which took Numba a quarter of the time of a tree's code.
+    """
+
+
+@register_model(Reference)
+class _ReferenceModel(models.PointerModel):  # type: ignore[misc]
+    """An address."""
+
+
+@infer_getattr
+class _ReferenceFields(AttributeTemplate):  # type: ignore[misc]
+    key = Reference
+
+    def generic_resolve(self, reference: Reference, name: str) -> Any:
+        """Return the type of a field, or None if there is no such field."""
+        fields = reference.dtype.fields
+        return reference.dtype[fields.index(name)] if name in fields else None
+
+
+@lower_getattr_generic(Reference)  # type: ignore[untyped-decorator]
+def _read_field(context: Any, builder: Any, reference: Any, address: Any, name: str) -> Any:
+    index = reference.dtype.fields.index(name)
+    place = cgutils.gep_inbounds(builder, address, 0, index)
+    return context.unpack_value(builder, reference.dtype[index], place)
+
+
+_MANY = 500  # words; only the state of growing trees has as many
+
+
+def kinds_of_entry(kinds: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the types that a kernel is compiled for: large named tuples by reference."""
+    return tuple(
+        Reference(kind) if n_words_of(kind) > _MANY and _is_of_words(kind) else kind
+        for kind in kinds
+    )
+
+
+def _is_of_words(kind: Any) -> bool:
+    """Return whether the words of the reader are a value as Numba lays it out in memory."""
+    if isinstance(kind, types.BaseTuple):
+        return all(map(_is_of_words, kind.types))
+    return isinstance(kind, types.Array | types.NoneType) or getattr(kind, "bitwidth", 0) == 64
+
+
 def write_entry(module: Any, compiled: Any, symbol: str) -> None:
     """Define the entry of a compiled kernel in an LLVM module."""
     context, signature = compiled.target_context, compiled.signature
@@ -51,7 +101,8 @@ def write_entry(module: Any, compiled: Any, symbol: str) -> None:
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     requested, arguments = function.args
     python = Interpreter(builder, declare_table(module))
-    words = _read(builder, python, types.Tuple(signature.args), arguments)
+    given = [kind.dtype if isinstance(kind, Reference) else kind for kind in signature.args]
+    words = _read(builder, python, types.Tuple(given), arguments)
     with builder.if_then(python.is_object(requested, "True"), likely=False):
         builder.ret(python.new_reference("True"))
     values = [_value_of(context, builder, kind, words) for kind in signature.args]
@@ -102,13 +153,18 @@ def _read(builder: Any, python: Interpreter, kind: Any, arguments: Any) -> Itera
 
 def _value_of(context: Any, builder: Any, kind: Any, words: Iterator[Any]) -> Any:
     """Return the next value of a Numba type, from the words of the reader."""
+    if isinstance(kind, Reference):
+        place, *_ = itertools.islice(words, n_words_of(kind.dtype))
+        return builder.bitcast(place, context.get_data_type(kind.dtype).as_pointer())
     if isinstance(kind, types.BaseTuple):
         values = [_value_of(context, builder, item, words) for item in kind.types]
         return context.make_tuple(builder, kind, values)
     if isinstance(kind, types.NoneType):
+        next(words)
         return context.get_dummy_value()
     if isinstance(kind, types.Array):
-        return _array_of(context, builder, kind, words)
+        place, *_ = itertools.islice(words, n_words_of(kind))
+        return builder.load(builder.bitcast(place, context.get_data_type(kind).as_pointer()))
     word = builder.load(next(words))
     if isinstance(kind, types.Float):
         number = builder.bitcast(word, ir.DoubleType())
@@ -116,22 +172,6 @@ def _value_of(context: Any, builder: Any, kind: Any, words: Iterator[Any]) -> An
     if kind == types.boolean:
         return builder.icmp_unsigned("!=", word, WORD(0))
     return word if kind.bitwidth == 64 else builder.trunc(word, ir.IntType(kind.bitwidth))
-
-
-def _array_of(context: Any, builder: Any, kind: Any, words: Iterator[Any]) -> Any:
-    """Return an array without ownership: the caller's object holds the memory."""
-    element = context.get_data_type(kind.dtype)
-    data = builder.bitcast(next(words), element.as_pointer().as_pointer())
-    array = arrayobj.make_array(kind)(context, builder)
-    arrayobj.populate_array(
-        array,
-        data=builder.load(data),
-        shape=[builder.load(next(words)) for _ in range(kind.ndim)],
-        strides=[builder.load(next(words)) for _ in range(kind.ndim)],
-        itemsize=WORD(context.get_abi_sizeof(element)),
-        meminfo=None,
-    )
-    return array._getvalue()  # noqa: SLF001  (Numba's way)
 
 
 def _object_of(builder: Any, python: Interpreter, kind: Any, value: Any) -> Any:

@@ -34,7 +34,7 @@ import llvmlite
 import numba
 from llvmlite import binding as llvm
 from llvmlite import ir
-from numba.core import caching, event
+from numba.core import caching, event, funcdesc, itanium_mangler, types
 from numba.core.codegen import AOTCPUCodegen, JITCodeLibrary
 from numba.core.compiler import Compiler, DefaultPassBuilder, Flags
 from numba.core.compiler_lock import global_compiler_lock
@@ -162,16 +162,35 @@ class _KernelCache(caching.FunctionCache):
 
 
 class _InnerLibrary(JITCodeLibrary):
-    """Code that is optimised and turned into machine code only as a part of its callers' code."""
+    """Code of one kernel, optimised with its callers and turned into machine code in theirs only.
 
-    # Otherwise LLVM would process a kernel again at each level of calls above it.
+    ``called`` are the libraries of all that it calls, and of what these call, in the keys: entries
+    link each of them once.  Otherwise each caller would link them, and theirs, again.
+    """
 
-    def _optimize_final_module(self) -> None:
-        pass
+    def __init__(self, codegen: Any, name: str) -> None:
+        super().__init__(codegen, name)
+        self.called: dict[Any, None] = {}
+        self._whole: Any = None
 
-    def _finalize_final_module(self) -> None:
+    def add_linking_library(self, library: Any) -> None:
+        library._ensure_finalized()  # noqa: SLF001
+        self.called.update({library: None, **getattr(library, "called", {})})
+
+    def finalize(self) -> None:
         self._finalize_dynamic_globals()
         self._finalized = True
+
+    def _get_module_for_linking(self) -> Any:
+        """Return the code of the kernel and of all that it calls, which callers may drop."""
+        if self._whole is None:
+            self._whole = whole = self._final_module.clone()
+            for library in self.called:
+                whole.link_in(library._final_module, preserve=True)  # noqa: SLF001
+            for function in whole.functions:
+                if not function.is_declaration and function.linkage == llvm.Linkage.external:
+                    function.linkage = "linkonce_odr"
+        return self._whole
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -325,9 +344,26 @@ _compile_now = functools.partial(numba.njit, nogil=True, error_model="numpy", no
 
 
 def quicken() -> None:
-    """Turn off what slows a build down: timers told of each call of LLVM, sizes found again."""
+    """Turn off what slows a build down: timers of LLVM, long names, what is found out again."""
     event.broadcast = lambda notice: None
+    funcdesc.default_mangler = _name_of_function
     ir.Type.get_abi_size = functools.cache(ir.Type.get_abi_size)
+    call_type = functools.partialmethod(_call_type, types.Function.get_call_type)
+    types.Function.get_call_type = call_type  # type: ignore[method-assign, assignment]
+
+
+def _name_of_function(name: str, kinds: Any, abi_tags: Any = (), uid: int | None = None) -> str:
+    """Return LLVM's name of a function: a number stands for types, thousands of letters."""
+    return str(itanium_mangler.mangle(name, kinds if uid is None else (), uid=uid))
+
+
+def _call_type(function: Any, find: Any, context: Any, arguments: Any, keywords: Any) -> Any:
+    """Return the types of a call of one of Numba's functions, which tries all that it may mean."""
+    found = function.__dict__.setdefault("_found", {})
+    key = arguments, tuple(keywords.items())
+    if key not in found:
+        found[key] = find(function, context, arguments, keywords)
+    return found[key]
 
 
 class Target(NamedTuple):
@@ -381,31 +417,38 @@ class _TargetCodegen(AOTCPUCodegen):
 _codegen = functools.cache(_TargetCodegen)
 
 
-@functools.cache
-def _for_callers(kernel: Kernel) -> Any:
-    return make_dispatcher(kernel, inner=True)
-
-
 @global_compiler_lock
 def write_code(kernel: Kernel, argument_types: tuple[Any, ...]) -> Any:
     """Have Numba find the types of a kernel and write its LLVM code."""
-    dispatcher = _for_callers(kernel)
+    dispatcher = kernel.inner_dispatcher
     dispatcher.compile(argument_types)
     return dispatcher.overloads[argument_types]
 
 
 @global_compiler_lock
-def build_entry(compiled: Any, symbol: str, target: Target) -> bytes:
-    """Turn a kernel into machine code, with an entry that takes Python objects."""
-    codegen = _codegen(target)
-    entry = codegen.create_library(symbol)
+def write_entry(kernel: Kernel, argument_types: tuple[Any, ...], symbol: str) -> bytes:
+    """Return the LLVM code of a kernel with an entry that takes Python objects, as bitcode."""
+    compiled = write_code(kernel, entry_code.kinds_of_entry(argument_types))
+    entry = cpu_target.target_context.codegen().create_library(symbol)
     module = entry.create_ir_module(symbol)
     entry_code.write_entry(module, compiled, symbol)
     entry.add_ir_module(module)
-    codegen.adopt(compiled.library._get_module_for_linking())  # noqa: SLF001
-    entry.add_linking_library(compiled.library)
+    whole = entry._final_module  # noqa: SLF001
+    whole.link_in(compiled.library._get_module_for_linking(), preserve=True)  # noqa: SLF001
+    code: bytes = whole.as_bitcode()
+    return code
+
+
+@global_compiler_lock
+def machine_code(bitcode: bytes, symbol: str, target: Target) -> bytes:
+    """Return the object file of the LLVM code of an entry."""
+    codegen = _codegen(target)
+    module = llvm.parse_bitcode(bitcode)
+    codegen.adopt(module)
+    entry = codegen.create_library(symbol)
+    entry._final_module = module  # noqa: SLF001
     entry.finalize()
-    _hide_all_but(entry._final_module, symbol)  # noqa: SLF001
+    _hide_all_but(module, symbol)
     code: bytes = entry.emit_native_object()
     return code
 

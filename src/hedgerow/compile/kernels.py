@@ -89,8 +89,6 @@ class Kernel:
     @functools.cached_property
     def inner_dispatcher(self) -> Any:
         """Numba's dispatcher of this kernel, for calls from other kernels."""
-        if not self.inner:
-            return self._entry_dispatcher
         from hedgerow.compile import just_in_time
 
         return just_in_time.make_dispatcher(self, inner=True)

@@ -8,12 +8,16 @@ words of 64 bits, from which it makes the values that its kernel takes::
     returns FITS, OTHER_TYPE or EXCEPTION; the state advances past everything read
 
     instruction                                      words
-    NONE                                             -
+    NONE                                             0
     TUPLE    n                                       words of the n items
-    ARRAY    type of items, dimensions, flags (2)    address, shape, strides
+    ARRAY    type, size of items, dimensions, flags (2)  Numba's fields of an array: 0, 0,
+                                                     items, their size, address, shape, strides
     FLOAT    type                                    a float64
     INTEGER  type, other type, signed                the number
     BOOLEAN                                          0 or 1
+
+The words of a named tuple of numbers of 64 bits and arrays are the tuple as Numba lays it out in
+memory, so a kernel can take it by its address.
 
 The reader checks the type of every argument.  It reads numbers, and the fields of arrays at their
 offsets in NumPy's C structures, which are part of NumPy's binary interface::
@@ -32,6 +36,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -57,7 +62,9 @@ def program_of(kind: Any) -> bytes:
     if isinstance(kind, types.Array):
         flags = {"C": _C_CONTIGUOUS, "F": _F_CONTIGUOUS, "A": 0}[kind.layout] | _ALIGNED
         flags |= _WRITEABLE if kind.mutable else 0
-        return bytes((_ARRAY, dtype_code(str(kind.dtype)), kind.ndim, *flags.to_bytes(2, "little")))
+        size = np.dtype(str(kind.dtype)).itemsize
+        items = dtype_code(str(kind.dtype)), size, kind.ndim
+        return bytes((_ARRAY, *items, *flags.to_bytes(2, "little")))
     if isinstance(kind, types.BaseTuple):
         return bytes((_TUPLE, len(kind.types))) + b"".join(map(program_of, kind.types))
     if isinstance(kind, types.NoneType):
@@ -75,10 +82,10 @@ def program_of(kind: Any) -> bytes:
 def n_words_of(kind: Any) -> int:
     """Return the number of words that the reader writes for a value of a Numba type."""
     if isinstance(kind, types.Array):
-        return int(1 + 2 * kind.ndim)
+        return int(5 + 2 * kind.ndim)
     if isinstance(kind, types.BaseTuple):
         return sum(map(n_words_of, kind.types))
-    return 0 if isinstance(kind, types.NoneType) else 1
+    return 1
 
 
 def declare_reader(module: Any) -> Any:
@@ -209,6 +216,7 @@ class _Reader:
 
     def read_none(self) -> None:
         self._require(self._python.is_object(self._item, "None"))
+        self._write(WORD(0))
 
     def read_tuple(self) -> None:
         builder = self._builder
@@ -256,7 +264,8 @@ class _Reader:
 
     def read_array(self) -> None:
         builder = self._builder
-        code, n_dimensions = self.next_byte(), builder.zext(self.next_byte(), INT)
+        code, size = self.next_byte(), builder.zext(self.next_byte(), WORD)
+        n_dimensions = builder.zext(self.next_byte(), INT)
         low, high = builder.zext(self.next_byte(), INT), builder.zext(self.next_byte(), INT)
         flags = builder.or_(low, builder.shl(high, INT(8)))
         self._require(self._is_a("ndarray"))
@@ -265,7 +274,14 @@ class _Reader:
         self._require_items(code)
         has = builder.and_(self._field(self._item, self._behind_head(48), INT), flags)
         self._require(builder.icmp_unsigned("==", has, flags))
-        self._write(self._field(self._item, self._behind_head(0), WORD))
+        shape = self._field(self._item, self._behind_head(16), POINTER)
+        n_items = cgutils.alloca_once_value(builder, WORD(1))
+        with cgutils.for_range(builder, builder.zext(n_dimensions, WORD)) as loop:
+            length = self._field(shape, builder.mul(loop.index, WORD(8)), WORD)
+            builder.store(builder.mul(builder.load(n_items), length), n_items)
+        address = self._field(self._item, self._behind_head(0), WORD)
+        for word in (WORD(0), WORD(0), builder.load(n_items), size, address):
+            self._write(word)
         for offset in (16, 24):  # shape and strides
             start = self._field(self._item, self._behind_head(offset), POINTER)
             with cgutils.for_range(builder, builder.zext(n_dimensions, WORD)) as loop:

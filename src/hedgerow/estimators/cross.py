@@ -13,7 +13,7 @@ refitted model           a model of all rows, with the number of rounds that the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -22,11 +22,8 @@ from sklearn.base import clone
 from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.booster import Booster
-from hedgerow.boosting.loop.driver import check_out_of_bag
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
 from hedgerow.boosting.row_data.classes import corrected, weights_of
-from hedgerow.boosting.row_data.metric_groups import read_groups, refuse_several
-from hedgerow.boosting.row_data.queries import check_values
 from hedgerow.boosting.validation import cross_models
 from hedgerow.boosting.validation.budget import budget_of
 from hedgerow.boosting.validation.cross import (
@@ -36,7 +33,7 @@ from hedgerow.boosting.validation.cross import (
     grow_folds,
     in_time,
 )
-from hedgerow.boosting.validation.fold_rows import FoldRows
+from hedgerow.boosting.validation.fold_rows import FoldRows, rows_of_folds
 from hedgerow.boosting.validation.folds import Fold, among_weighted
 from hedgerow.boosting.validation.splits import folds_of
 from hedgerow.boosting.validation.stopping import StoppingParams
@@ -51,7 +48,6 @@ from hedgerow.estimators.cross_problem import (
     read_problem,
     weights_of_folds,
 )
-from hedgerow.metrics import make_metrics
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
 from hedgerow.notebook import Viewed
@@ -196,27 +192,22 @@ def cross_fit(
     requested: StoppingParams = estimator._stopping()  # the clock begins
     threads = resolve_threads(estimator.n_jobs if n_jobs is None else n_jobs)
     problem = read_problem(estimator, arguments)
-    kept = problem.sample.without_zero_weights()
-    with kept.naming_rows():
-        problem.objective.check_target(kept.target)
-    check_values(kept, None, problem.objective, problem.params, requested, has_validation=True)
-    limits = _limits(requested, stopping, problem, kept.n_rows)
+    limits = _limits(requested, stopping)
     folds = folds_of(
         cv, X, y, problem.sample.target, problem.classes is not None, problem.params.seed,
         groups_of(groups, problem), qid if groups is None else groups,
     )  # fmt: skip
-    params = problem.params
-    if limits.by_out_of_bag:
-        params = replace(params, oob_score=True)
-    metrics = read_groups(make_metrics(estimator.eval_metric, problem.objective), problem.sample)
-    refuse_several(metrics)
-    rows = FoldRows(kept, problem.objective, params, threads)
+    rows, metrics = rows_of_folds(
+        problem.sample, problem.objective, problem.params, requested, estimator.eval_metric, threads
+    )
     inner = among_weighted(folds, problem.sample.weight, "cv")
     weights = weights_of_folds(problem, rows, inner)
     with budget_of(requested) as budget:
-        n_refit = kept.n_rows if model == "refit" else 0
+        n_refit = rows.sample.n_rows if model == "refit" else 0
         limits = limits if budget is None else in_time(limits, budget, inner, n_refit, threads)
-        plan = FoldPlan(rows, problem.objective, params, limits, metrics, threads, problem.weigh)
+        plan = FoldPlan(
+            rows, problem.objective, rows.params, limits, metrics, threads, problem.weigh
+        )
         grown = grow_folds(plan, inner)
     models = [
         problem.spec.finish(corrected(cross_models.fold_model(plan, fold, one), by_class))
@@ -263,21 +254,16 @@ def _check(estimator: Any, stopping: str, model: str | None) -> None:
         )
 
 
-def _limits(
-    requested: StoppingParams, stopping: str, problem: Problem, n_rows: int
-) -> FoldStopping:
+def _limits(requested: StoppingParams, stopping: str) -> FoldStopping:
     if requested.by_folds:
         raise ParameterError(
             "early_stopping='cv' draws separate folds: with cross_fit use early_stopping=True, "
             "which uses the test rows of each fold."
         )
-    if requested.by_out_of_bag:
-        if stopping != "fold":
-            raise ParameterError(
-                "early_stopping='oob' scores each fold on its own out-of-bag rows: use "
-                "stopping='fold'."
-            )
-        check_out_of_bag(problem.params, n_rows)
+    if requested.by_out_of_bag and stopping != "fold":
+        raise ParameterError(
+            "early_stopping='oob' scores each fold on its own out-of-bag rows: use stopping='fold'."
+        )
     if not requested.is_on(True):
         if stopping == "fold":
             raise ParameterError(
@@ -330,8 +316,7 @@ def _out_of_fold(
 
 def _raw_of(model: Model, rows: FoldRows, sample: Sample, n_threads: int) -> FloatArray:
     """Return raw scores from values, for rows of weight 0, which have no binned form."""
-    _, seen = with_own_levels(rows.original, sample, lenient=True)
-    assert seen is not None
+    _, (seen,) = with_own_levels(rows.original, [sample], lenient=True)
     values = numbers_of(seen.table)
     if model.inputs is not None:
         values = model.inputs.values(values, model.schema, n_threads)

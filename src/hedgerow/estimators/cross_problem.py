@@ -13,7 +13,6 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.job import FitSpec, Job
-from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
 from hedgerow.boosting.row_data.classes import with_class_weights
 from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.boosting.row_data.targets import has_columns
@@ -90,11 +89,10 @@ def read_problem(estimator: Any, arguments: Mapping[str, Any]) -> Problem:
 
     job = estimator._job({**arguments, "groups": None})  # which divide the folds
     spec = job.read(read_targets, params.zero_as_missing)
-    table, weigh = spec.train.table, None
-    requested = resolve_device(resolved(params, spec.known.objective, table.schema), table)
+    weigh = None
     if getattr(estimator, "class_weight", None) is not None:
         weigh = ClassWeights(estimator.class_weight, spec.known.classes)
-    return Problem(spec, requested, weigh)
+    return Problem(spec, params, weigh)
 
 
 def weights_of_folds(

@@ -1,4 +1,8 @@
-"""Objectives by name; :mod:`hedgerow.objectives.base` defines the interface."""
+"""Objectives by name; :mod:`hedgerow.objectives.base` defines the interface.
+
+Like the modules of the objectives, that of the losses of users is imported on first use: it needs
+SciPy, which the build of the kernels imports this package without.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,7 @@ from hedgerow.argument_types import listed
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError, brief
 from hedgerow.objectives.base import Objective
-from hedgerow.objectives.catalogue import OBJECTIVES, RANKING, objective_class
-from hedgerow.objectives.custom.losses import CUSTOM, Linked, Task, make_own_classes, make_own_loss
+from hedgerow.objectives.catalogue import CUSTOM, OBJECTIVES, RANKING, Task, objective_class
 from hedgerow.objectives.quantile import Quantile, SeveralQuantiles
 from hedgerow.objectives.rowwise import RowLoss
 from hedgerow.objectives.targets import (
@@ -92,6 +95,8 @@ def objective_for(
                 f"{name}={brief(value)} has no effect with a custom objective: leave {name} at "
                 "None."
             )
+    from hedgerow.objectives.custom.losses import make_own_classes, make_own_loss
+
     if task == "classes" or hasattr(given, "n_classes"):
         return make_own_classes(given, target, getattr(given, "n_classes", n_outputs))
     return make_own_loss(given, target, task)
@@ -116,6 +121,8 @@ def loss_record(objective: Objective) -> dict[str, Any]:
     """Return the parameters of the objective for the training record of a model."""
     if isinstance(objective, SeveralTargets):
         return loss_record(objective.single) | targets_record(objective)
+    from hedgerow.objectives.custom.losses import Linked
+
     if isinstance(objective, Linked):
         known = {"name": objective.label, "link": objective.link, "task": objective.task}
         return {"loss_parameters": known}
@@ -133,6 +140,8 @@ def objective_of_record(name: str, n_outputs: int, training: Mapping[str, Any]) 
     if name == CUSTOM:
         if not isinstance(given, Mapping) or set(given) != {"name", "link", "task"}:
             raise ParameterError("the name and link of a custom loss are missing.")
+        from hedgerow.objectives.custom.losses import Linked
+
         return Linked(given["name"], given["link"], given["task"], n_outputs)
     if not isinstance(given, Mapping) or not set(given) <= set(PARAMETERS):
         raise ParameterError(f"unknown parameters of a custom loss: {str(given)[:60]}.")

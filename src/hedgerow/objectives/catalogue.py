@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from hedgerow.objectives.base import Objective
@@ -54,6 +54,13 @@ DISTRIBUTIONAL: tuple[str, ...] = (
     "negative_binomial",
 )
 """Names of the objectives that learn a distribution."""
+
+
+CUSTOM = "custom"
+"""Name of the losses of users."""
+
+Task = Literal["regression", "two classes", "classes"]
+"""What a loss of a user is for."""
 
 
 def objective_class(name: str) -> Callable[..., Objective]:

@@ -41,7 +41,7 @@ from hedgerow.params import BoostParams
 
 Blend: TypeAlias = "bool | int | Literal['auto'] | Sequence[Mapping[str, Any]]"
 
-MOST_MEMBERS = 3
+MOST_MEMBERS, _MOST_ASKED_FOR = 3, 10
 _STEPS = 10
 _LEAST = 0.3
 """Members with a smaller part of the largest weight are left out: in predictions they take as much
@@ -81,12 +81,12 @@ def check_blend(blend: object) -> None:
     """Raise ``ParameterError`` for an invalid ``blend``, except for values in a list."""
     if isinstance(blend, bool | np.bool_) or (isinstance(blend, str) and blend == "auto"):
         return
-    if isinstance(blend, int | np.integer) and blend >= 1:
+    if isinstance(blend, int | np.integer) and 1 <= blend <= _MOST_ASKED_FOR:
         return
     if not isinstance(blend, list | tuple) or not blend:
         raise ParameterError(
-            "blend must be True, False, 'auto', a number of kinds of trees of at least 1, or a "
-            f"list of the parameters of each; got {brief(blend)}."
+            "blend must be True, False, 'auto', a number of kinds of trees from 1 to "
+            f"{_MOST_ASKED_FOR}, or a list of the parameters of each; got {brief(blend)}."
         )
     for given in blend:
         if not isinstance(given, Mapping) or "weight" not in given:

@@ -42,9 +42,9 @@ from hedgerow.boosting.validation.cross import (
     FoldPlan,
     FoldStopping,
     GrownFolds,
-    RowsOfFolds,
     grow_folds,
 )
+from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
 from hedgerow.data.schema import Schema
@@ -180,7 +180,7 @@ class Entry:
     ----------
     params : BoostParams
         Parameters of the model.
-    rows : RowsOfFolds
+    rows : FoldRows
         Rows in the form that the trees of ``params`` need.
     grown : GrownFolds
     seconds : float
@@ -188,7 +188,7 @@ class Entry:
     """
 
     params: BoostParams
-    rows: RowsOfFolds
+    rows: FoldRows
     grown: GrownFolds
     seconds: float
 
@@ -208,7 +208,7 @@ class ModelSelection:
 
     Parameters
     ----------
-    rows : RowsOfFolds
+    rows : FoldRows
         Rows in the form that the first settings need.
     folds : sequence of Fold
     objective : Objective
@@ -240,7 +240,7 @@ class ModelSelection:
 
     def __init__(
         self,
-        rows: RowsOfFolds,
+        rows: FoldRows,
         folds: Sequence[Fold],
         objective: Objective,
         stopping: StoppingParams,

@@ -3,8 +3,11 @@
 ::
 
     survey     targets, weights and so on of all rows (no other columns of files are read)
-    stored     pass one: schema, levels and cuts, from the training rows
-               pass two: each batch is binned, and bins are written to chunks on disk
+    pass one   schema, levels and cuts, from the training rows
+    tables     pass two: each batch as numbers
+
+Rows of weight 0 are dropped before anything else: they have no row number, and do not affect
+categories or bins.
 
 With several processes each one has some of the parts, in order.  Each process merges the
 results of pass one in the same way, so all have the same cuts.
@@ -13,26 +16,18 @@ results of pass one in the same way, so all have the same cuts.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, BoolArray, FloatArray
-from hedgerow.boosting.external.binned_rows import (
-    BinnedRows,
-    RowBinning,
-    bins_to_continue,
-    sample_in_model,
-)
-from hedgerow.boosting.external.bundling import with_layout
-from hedgerow.boosting.external.chunked_rows import ChunkedRows, StorePlan, without_values
-from hedgerow.boosting.external.encoded import EncodedRows, encode_rows
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.external.file_rows import ReadTarget, RowFacts, RowReader, Rows, class_reader
-from hedgerow.boosting.loop.driver import NewRows
+from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.event_times import (
@@ -42,20 +37,18 @@ from hedgerow.boosting.row_data.event_times import (
     refuse_doubtful,
     times_of,
 )
-from hedgerow.boosting.row_data.statistics import constraints_of_inputs
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import (
     check_intervals,
     check_n_targets,
     check_same_targets,
 )
-from hedgerow.comm.base import Alone, Communicator, count_rows
-from hedgerow.data.binning.bins import fit_sample
-from hedgerow.data.external.chunk_sink import ChunkSink
-from hedgerow.data.external.memory import give_back_memory, shown_bytes
-from hedgerow.data.external.scratch import ScratchFolder
+from hedgerow.comm.base import Alone, Communicator
+from hedgerow.data.categories.columns import CategoricalFeatures, check_unknown
+from hedgerow.data.external.memory import give_back_memory, memory_bytes, shown_bytes
+from hedgerow.data.external.scratch import temporary_folder
 from hedgerow.data.reading.table import check_n_features
-from hedgerow.data.schema import Schema, check_same_names
+from hedgerow.data.schema import Schema, UnknownCategory, check_same_names, read_names
 from hedgerow.data.sources.base import ReadRequest
 from hedgerow.data.sources.batches import BatchReader
 from hedgerow.data.sources.opening import (
@@ -67,37 +60,25 @@ from hedgerow.data.sources.opening import (
 )
 from hedgerow.data.sources.survey import Found, Survey
 from hedgerow.data.sources.text_files import joined_kinds
-from hedgerow.data.sparse import AnyTable, numbers_of
-from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
-from hedgerow.growing.limits.constraints import resolve_bins, resolve_constraints
+from hedgerow.data.sparse import AnyTable
+from hedgerow.errors import DataError, ParameterError, StorageError, brief
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
 
 LEAST_MEMORY = 32 * 10**6
 """The smallest memory limit: with less, batches are too small to be efficient."""
 
-_BATCH_SHARE = 1 / 16
-_TRAIN_SHARE, _VALIDATION_SHARE = 0.6, 0.2
+_BATCH_SHARE, _STORE_SHARE = 1 / 16, 0.6
 """Shares of the memory limit; the remainder is for what a fit holds besides its chunks."""
 
 
 class FileDataset(Dataset):
     """Rows in files or batches; made by ``Dataset.from_files`` and ``Dataset.from_batches``.
 
-    Parameters
-    ----------
-    source : Source
-    requested : ReadRequest
-    memory_limit : int
-        Limit in bytes.
-    cache_dir : sequence of str
-        Folders for chunks.
-    communicator : Communicator
-
-    Attributes
-    ----------
-    has_intervals : bool
-        Whether the targets are ends of intervals of times; known after a survey.
+    memory_limit   in bytes
+    cache_dir      folders for chunks
+    communicator   of the ranks that have other rows
+    has_intervals  whether the targets are ends of intervals of times; known after a survey
     """
 
     reads_batches: ClassVar[bool] = True
@@ -132,7 +113,8 @@ class FileDataset(Dataset):
         self._facts: RowFacts | None = None
         self._survey: Survey | None = None
         self._names: tuple[str, ...] = ()
-        self._types_known = self._has_types = False
+        self._types_known = self._has_types = self._is_strict = False
+        self._stack = ExitStack()
 
     def __repr__(self) -> str:
         return f"<Dataset: {self.source.summary}>"
@@ -184,11 +166,14 @@ class FileDataset(Dataset):
         """
         self._find_types()  # by one pass for all uses
         self.close()
-        return copy(self)
+        own = copy(self)
+        own._stack = ExitStack()  # noqa: SLF001
+        return own
 
     def close(self) -> None:
-        """Release the results of the survey."""
+        """Release the results of the survey, and what was made of the rows."""
         self._facts = self._survey = None
+        self._stack.close()
 
     # -- targets -------------------------------------------------------------------
 
@@ -361,22 +346,16 @@ class FileDataset(Dataset):
         """All rows of positive weight, after the survey, without features."""
         assert self._facts is not None
         target = self._facts.target
-        return Sample.of(without_values(len(target), Schema(())), target, self._facts.values)
+        table = FileTable(
+            np.empty((len(target), 0)), Schema(()), data=self, stack=self._stack,
+            room=int(_STORE_SHARE * self.memory_limit),
+        )  # fmt: skip
+        return Sample.of(table, target, self._facts.values)
 
-    def divided(self, aside: BoolArray | None) -> tuple[Sample, Sample | None]:
-        """Return the training rows, and the rows that are held out, after the survey."""
-        rows = self.rows
-        if aside is None:
-            return rows, None
-        seen, unseen = (
-            replace(rows.take(np.flatnonzero(wanted)), origin=None) for wanted in (~aside, aside)
-        )
-        return seen, unseen
-
-    def _surveyed(self, plan: StorePlan) -> None:
-        """Survey the rows, unless that has been done."""
-        if self._facts is None:
-            self.survey(plan.params, plan.aside is not None)
+    @property
+    def is_weighted(self) -> bool:
+        """Whether rows of weight 0 may have been dropped."""
+        return self.source.roles.weight is not None
 
     def _new_survey(self, params: BoostParams, largest_weight: float | None = None) -> Survey:
         return Survey(
@@ -388,35 +367,43 @@ class FileDataset(Dataset):
 
     # -- pass one ------------------------------------------------------------------
 
-    def pass_one(self, plan: StorePlan) -> Found:
-        """Run only pass one; return the schema of the training rows, and some of them."""
-        self._surveyed(plan)
-        if self._survey is not None and plan.aside is None:
+    def pass_one(self, params: BoostParams, train: Sample | None = None) -> Found:
+        """Return the schema of the training rows of all ranks, and some of them; default: all."""
+        rows = train or self.rows
+        numbers = cast(FileTable, rows.table).numbers
+        if self._survey is not None and numbers is None:
             survey = self._survey
         else:
-            survey = self._new_survey(plan.params, self._largest_weight(plan))
-            names = self._names_of_first()
-            for rows, _ in self._divided(plan):
-                self._begin(survey, rows, names)
-                survey.add(rows.batch, rows.kept, rows.weight, rows.part.name)
+            largest, start = None, 0
+            if rows.weight is not None:  # positive floats have the same order as their bits
+                bits = np.array([rows.weight.max(initial=0.0)]).view(np.int64)
+                bits = self.communicator.allreduce(bits, "max")
+                largest = float(bits.view(np.float64)[0])
+            survey = self._new_survey(params, largest)
+            # The first rank that has features; others may have another order.
+            features = json.dumps(list(self._reader.features())).encode("ascii")
+            known = [json.loads(message) for message in self.communicator.allgather(features)]
+            names = tuple(next(filter(None, known), ()))
+            for part in self._reader.read():
+                stop = start + part.n_rows
+                self._begin(survey, part, names)
+                if numbers is not None:
+                    wanted = np.zeros(part.n_rows, dtype=np.bool_)
+                    own = slice(*np.searchsorted(numbers, (start, stop)))
+                    wanted[numbers[own] - start] = True
+                    part = part.where(wanted)
+                weight = None if rows.weight is None else part.weight
+                survey.add(part.batch, part.kept, weight, part.part.name)
+                start = stop
             if self.communicator.size > 1:
-                survey = self._merged(survey, plan.params)
+                survey = self._merged(survey, params)
         give_back_memory()  # release buffers of reading before rows are copied
         found = survey.finish()
         # Ranks may have the columns in a different order from the first rank.
         self._names, self._types_known = survey.names or (), survey.types_known
-        self._survey = None
+        self._survey, self._is_strict = None, False
         give_back_memory()
         return found
-
-    def _largest_weight(self, plan: StorePlan) -> float | None:
-        """Return the largest weight of the training rows of all ranks."""
-        weight = self.divided(plan.aside)[0].weight
-        if weight is None:
-            return None
-        # Positive floats have the same order as their bits.
-        bits = np.array([weight.max(initial=0.0)]).view(np.int64)
-        return float(self.communicator.allreduce(bits, "max").view(np.float64)[0])
 
     def _merged(self, own: Survey, params: BoostParams) -> Survey:
         """Return the merged survey of all ranks, in their order; it is the same on each rank."""
@@ -426,12 +413,6 @@ class FileDataset(Dataset):
             merged.merge(Survey.from_bytes(message, self.requested, **given))
         return merged
 
-    def _names_of_first(self) -> tuple[str, ...]:
-        """Return the features of the first rank that has any; others may have another order."""
-        own = json.dumps(list(self._reader.features())).encode("ascii")
-        known = [json.loads(message) for message in self.communicator.allgather(own)]
-        return tuple(next(filter(None, known), ()))
-
     def _begin(self, survey: Survey, rows: Rows, in_order: tuple[str, ...] = ()) -> None:
         sparse = rows.batch.sparse is not None
         names = () if sparse else self._reader.features()
@@ -439,138 +420,77 @@ class FileDataset(Dataset):
             names = in_order
         survey.begin(names, not sparse and rows.batch.named, rows.part.types_known, sparse=sparse)
 
-    def _divided(self, plan: StorePlan) -> Iterator[tuple[Rows, Rows]]:
-        """Yield training rows and held-out rows of each batch; weights of 1 are no weights."""
-        row, weighted = 0, self.rows.weight is not None
-        for rows in self._reader.read():
-            if not weighted:
-                rows = replace(rows, weight=None)
-            chosen = plan.held_out(row, row + rows.n_rows)
-            yield rows.where(~chosen), rows.where(chosen)
-            row += len(chosen)
-
     # -- pass two ------------------------------------------------------------------
 
-    def tables(
-        self, schema: Schema, plan: StorePlan, is_strict: bool = False
-    ) -> Iterator[tuple[AnyTable, Rows, Rows]]:
-        """Run only pass two; yield all batches as numbers, with training and held-out rows.
+    def tables(self, schema: Schema) -> Iterator[tuple[AnyTable, IntArray | None]]:
+        """Yield all batches as numbers, with the places of the rows of positive weight.
 
-        ``is_strict``: the rows are validation rows, read with the schema of a model.
+        None instead of the places: these are all rows.
         """
-        if is_strict:
-            self._read_like(schema)
-        reader = BatchReader(schema, self._names, self._types_known, is_strict)
-        for rows, held_out in self._divided(plan):
-            table = reader.table(rows.batch, rows.part.name)
-            if (is_strict or held_out.n_rows > 0) and table.unseen and schema.unknown == "backoff":
-                name = next(iter(table.unseen))
-                raise AllRowsNeededError(
-                    f"column {name!r}: a validation row has a category that no training row has. "
-                    "With unknown_category='backoff' its prediction ends at an inner node, which "
-                    "rows in chunks do not support: use unknown_category='missing', or a table in "
-                    "memory."
-                )
-            yield table, rows, held_out
+        reader = BatchReader(schema, self._names, self._types_known, self._is_strict)
+        for rows in self._reader.read():
+            yield reader.table(rows.batch, rows.part.name), rows.kept
 
-    def _read_like(self, schema: Schema) -> None:
-        """Prepare to read rows with the schema of a model."""
+    def read_like(self, schema: Schema) -> None:
+        """Prepare to read rows with the schema of a model or of training rows."""
         names = self._reader.features()
         if schema.named and self.requested.feature_names is None:
             check_same_names(names, schema.names)
             names = schema.names
         if names:
             check_n_features(len(names), schema, "Booster")
-        self._names = names
+        self._names, self._is_strict = names, True
         self._types_known = any(part.types_known for part in self.source.parts)
         keep_as_text(self.source.parts, schema)
 
-    def stored(self, plan: StorePlan) -> tuple[ChunkedRows, ChunkedRows | None]:
-        """Bin all rows; return training rows and held-out rows, whose stores the caller closes."""
-        self._surveyed(plan)
-        train, aside = self.divided(plan.aside)
-        first_row, n_all = count_rows(train.n_rows, self.communicator)
-        with ExitStack() as stack:
-            binning = self._binning(plan, train, stack)
-            give_back_memory()
-            binning = with_layout(
-                binning, lambda: self.tables(binning.schema, plan), first_row,
-                binning.n_copies * n_all, self.communicator, self.memory_limit,
-            )  # fmt: skip
-            give_back_memory()
-            seen = BinnedRows(
-                stack.enter_context(self._sink(binning, plan, _TRAIN_SHARE, plan.n_vectors)),
-                binning, first_row,
-            )  # fmt: skip
-            unseen = None
-            if aside is not None:
-                sink = stack.enter_context(self._sink(binning, plan, _VALIDATION_SHARE))
-                unseen = BinnedRows(sink, binning, None)
-            for copy in range(binning.n_copies):
-                for table, rows, held_out in self.tables(binning.schema, plan):
-                    seen.append(table, rows)
-                    if unseen is not None and copy == 0:
-                        unseen.append(table, held_out)
-            found = seen.finish(train, first_row)
-            found = replace(found, read_again=lambda: self._as_new(binning, plan))
-            if unseen is None or aside is None:
-                return found, None
-            try:
-                return found, unseen.finish(aside, count_rows(aside.n_rows, self.communicator)[0])
-            except BaseException:
-                found.store.close()
-                raise
+    def rows_like(self, schema: Schema) -> Sample:
+        """Return all rows, to be read with the schema of a model, after the survey."""
+        self.read_like(schema)
+        rows = self.rows
+        return replace(rows, table=replace(rows.table, schema=schema))
 
-    def stored_like(self, trained: ChunkedRows, plan: StorePlan) -> ChunkedRows:
-        """Bin validation rows with the bins of the training rows; the caller closes the store."""
-        self._surveyed(plan)
-        schema, inputs, encoded = trained.schema, trained.inputs, None
-        if inputs is not None:
-            encoded = EncodedRows(inputs, schema, plan.n_threads)
-        binning = RowBinning(
-            trained.store.spec, schema, plan.params, plan.n_threads, encoded, trained.first
+
+def cache_folders(cache_dir: Any) -> tuple[str, ...]:
+    """Return the folders for chunks, all writable; missing folders are created."""
+    if cache_dir is None:
+        return (temporary_folder(),)
+    single = isinstance(cache_dir, (str, os.PathLike))
+    if not single and not (isinstance(cache_dir, Sequence) and len(cache_dir) > 0):
+        raise ParameterError(
+            f"cache_dir must be a folder, or a list of them; got {brief(cache_dir)}."
         )
-        with self._sink(binning, plan, _TRAIN_SHARE) as sink:
-            unseen = BinnedRows(sink, binning, None)
-            for table, rows, _ in self.tables(schema, plan, is_strict=True):
-                unseen.append(table, rows)
-            return unseen.finish(self.rows, count_rows(unseen.n_rows, self.communicator)[0])
+    folders = []
+    for item in [cache_dir] if single else cache_dir:
+        if not isinstance(item, (str, os.PathLike)):
+            raise ParameterError(f"cache_dir must name folders; got {brief(item)}.")
+        folder = str(os.fspath(item))
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError as error:
+            raise StorageError(
+                f"cache_dir {folder!r} is not a folder and cannot be created: "
+                f"{error.strerror or error}. Name another folder."
+            ) from error
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise StorageError(f"cache_dir {folder!r}: no permission to write in it.")
+        folders.append(folder)
+    return tuple(folders)
 
-    def _sink(
-        self, binning: RowBinning, plan: StorePlan, share: float, n_vectors: int = 1
-    ) -> ChunkSink:
-        room = int(share * self.memory_limit)
-        return ChunkSink(
-            binning.spec, self.cache_dir, room, n_outputs=plan.n_outputs, n_vectors=n_vectors
-        )
 
-    def _binning(self, plan: StorePlan, train: Sample, stack: ExitStack) -> RowBinning:
-        """Return how rows are binned."""
-        found = self.pass_one(plan)
-        sample, encoded = found.sample, None
-        if plan.start is not None:
-            sample = sample_in_model(sample, plan.start, self.requested)
-        params = resolve_bins(plan.params, sample.table.schema)
-        if plan.objective is not None:  # an error here saves the longer passes
-            resolved = resolve_constraints(params, sample.table.schema, plan.objective)
-            encoded = encode_rows(
-                found, train, replace(plan, params=resolved),
-                lambda: self.tables(found.schema, plan),
-                self.communicator, self.memory_limit,
-                lambda: stack.enter_context(closing(ScratchFolder(self.cache_dir[0]))),
-            )  # fmt: skip
-        if encoded is not None:
-            params = constraints_of_inputs(resolved, encoded.inputs)
-            spec = encoded.bins(found, params)
-        else:
-            most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
-            spec = fit_sample(sample, most_bins, plan.n_threads, forced)
-        spec, first = bins_to_continue(spec, plan)
-        schema = spec.schema if encoded is None else encoded.schema
-        return RowBinning(spec, schema, plan.params, plan.n_threads, encoded, first)
-
-    def _as_new(self, binning: RowBinning, plan: StorePlan) -> NewRows:
-        """Yield the training rows as trees see other rows, with their offsets."""
-        for table, rows, _ in self.tables(binning.schema, plan):
-            if rows.n_rows > 0:
-                yield numbers_of(binning.inputs(table, rows, None)), rows.offset
+def dataset_of(
+    source: Source,
+    *,
+    feature_names: Sequence[str] | None = None,
+    categorical_features: CategoricalFeatures = "auto",
+    unknown_category: UnknownCategory = "missing",
+    cache_dir: Any = None,
+    memory_limit: Any = None,
+) -> FileDataset:
+    """Return the rows of a source; arguments as for :meth:`hedgerow.Dataset.from_batches`."""
+    unknown, names = check_unknown(unknown_category), read_names(feature_names)
+    return FileDataset(
+        source,
+        ReadRequest(source.roles, categorical_features, unknown, feature_names=names),
+        memory_limit=memory_bytes(memory_limit),
+        cache_dir=cache_folders(cache_dir),
+    )

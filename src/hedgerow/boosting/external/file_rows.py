@@ -6,7 +6,7 @@ Rows of weight 0 count as absent: they are dropped here, before rows are numbere
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -33,19 +33,12 @@ ReadTarget: TypeAlias = Callable[[ReadColumn, str], FloatArray]
 class Rows:
     """Rows of positive weight of a batch.
 
-    Attributes
-    ----------
-    part : Part
-    batch : Batch
-        The batch with all of its rows.
-    kept : int64, or None
-        Indices of these rows in the batch; None: all of its rows.
-    target : float64 (n_rows,), or (n_rows, n_targets) in Fortran order
-        Targets of these rows, as are the next three.
-    weight : float64, or None
-    offset : float64 (n_outputs, n_rows), or None
-    others : mapping from str to array
-        Further values of these rows, as given, by argument.
+    batch   the batch with all of its rows
+    kept    indices of these rows in the batch; None: all of its rows
+    target  float64 (n_rows,), or (n_rows, n_targets) in Fortran order: of these rows, as are the
+            next three
+    offset  float64 (n_outputs, n_rows)
+    others  further values, as given, by argument
     """
 
     part: Part
@@ -98,22 +91,11 @@ def numeric_target(column: ReadColumn, name: str) -> FloatArray:
 class RowReader:
     """Reads a source repeatedly, and checks that it does not change.
 
-    Parameters
-    ----------
-    source : Source
-    max_bytes : int
-        Largest memory of a batch.
-    read_target : callable
-    are_times : bool, default=False
-        Whether two targets are an event and its time or the ends of an interval, which may be
-        infinite.
-    class_weight : float64 (n_classes,), optional
-        Factor on the weights of the rows of each class; the targets are class indices.
-
-    Attributes
-    ----------
-    no_truths : bool (2,)
-        Whether each of two targets that are times has values other than True and False.
+    max_bytes     largest memory of a batch
+    are_times     whether two targets are an event and its time or the ends of an interval, which
+                  may be infinite
+    class_weight  factor on the weights of the rows of each class; the targets are class indices
+    no_truths     whether each of two targets that are times has values other than True and False
     """
 
     def __init__(
@@ -145,8 +127,10 @@ class RowReader:
     def read(self, features: bool = True) -> Iterator[Rows]:
         """Yield all rows from the start."""
         for number, part in enumerate(self.source.parts):
-            n_rows, checksum = 0, 0
-            for batch in part.batches(self._wanted(features), self._max_bytes):
+            n_rows, checksum, wanted = 0, 0, None
+            if self._columns is not None:
+                wanted = (*self._roles.aside(), *(self.features() if features else ()))
+            for batch in part.batches(wanted, self._max_bytes):
                 if batch.n_rows == 0:
                     continue
                 self._look_at(batch, part, features)
@@ -161,12 +145,6 @@ class RowReader:
                 checksum = zlib.crc32(rows.target.tobytes(), checksum)
                 yield rows
             self._compare(number, part, (n_rows, checksum))
-
-    def _wanted(self, features: bool) -> Sequence[str] | None:
-        if self._columns is None:
-            return None
-        aside = self.source.roles.aside()
-        return (*aside, *self.features()) if features else aside
 
     def _compare(self, number: int, part: Part, found: tuple[int, int]) -> None:
         known = self._known.setdefault(number, found)
@@ -277,11 +255,8 @@ def _is_truth(column: ReadColumn) -> bool:
 class RowFacts:
     """What all rows of positive weight have beside features, in order: arrays in memory.
 
-    Attributes
-    ----------
-    target : float64 (n_rows,), or (n_rows, n_targets) in Fortran order
-    values : RowValues
-        Numbered on all ranks in the same way; no weights if all of all ranks are 1.
+    target  float64 (n_rows,), or (n_rows, n_targets) in Fortran order
+    values  numbered on all ranks in the same way; no weights if all of all ranks are 1
     """
 
     def __init__(self, roles: Roles) -> None:

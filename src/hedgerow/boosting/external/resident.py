@@ -9,14 +9,18 @@ size.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray
-from hedgerow.boosting.external.chunked_rows import StorePlan
+from hedgerow.arrays import FloatArray
 from hedgerow.boosting.external.file_dataset import FileDataset
+from hedgerow.boosting.external.file_table import FileTable
+from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.row_values import FURTHER
 from hedgerow.boosting.validation.row_sets import stack_tables
 from hedgerow.data.external.memory import shown_bytes
 from hedgerow.data.schema import Schema, with_more_levels
@@ -31,15 +35,9 @@ _BYTES_OF_A_CELL = 12
 class ResidentRows(Dataset):
     """Rows of files as a table in memory.
 
-    Parameters
-    ----------
-    data : FileDataset
-    params : BoostParams
-        Only ``zero_as_missing`` and ``seed`` are used.
-    why : str
-        Text on what needs all rows, for the message if they are too large.
-    objective : object
-        As for :func:`hedgerow.train`; losses of survival read two columns of times.
+    params     only ``zero_as_missing`` and ``seed`` are used
+    why        text on what needs all rows, for the message if they are too large
+    objective  as for :func:`hedgerow.train`; losses of survival read two columns of times
     """
 
     def __init__(
@@ -58,8 +56,7 @@ class ResidentRows(Dataset):
         self._data, self._why = data, why
         data.read_times(objective, as_given=True)
         # Only the table is made here: it is divided and binned later, so trees do not matter.
-        plain = BoostParams(zero_as_missing=params.zero_as_missing, seed=params.seed)
-        self._plan = StorePlan(plain)
+        self._params = BoostParams(zero_as_missing=params.zero_as_missing, seed=params.seed)
         self._own: AnyTable | None = None
 
     @property
@@ -79,7 +76,7 @@ class ResidentRows(Dataset):
         if schema is None:
             if self._own is None:
                 self._check_size()
-                self._own = self._read(self._data.pass_one(self._plan).schema, is_strict=False)
+                self._own = self._read(self._data.pass_one(self._params).schema)
             return self._own
         self._check_size()
         if more_levels and schema.unknown != "error" and schema.has_categories:
@@ -90,10 +87,11 @@ class ResidentRows(Dataset):
                 if column.kind == "category"
             }
             schema = with_more_levels(schema, levels)
-        return self._read(schema, is_strict=True)
+        self._data.read_like(schema)
+        return self._read(schema)
 
     def _check_size(self) -> None:
-        self._data.survey(self._plan.params, sets_aside=False)
+        self._data.survey(self._params, sets_aside=False)
         n_rows, n_features = self._data.rows.n_rows, len(self._data.feature_names)
         size = n_rows * n_features * _BYTES_OF_A_CELL  # sparse rows are counted during reading
         if size > self._data.memory_limit:
@@ -106,27 +104,31 @@ class ResidentRows(Dataset):
             f"memory_limit is {limit}: raise it, or leave that parameter out."
         )
 
-    def _read(self, schema: Schema, is_strict: bool) -> AnyTable:
+    def _read(self, schema: Schema) -> AnyTable:
         """Read all rows with a schema; also keep their targets, weights and offsets."""
-        parts: list[AnyTable] = []
-        others: dict[str, list[AnyArray]] = {}
-        used = 0
-        for table, rows, _ in self._data.tables(schema, self._plan, is_strict):
-            parts.append(rows.of(table))
-            for name, values in rows.others.items():
-                others.setdefault(name, []).append(values)
-            used += _bytes_of(parts[-1])
+        known, parts, used = self._data.rows, list[AnyTable](), 0
+        for part in cast(FileTable, replace(known.table, schema=schema)).blocks():
+            parts.append(part)
+            used += _bytes_of(part)
             if used > self._data.memory_limit:
                 raise self._too_large("the first rows alone", used)
         if not parts:
             raise DataError("the data have no rows.")
-        known = self._data.rows
         self.y, self.weight = self._data.given_targets, known.weight
         if known.offset is not None:
             self.offset = np.ascontiguousarray(known.offset.T)
-        for name, found in others.items():
-            setattr(self, name, np.concatenate(found))
         return stack_tables(parts)
+
+    def sample(
+        self,
+        table: AnyTable,
+        target: FloatArray,
+        n_outputs: int,
+        called: Callable[[str], str] = str,
+    ) -> Sample:
+        """Combine table and target with the values of the rows."""
+        found, known = super().sample(table, target, n_outputs, called), self._data.rows
+        return replace(found, **{value.field: getattr(known, value.field) for value in FURTHER})
 
 
 def in_memory(

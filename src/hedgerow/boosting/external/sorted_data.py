@@ -17,37 +17,30 @@ rows in memory, so the model has the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
-from typing import Self, cast
+from typing import cast
 
-from hedgerow.boosting.external.binned_rows import as_in_model
-from hedgerow.boosting.external.chunked_rows import StorePlan
-from hedgerow.boosting.external.encoded import statistics_of
-from hedgerow.boosting.external.file_dataset import FileDataset
-from hedgerow.boosting.external.file_rows import Rows
+from hedgerow.boosting.external.encoded import check_memory
+from hedgerow.boosting.external.file_table import FileTable, by_dataset, read_together
 from hedgerow.boosting.external.folds import DRAW_BYTES
+from hedgerow.boosting.loop.driver import FitOptions, with_out_of_bag
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.training_matrix import sortable
-from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.boosting.row_data.offsets import check_both_offset
-from hedgerow.boosting.row_data.statistics import copies_of, kept_columns
-from hedgerow.boosting.row_data.targets import targets_like
-from hedgerow.boosting.validation.row_sets import stacked
+from hedgerow.boosting.row_data.statistics import choose_columns, copies_of, kept_columns
+from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.external.blocks import ENTRY_BYTES, SORT_BYTES
 from hedgerow.data.external.memory import give_back_memory, shown_bytes
 from hedgerow.data.reading.mapped_table import MappedTable, RowFile, RowSpace
 from hedgerow.data.reading.table import Table
-from hedgerow.data.schema import Schema
-from hedgerow.data.sources.survey import Found
-from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import AllRowsNeededError, ParameterError
 from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.growing.sampling.goss import weighs_sample
 from hedgerow.objectives import RANKING, Objective
 from hedgerow.objectives.precomputed import prepared_shape
 from hedgerow.params import BoostParams
+from hedgerow.threads import resolve_threads
 
 _ROW_SHARE = 0.75
 _GROWER_BYTES = 17
@@ -58,27 +51,6 @@ _LINE_SEARCH_BYTES = 48
 _SAMPLE_WEIGHT_BYTES = 16
 _FOLD_BYTES = 24
 """Number, target and weight of a row of a fold, whose arrays are not mapped."""
-
-
-@contextmanager
-def sorted_rows(
-    data: FileDataset,
-    objective: Objective,
-    plan: StorePlan,
-    valid: Mapping[str, Dataset],
-    n_folds: int = 0,
-) -> Iterator[tuple[Sample, Sample | None]]:
-    """Yield training rows and validation rows, in files, during a fit that sorts their columns."""
-    with ExitStack() as stack:
-        space = RowSpace(data.cache_dir, data.memory_limit, max(1, n_folds))
-        stack.enter_context(closing(space))
-        train, aside = _read_rows(data, plan, n_folds, space)
-        given = {
-            name: _validation(some, objective, plan, train, stack) for name, some in valid.items()
-        }
-        if n_folds == 0:  # groups divide rows only once
-            train = replace(train, group=None)
-        yield train, stacked(given) if given else aside
 
 
 def bytes_of_a_row(objective: Objective, params: BoostParams, n_threads: int) -> int:
@@ -97,111 +69,67 @@ def bytes_of_a_row(objective: Objective, params: BoostParams, n_threads: int) ->
     return max(needed, SORT_BYTES + 8)
 
 
-def _read_rows(
-    data: FileDataset, plan: StorePlan, n_folds: int, space: RowSpace
-) -> tuple[Sample, Sample | None]:
-    """Return training rows, and held-out rows, with their values in files."""
-    found = data.pass_one(plan)
-    table = found.table
-    if plan.start is not None:
-        table = as_in_model(table, plan.start, data.requested)
-    at_once = max(1, min(n_folds, plan.n_threads))
-    schema, groups = table.schema, _statistics_of(found, data, plan, at_once)
-    _check_sortable(table, groups, plan.params.tree_method)
-    n_seen = found.n_rows * 4 // 5 if n_folds > 0 else found.n_rows  # fewer rows, more copies
-    _check_room(data, plan, copies_of(n_seen, plan.params) if groups else 1, n_folds)
-    seen, unseen = data.divided(plan.aside)
-    with ExitStack() as stack:
-        files = [stack.enter_context(_Values(space)) for _ in range(2)]
-        for batch, *sides in data.tables(schema, plan):
-            for file, rows in zip(files, sides, strict=True):
-                file.append(batch, rows)
-        give_back_memory()
-        train, aside = files
-        return train.of(seen, schema), None if unseen is None else aside.of(unseen, schema)
-
-
-class _Values:
-    """Values of rows, in a file of a folder of their own."""
-
-    def __init__(self, space: RowSpace) -> None:
-        self._space, self._folder = space, space.folder()
-        self._file = RowFile(self._folder.path / "values")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._file.close()
-
-    def append(self, table: AnyTable, rows: Rows) -> None:
-        """Append rows of a batch."""
-        if rows.n_rows > 0:
-            self._file.append(cast(Table, rows.of(table)).values)
-
-    def of(self, rows: Sample, schema: Schema) -> Sample:
-        """Return the rows with these values, memory-mapped."""
-        values, space = self._file.finish(), self._space
-        return replace(rows, table=MappedTable(values, schema, space=space, folder=self._folder))
-
-
-def _statistics_of(
-    found: Found, data: FileDataset, plan: StorePlan, at_once: int
-) -> list[tuple[int, ...]]:
-    """Return the columns of each target statistic; an error here saves a pass."""
-    assert plan.objective is not None
-    params = resolve_constraints(plan.params, found.schema, plan.objective)
-    resolved = replace(plan, params=params)
-    return statistics_of(found.schema, found.n_rows, resolved, 1, data.memory_limit, at_once)
-
-
-def _check_sortable(table: AnyTable, groups: list[tuple[int, ...]], tree_method: str) -> None:
-    """Raise ``ParameterError`` unless the columns that trees split can be sorted."""
+def check_sorting(
+    train: Sample, objective: Objective, params: BoostParams, options: FitOptions
+) -> None:
+    """Raise an error unless the columns can be sorted and the rows fit: it saves a pass."""
+    table = cast(FileTable, train.table)
+    assert table.cuts is not None
+    sample, schema, limit = table.cuts.table, table.schema, table.memory_limit
+    n_threads, n_folds = resolve_threads(options.n_jobs), _folds_of(options.stopping)
+    n_rows = table.data.rows.n_rows
+    params = resolve_constraints(params, schema, objective)
+    params = with_out_of_bag(params, options.stopping, n_rows)
+    groups, n_copies = list[tuple[int, ...]](), 1
+    if options.start is None:
+        groups = choose_columns(schema, train.n_rows, objective, params)
     if groups:
-        kept = list(kept_columns(table.schema, groups))
-        columns = tuple(table.schema.columns[j] for j in kept)
-        table = Table(cast(Table, table).values[:, kept], replace(table.schema, columns=columns))
-    sortable(table, tree_method)
-
-
-def _check_room(data: FileDataset, plan: StorePlan, n_copies: int, n_folds: int) -> None:
-    objective = plan.objective
-    assert objective is not None
-    each = n_copies * bytes_of_a_row(objective, plan.params, plan.n_threads)
-    each += 8 * objective.n_outputs * (plan.start is not None)  # its scores
+        at_once = max(1, min(n_folds, n_threads))
+        check_memory(groups, schema, train.n_rows, objective, params, limit, n_at_once=at_once)
+        kept = list(kept_columns(schema, groups))
+        columns = tuple(schema.columns[j] for j in kept)
+        sample = Table(cast(Table, sample).values[:, kept], replace(schema, columns=columns))
+        n_seen = train.n_rows * 4 // 5 if n_folds > 0 else train.n_rows  # fewer rows, more copies
+        n_copies = copies_of(n_seen, params)
+    sortable(sample, params.tree_method)
+    each = n_copies * bytes_of_a_row(objective, params, n_threads)
+    each += 8 * objective.n_outputs * (options.start is not None)  # its scores
     if n_folds > 0:  # they grow side by side
         each = max(DRAW_BYTES, n_folds * (each + _FOLD_BYTES + 8 * objective.n_outputs))
-    n_rows = data.rows.n_rows
     least = int(each * n_rows / _ROW_SHARE)
-    if least > data.memory_limit:
+    if least > limit:
         refused = AllRowsNeededError if n_folds > 0 else ParameterError  # a table may take less
         raise refused(
-            f"memory_limit of {shown_bytes(data.memory_limit)} is too small: "
-            f"tree_method={plan.params.tree_method!r} keeps {each} bytes of each of "
+            f"memory_limit of {shown_bytes(limit)} is too small: "
+            f"tree_method={params.tree_method!r} keeps {each} bytes of each of "
             f"{n_rows:,} rows in memory, and needs at least {shown_bytes(least)}; give as "
             "much, or use tree_method='hist'."
         )
 
 
-def _validation(
-    valid: Dataset,
-    objective: Objective,
-    plan: StorePlan,
-    train: Sample,
-    stack: ExitStack,
-) -> Sample:
-    """Return validation rows, read with the training schema."""
-    schema = train.table.schema
-    if not isinstance(valid, FileDataset):
-        check_both_offset(train.offset is not None, valid.offset is not None)
-        seen = valid.table(schema)
-        target = targets_like(valid, seen.n_rows, objective, plan.intervals)
-        return valid.sample(seen, target, objective.n_outputs)
-    valid.match_targets(objective, plan.names, plan.intervals)
-    check_both_offset(train.offset is not None, bool(valid.offset_names))
-    valid.survey(plan.params)
-    space = stack.enter_context(closing(RowSpace(valid.cache_dir, valid.memory_limit)))
-    with _Values(space) as file:
-        for table, rows, _ in valid.tables(schema, replace(plan, aside=None), is_strict=True):
-            file.append(table, rows)
-        return file.of(valid.rows, schema)
+def _folds_of(stopping: StoppingParams) -> int:
+    """Return the number of folds that grow side by side; 0 without folds."""
+    return stopping.folds[1] if stopping.by_folds else 0
+
+
+def mapped(samples: Sequence[Sample], stopping: StoppingParams) -> list[Sample]:
+    """Return rows of files with their values in mapped files; rows in memory are unchanged."""
+    found = {}
+    for tables in by_dataset(rows.table for rows in samples):
+        first = tables[0]
+        space = RowSpace(first.data.cache_dir, first.memory_limit, max(1, _folds_of(stopping)))
+        first.stack.enter_context(closing(space))
+        folders = [space.folder() for _ in tables]
+        with ExitStack() as stack:
+            files = [
+                stack.enter_context(closing(RowFile(folder.path / "values"))) for folder in folders
+            ]
+            for parts in read_together(tables):
+                for file, part in zip(files, parts, strict=True):
+                    if part.n_rows > 0:
+                        file.append(cast(Table, part).values)
+            give_back_memory()
+            for table, file, folder in zip(tables, files, folders, strict=True):
+                values = file.finish()
+                found[id(table)] = MappedTable(values, table.schema, space=space, folder=folder)
+    return [replace(rows, table=found.get(id(rows.table), rows.table)) for rows in samples]

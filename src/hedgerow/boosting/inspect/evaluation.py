@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.external.chunked_rows import StorePlan, reads_batches, without_values
+from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.classes import column_of, indices_of
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import in_order
+from hedgerow.boosting.validation.row_sets import reads_batches
 from hedgerow.data import AnyTable, numbers_of
 from hedgerow.errors import DataTypeError
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.objectives import Objective
-from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
 if TYPE_CHECKING:
@@ -114,23 +114,18 @@ class Evaluation(BoosterPart):
         dataset = dataset.for_one_use()
         if self._classes is not None:
             dataset.read_classes(self._classes, is_strict=True)
-        plan = StorePlan(BoostParams(), self._objective.n_outputs, n_threads=n_threads)
         if self._objective.name in SURVIVAL:
             dataset.read_times(self._objective.name)
         else:
             dataset.match_targets(self._objective)
-        dataset.survey(plan.params)
+        dataset.survey()
         dataset.check_offset(self._objective)
-        raws, sample = [], dataset.rows
-        for table, rows, _ in dataset.tables(self._schema, plan, is_strict=True):
-            raw = self._raw_of(table, None, n_threads)
-            raw = raw if rows.kept is None else raw[:, rows.kept]
-            raws.append(raw if rows.offset is None else raw + rows.offset)
+        sample = dataset.rows_like(self._schema)
+        table = cast(FileTable, sample.table)
+        raws = [self._raw_of(block, None, n_threads) for block in table.blocks()]
         dataset.close()
-        sample = Sample(
-            without_values(sample.n_rows, self._schema), sample.target, weight=sample.weight
-        )
-        return sample, np.concatenate(raws, axis=1)
+        raw = np.concatenate(raws, axis=1)
+        return sample, raw if sample.offset is None else raw + sample.offset
 
     def _raw_of(self, table: AnyTable, offset: FloatArray | None, n_threads: int) -> FloatArray:
         numbers, inputs = numbers_of(table), self.model.inputs

@@ -12,9 +12,8 @@
       |
     Model
 
-The callers differ in how they prepare rows: :mod:`hedgerow.boosting.loop.fit` encodes and bins a
-table, :mod:`hedgerow.boosting.external.fit_files` reads files, and folds
-(:mod:`hedgerow.boosting.validation.cross`) take rows of either.
+:mod:`hedgerow.boosting.loop.fit` encodes and bins all rows, and folds
+(:mod:`hedgerow.boosting.validation.cross`) take theirs.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from hedgerow.argument_types import check_bool
-from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.callbacks import Callback, ProgressBar
 from hedgerow.boosting.loop.rounds import BoostState
 from hedgerow.boosting.loop.sample import Sample
@@ -46,7 +45,6 @@ from hedgerow.boosting.resume.fingerprint import (
 from hedgerow.boosting.row_data.metric_groups import bound_metrics
 from hedgerow.boosting.row_data.queries import (
     bias_record,
-    positions_of_all,
     with_positions,
     with_queries,
 )
@@ -54,9 +52,10 @@ from hedgerow.boosting.row_data.statistics import assembled, constraints_of_inpu
 from hedgerow.boosting.validation.budget import Budget, budget_of
 from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.boosting.validation.stopping import BestRound, Rising, StoppingParams
-from hedgerow.data import SparseTable, numbers_of
+from hedgerow.comm.base import gather_numbers
+from hedgerow.data import numbers_of
 from hedgerow.data.inputs import Inputs
-from hedgerow.data.reading.mapped_table import BLOCK_ROWS
+from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.metrics import Metric, MetricChoice
 from hedgerow.model.forest import Forest
@@ -148,15 +147,13 @@ class FitPlan:
 class PreparedRows:
     """The rows of a fit in the form for trees, wherever they are.
 
-    train         each training row once, with the user's columns; without values if only bins are
-                  there
+    train         each training row once, with the user's columns
     learned       the training rows on which trees are grown: copies of ``train`` if there are
                   statistics
     seen, unseen  the latter are validation rows
     parts         the validation rows by name
     inputs        inputs of the trees, if they differ from the columns of the table
     first         trees of the model to continue
-    read_again    yields the rows of ``train`` as trees see new rows, if the table has no values
     """
 
     train: Sample
@@ -167,11 +164,6 @@ class PreparedRows:
     inputs: Inputs | None = None
     first: Forest | None = None
     ranks: Ranks = field(default_factory=Ranks)
-    read_again: Callable[[], NewRows] | None = None
-
-
-NewRows: TypeAlias = Iterator[tuple[AnyArray | SparseTable, FloatArray | None]]
-"""Values and offset of each block of rows, as trees see rows that they were not grown on."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,7 +215,9 @@ def watched_rows(
 ) -> tuple[BoostState, Watch]:
     """Bind the loss and the metrics to the rows; ``plan.params`` are those of the inputs."""
     others, params, n_threads = rows.ranks.others, plan.params, plan.n_threads
-    positions = positions_of_all(rows.learned.position, others)
+    positions = rows.learned.position
+    if positions is not None:
+        positions = replace(positions, codes=gather_numbers(positions.codes, others))
     objective = with_positions(plan.objective, positions, params, plan.start)
     objective = with_queries(objective, rows.learned, params.seed, n_threads, rows.ranks)
     wanted = [(part, plan.metrics) for part in rows.parts]
@@ -293,9 +287,7 @@ def make_ready(
         if blend is not None:
             record[BLEND] = blend.members
             seconds = []  # of the rounds of the first member only
-        record |= found_by_loss(
-            watch.objective, forest, rows.train, own, n_threads, rows.read_again
-        )
+        record |= found_by_loss(watch.objective, forest, rows.train, own, n_threads)
         record |= bias_record(watch.objective, forest.n_rounds - watch.n_first)
         schema, n_copies = rows.train.table.schema, rows.seen.n_copies
         return plan.finish(
@@ -326,27 +318,12 @@ def grow_model(
     return model
 
 
-def _new_rows(train: Sample, inputs: Inputs | None, n_threads: int) -> NewRows:
-    """Yield the rows of a table as trees see rows that they were not grown on."""
-    values, schema, offset = numbers_of(train.table), train.table.schema, train.offset
-    if inputs is None:
-        yield values, offset
-    elif isinstance(values, SparseTable):
-        yield inputs.values(values, schema, n_threads), offset
-    else:
-        for start in range(0, len(values), BLOCK_ROWS):
-            rows = slice(start, start + BLOCK_ROWS)
-            own = None if offset is None else offset[:, rows]
-            yield inputs.values(values[rows], schema, n_threads), own
-
-
 def found_by_loss(
     objective: Objective,
     forest: Forest,
     train: Sample,
     inputs: Inputs | None,
     n_threads: int,
-    read: Callable[[], NewRows] | None = None,
 ) -> dict[str, Any]:
     """Return what a loss adds to the record after training, such as a baseline hazard.
 
@@ -356,12 +333,16 @@ def found_by_loss(
     describe: Callable[..., dict[str, Any]] | None = getattr(objective, "fit_record", None)
     if describe is None:
         return {}
-    schema = train.table.schema
+    table, schema, start = train.table, train.table.schema, 0
     predictor = Predictor(forest, schema.kinds if inputs is None else inputs.schema(schema).kinds)
     parts = []
-    for values, offset in read() if read else _new_rows(train, inputs, n_threads):
-        raw = predictor.raw_scores(values, n_threads)
-        parts.append(raw if offset is None else raw + offset)
+    for block in table.blocks() if isinstance(table, FileTable | MappedTable) else (table,):
+        values = numbers_of(block)
+        if inputs is not None:
+            values = inputs.values(values, schema, n_threads)
+        raw, rows = predictor.raw_scores(values, n_threads), slice(start, start + block.n_rows)
+        parts.append(raw if train.offset is None else raw + train.offset[:, rows])
+        start = rows.stop
     return describe(train.target, np.concatenate(parts, axis=1), train.weight)
 
 

@@ -15,14 +15,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
+
+import numpy as np
 
 from hedgerow.boosting.automatic.blending import joined_members
 from hedgerow.boosting.automatic.candidates import DataSize
 from hedgerow.boosting.automatic.magnitudes import check_differences
 from hedgerow.boosting.automatic.model_selection import of_folds, with_resolved
+from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.callbacks import with_bar
 from hedgerow.boosting.loop.driver import (
     FitOptions,
@@ -35,13 +38,15 @@ from hedgerow.boosting.loop.driver import (
     running,
     with_out_of_bag,
 )
+from hedgerow.boosting.loop.rank_leaves import check_rule
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
+from hedgerow.boosting.loop.scored import Ranks
 from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
 from hedgerow.boosting.loop.setup.training_matrix import prepare_rows
 from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import with_known_levels
 from hedgerow.boosting.resume.fingerprint import Fingerprint, contents_of
-from hedgerow.boosting.row_data.metric_groups import check_watched, read_groups
+from hedgerow.boosting.row_data.metric_groups import check_watched, read_groups, refuse_groups
 from hedgerow.boosting.row_data.queries import check_values, split_sample
 from hedgerow.boosting.row_data.statistics import Encoded, constraints_of_inputs, encode
 from hedgerow.boosting.validation.cross_stopping import check_folds, choose_rounds
@@ -49,6 +54,8 @@ from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import among_weighted
 from hedgerow.boosting.validation.row_sets import parts_of
 from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.comm.base import Communicator, count_rows, gather_numbers
+from hedgerow.errors import DataError
 from hedgerow.metrics import make_metrics
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -61,7 +68,7 @@ Choose: TypeAlias = "Callable[[DataSize], tuple[BoostParams, StoppingParams]]"
 (:func:`hedgerow.boosting.automatic.defaults.choose`)."""
 
 
-GivenRows: TypeAlias = tuple[Sample, Sample | None]
+GivenRows: TypeAlias = tuple[Sample, Sequence[Sample]]
 """Training and validation rows without rows of weight 0 and, in a new model, unused categories."""
 
 
@@ -71,44 +78,48 @@ def fit(
     params: BoostParams,
     options: FitOptions | None = None,
     *,
-    validation: Sample | None = None,
+    validation: Sample | Sequence[Sample] | None = None,
     checkpoint: Checkpoint | None = None,
     finish: Callable[[Model], Model] = lambda model: model,
     choose: Choose | None = None,
+    ranks: Ranks | None = None,
 ) -> Model:
-    """Train a model."""
+    """Train a model; tables of files are those of this rank, and each validation set is one."""
+    on_cluster, ranks = ranks is not None, ranks or Ranks()
     plan, given = plan_of(
         train, objective, params, options or FitOptions(),
-        validation=validation, finish=finish, choose=choose,
+        validation=validation, finish=finish, choose=choose, ranks=ranks,
     )  # fmt: skip
 
     def describe() -> Fingerprint:
         rows, others = given
         named = plan.metrics if plan.is_scored else ()
-        sets = () if others is None or others.sets is None else others.sets.names
-        contents = contents_of(rows, others, named, plan.n_threads)
-        return plan.fingerprint(contents, rows.n_rows, sets)
+        sets = tuple(name for some in others if some.sets for name in some.sets.names)
+        contents = {}
+        if not on_cluster:  # which checks its partitions itself, and may divide them anew
+            contents = contents_of(rows, others, named, plan.n_threads)
+        return plan.fingerprint(contents, count_rows(rows.n_rows, ranks.others)[1], sets)
 
     with running(plan, checkpoint, describe) as (budget, recorder):
         if plan.start is not None and plan.start.rounds_to_add(plan.params.n_estimators) == 0:
             return plan.finish(plan.start.model)
-        own, rows, stops = with_rows_aside(plan, given)
+        own, rows, stops = with_rows_aside(plan, given, ranks)
         chosen, prepared = None, None
         if own.stopping.by_folds and stops is not None:
             faster = of_folds(own.params, own.stopping.stride)
             folds = FoldRows(rows[0], objective, faster, own.n_threads)
             chosen = choose_rounds(folds, own, budget)
-            assert isinstance(chosen.rows, FoldRows)
+            chosen.rows.close()
             own, stops = replace(own, params=chosen.params, is_scored=False), None
-            rows, prepared = (chosen.rows.sample, None), chosen.rows.whole()
+            rows, prepared = (chosen.rows.sample, ()), chosen.rows.whole
         if prepared is None:
-            prepared = prepare(own, rows)
+            prepared = prepare(own, rows, ranks)
         runs_ahead = recorder is None and budget is None
         ready = make_ready(own, prepared, stops, chosen, budget, runs_ahead)
         members = own.stopping.members if chosen is None else chosen.members
 
         def prepare_again(params: BoostParams) -> PreparedRows:
-            return prepare(replace(own, params=params), (rows[0], None))
+            return prepare(replace(own, params=params), (rows[0], ()))
 
         def join(forest: Forest) -> JoinedForest | None:
             return joined_members(forest, ready.inputs, own, members, prepare_again)
@@ -122,20 +133,24 @@ def plan_of(
     params: BoostParams,
     options: FitOptions,
     *,
-    validation: Sample | None = None,
+    validation: Sample | Sequence[Sample] | None = None,
     finish: Callable[[Model], Model] = lambda model: model,
     choose: Choose | None = None,
+    ranks: Ranks | None = None,
 ) -> tuple[FitPlan, GivenRows]:
     """Return the resolved plan of a fit and its rows; arguments as for :func:`fit`."""
-    start, stopping = options.start, options.stopping
+    start, stopping, ranks = options.start, options.stopping, ranks or Ranks()
+    sets = (validation,) if isinstance(validation, Sample) else tuple(validation or ())
     requested = make_metrics(options.eval_metric, objective)
-    metrics = read_groups(requested, validation or train)
+    if len(sets) > 1 or isinstance(train.table, FileTable):
+        refuse_groups(requested)
+    metrics = read_groups(requested, sets[0] if sets else train)
     of_train = read_groups(requested, train) if stopping.train_scores else ()
     folds = among_weighted(options.folds, train.weight, "folds")
     train = train.without_zero_weights()
-    validation = None if validation is None else validation.without_zero_weights()
+    sets = tuple(rows.without_zero_weights() for rows in sets)
     if start is None:
-        train, validation = with_own_levels(train, validation)
+        train, sets = with_own_levels(train, sets)
     if choose is not None:
         params, stopping = choose(DataSize.of(train, objective))
     schema = train.table.schema
@@ -143,55 +158,79 @@ def plan_of(
     stopping = with_resolved(stopping, schema, objective)
     if folds:
         stopping = replace(stopping, folds=(len(folds), len(folds)))
-    check_values(train, validation, objective, params, stopping)
-    check_folds(stopping, validation is not None, start, bool(folds))
+    check_values(train, sets, objective, params, stopping, others=ranks.others)
+    check_folds(stopping, bool(sets), start, bool(folds))
     if start is not None:
         start.check(objective, params, schema)
-    callbacks, bar = with_bar(options.callbacks, options.progress)
+    if ranks.others.size > 1 and params.leaf_estimation == "line_search":
+        check_rule(objective, 0)
+    callbacks, bar = with_bar(options.callbacks, options.progress and ranks.communicator.rank == 0)
     plan = FitPlan(
         objective, params, stopping, metrics, of_train, options.eval_metric is not None, callbacks,
         bar, resolve_threads(options.n_jobs), start, finish, folds,
     )  # fmt: skip
-    return plan, (train, validation)
+    return plan, (train, sets)
 
 
-def with_rows_aside(plan: FitPlan, given: GivenRows) -> tuple[FitPlan, GivenRows, Stops]:
+def with_rows_aside(
+    plan: FitPlan, given: GivenRows, ranks: Ranks | None = None
+) -> tuple[FitPlan, GivenRows, Stops]:
     """Return the plan of the rounds to add, and its rows; early stopping may hold some out."""
-    objective, stopping, start, (train, validation) = (
+    objective, stopping, start, (train, sets) = (
         plan.objective, plan.stopping, plan.start, given,
     )  # fmt: skip
-    with train.naming_rows():
-        objective.check_target(train.target)
-    check_differences(objective, [(train.target, train.weight, train.offset)])
-    stops = stopping.is_on(validation is not None)
-    if validation is not None:
-        with validation.naming_rows():
-            objective.check_target(validation.target)
-    elif stopping.sets_rows_aside:
+    ranks = ranks or Ranks()
+    check_targets(train, objective, ranks.others)
+    check_differences(objective, [(train.target, train.weight, train.offset)], ranks.others)
+    stops = stopping.is_on(bool(sets))
+    for rows in sets:
+        check_targets(rows, objective, ranks.others)
+    if not sets and stopping.sets_rows_aside:
         kept, aside = split_sample(train, objective, stopping, plan.params.seed)
-        train, validation = train.take(kept), train.take(aside)
+        train, sets = train.take(kept), [train.take(aside)]
         if start is None:  # a category that occurs only in held-out rows is not an error
-            train, validation = with_own_levels(train, validation, lenient=True)
+            train, sets = with_own_levels(train, sets, lenient=True)
     params = plan.params
     if start is not None:
         params = start.params_to_add(params)
-        train, validation = with_known_levels(train, validation, start.model.schema)
+        train, sets = with_known_levels(train, sets, start.model.schema)
     check_watched(plan.metrics, stopping, stops)
-    params = with_out_of_bag(params, stopping, train.n_rows)
+    params = with_out_of_bag(params, stopping, count_rows(train.n_rows, ranks.others)[1])
     limits = (stopping.patience, stopping.min_delta) if stops else None
-    return replace(plan, params=params), (train, validation), limits
+    return replace(plan, params=params), (train, sets), limits
 
 
-def prepare(plan: FitPlan, given: GivenRows) -> PreparedRows:
+def check_targets(rows: Sample, objective: Objective, others: Communicator) -> None:
+    """Check the targets of all ranks, which all raise the error of the first wrong one."""
+    if others.size == 1:
+        with rows.naming_rows():
+            objective.check_target(rows.target)
+        return
+    first_row = count_rows(rows.n_rows, others)[0]
+    columns = np.atleast_2d(rows.target.T)
+    origin = np.concatenate([gather_numbers(y[:1], others)[:1] for y in columns])
+    fault = b""
+    if rows.n_rows > 0:
+        try:
+            with rows.naming_rows():
+                objective.check_target(rows.target, first_row, origin)
+        except DataError as error:
+            fault = str(error).encode()
+    faults = [text.decode() for text in others.allgather(fault) if text]
+    if faults:
+        raise DataError(faults[0])
+
+
+def prepare(plan: FitPlan, given: GivenRows, ranks: Ranks | None = None) -> PreparedRows:
     """Encode the rows, and bin them or sort their columns; a continued model has no statistics."""
-    (train, validation), params, n_threads = given, plan.params, plan.n_threads
-    encoded = Encoded(train, validation)
+    (train, sets), objective, n_threads = given, plan.objective, plan.n_threads
+    encoded = Encoded(train, sets)
     if plan.start is None:
-        encoded = encode(train, validation, plan.objective, params, n_threads)
-    own = constraints_of_inputs(params, encoded.inputs)
+        encoded = encode(train, sets, objective, plan.params, n_threads)
+    own = constraints_of_inputs(plan.params, encoded.inputs)
     before = None if plan.start is None else plan.start.model
-    seen, unseen, first = prepare_rows(encoded, own, n_threads, None, before)
+    seen, unseen, first = prepare_rows(encoded, own, n_threads, objective.n_outputs, start=before)
+    parts = [replace(part, number=k) for k, rows in enumerate(sets) for part in parts_of(rows)]
     return PreparedRows(
-        train, encoded.train, seen, () if unseen is None else (unseen,),
-        () if validation is None else parts_of(validation), encoded.inputs, first,
-    )  # fmt: skip
+        train, encoded.train, seen, unseen, parts, encoded.inputs, first, ranks or Ranks()
+    )

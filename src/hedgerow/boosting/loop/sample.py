@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.row_data.row_values import RowValues
-from hedgerow.data import AnyTable, SparseTable, Table, UnknownPolicy, drop_unused_levels, recode
-from hedgerow.errors import DataError, HedgerowError
+from hedgerow.data import (
+    AnyTable,
+    Schema,
+    SparseTable,
+    Table,
+    UnknownPolicy,
+    drop_unused_levels,
+    recode,
+)
+from hedgerow.errors import HedgerowError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,17 +38,6 @@ class RowSets:
     def take(self, rows: IntArray) -> RowSets:
         """Return the sets of some of the rows."""
         return replace(self, codes=self.codes[rows])
-
-
-@contextmanager
-def counted_rows(are_weighted: bool) -> Iterator[None]:
-    """Let errors about a row of files say that only rows with a weight above 0 are counted."""
-    try:
-        yield
-    except DataError as error:
-        if are_weighted:
-            error.name_row(lambda row: f"row {row} of those with a weight above 0")
-        raise
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,6 +86,9 @@ class Sample(RowValues):
 
     def name_of(self, row: int) -> str:
         """Return the user's name of a row, such as ``row 3`` or ``validation row 3``."""
+        if isinstance(self.table, FileTable):
+            of = " of those with a weight above 0" if self.table.data.is_weighted else ""
+            return f"{'row' if self.sets is None else 'validation row'} {row}{of}"
         place = row
         if self.origin is not None:
             place = row % len(self.origin)  # rows of target statistics are copies
@@ -108,8 +109,11 @@ class Sample(RowValues):
             raise
 
     def without_zero_weights(self) -> Sample:
-        """Drop rows of weight 0, so that they have no influence at all."""
-        if self.weight is None:
+        """Drop rows of weight 0, so that they have no influence at all.
+
+        Rows of files were dropped as they were read; equal weights may differ on other ranks.
+        """
+        if self.weight is None or isinstance(self.table, FileTable):
             return self
         kept = self.weight > 0.0
         sample = self if kept.all() else self.take(np.flatnonzero(kept))
@@ -127,15 +131,22 @@ def counted(values: FloatArray, weight: FloatArray | None) -> FloatArray:
 
 
 def with_own_levels(
-    train: Sample, validation: Sample | None, *, lenient: bool = False
-) -> tuple[Sample, Sample | None]:
+    train: Sample, validation: Sequence[Sample] = (), *, lenient: bool = False
+) -> tuple[Sample, tuple[Sample, ...]]:
     """Keep only the category levels of the training rows: the model knows no others."""
-    if isinstance(train.table, SparseTable) or not train.table.schema.has_categories:
-        return train, validation
-    table = drop_unused_levels(train.table, weight=train.weight)
-    if table.schema is not train.table.schema and validation is not None:
-        assert isinstance(validation.table, Table)  # sparse data hold no categories
-        policy: UnknownPolicy = table.schema.unknown
+    table = train.table
+    # Tables of files have no other levels.
+    if isinstance(table, SparseTable | FileTable) or not table.schema.has_categories:
+        return train, tuple(validation)
+    own = drop_unused_levels(table, weight=train.weight)
+    if own.schema is not table.schema:
+        policy: UnknownPolicy = own.schema.unknown
         policy = "missing" if lenient and policy == "error" else policy
-        validation = replace(validation, table=recode(validation.table, table.schema, policy))
-    return replace(train, table=table), validation
+        validation = [with_schema(rows, own.schema, policy) for rows in validation]
+    return replace(train, table=own), tuple(validation)
+
+
+def with_schema(rows: Sample, schema: Schema, policy: UnknownPolicy) -> Sample:
+    """Return the rows of a dense table with the levels of another schema."""
+    assert isinstance(rows.table, Table)  # sparse data hold no categories
+    return replace(rows, table=recode(rows.table, schema, policy))

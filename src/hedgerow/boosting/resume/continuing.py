@@ -36,10 +36,11 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import BinArray, FloatArray, IntArray, distinct
-from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.external.file_table import FileTable
+from hedgerow.boosting.loop.sample import Sample, with_schema
 from hedgerow.boosting.loop.setup.resolved import ALL_OUTPUTS, ONE_OUTPUT, obstacle_to_vectors
 from hedgerow.boosting.resume.fingerprint import Fingerprint, array_digest
-from hedgerow.data import Schema, Table, drop_unused_levels, numbers_of, recode
+from hedgerow.data import Schema, Table, UnknownPolicy, drop_unused_levels, numbers_of
 from hedgerow.data.binning.bins import SMALLEST_STRIDE, BinSpec
 from hedgerow.data.binning.cut_sample import MOST_CATEGORY_BINS
 from hedgerow.data.categories.columns import chosen_columns
@@ -261,20 +262,20 @@ def check_reading(schema: Schema, categorical: Any, unknown: Any, name: str) -> 
 
 
 def with_known_levels(
-    train: Sample, validation: Sample | None, known: Schema
-) -> tuple[Sample, Sample | None]:
-    """Recode rows with the levels of the model plus the levels of the training rows."""
-    if not known.has_categories:
-        return train, validation
+    train: Sample, validation: Sequence[Sample], known: Schema
+) -> tuple[Sample, tuple[Sample, ...]]:
+    """Recode rows with the levels of the model plus the levels of the training rows.
+
+    Tables of files have these levels.
+    """
+    if not known.has_categories or isinstance(train.table, FileTable):
+        return train, tuple(validation)
     assert isinstance(train.table, Table)  # sparse data hold no categories
     used = drop_unused_levels(train.table, weight=train.weight).schema
     schema = with_more_levels(known, {c.name: c.levels for c in used.columns})
-    train = replace(train, table=recode(train.table, schema, "missing"))
-    if validation is not None:
-        assert isinstance(validation.table, Table)
-        policy = "missing" if schema.unknown == "error" else schema.unknown
-        validation = replace(validation, table=recode(validation.table, schema, policy))
-    return train, validation
+    policy: UnknownPolicy = "missing" if schema.unknown == "error" else schema.unknown
+    unseen = tuple(with_schema(rows, schema, policy) for rows in validation)
+    return with_schema(train, schema, "missing"), unseen
 
 
 def start_scores(forest: Forest, sample: Sample, n_threads: int) -> FloatArray:

@@ -28,9 +28,10 @@ import numpy as np
 
 from hedgerow import __version__
 from hedgerow.arrays import AnyArray
+from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation.stopping import CLOCK_FIELDS, StoppingParams
-from hedgerow.data import Schema, Table
+from hedgerow.data import AnyTable, Schema, SparseTable, Table
 from hedgerow.metrics import Metric
 from hedgerow.metrics.groups import GroupScores
 from hedgerow.objectives import Objective, parameters_of
@@ -97,12 +98,15 @@ def _names(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
 
 
 def contents_of(
-    train: Sample, validation: Sample | None, metrics: Sequence[Metric], n_threads: int = 1
+    train: Sample, validation: Sequence[Sample], metrics: Sequence[Metric], n_threads: int = 1
 ) -> dict[str, str]:
-    """Return digests of rows of positive weight in memory, before rows are held out."""
+    """Return digests of rows of positive weight, in memory before rows are held out.
+
+    Those of files take a pass over them, and depend neither on batches nor on chunks.
+    """
     contents = {"columns": schema_digest(train.table.schema)} | _contents_of(train, "", n_threads)
-    if validation is not None:
-        contents |= _contents_of(validation, "_val", n_threads)
+    for number, rows in enumerate(validation):
+        contents |= _contents_of(rows, f"_val[{number}]" if number else "_val", n_threads)
     for metric in metrics:
         if isinstance(metric.function, GroupScores):
             contents[f"groups of {metric.name}"] = array_digest(metric.function.codes, n_threads)
@@ -170,9 +174,10 @@ def _digest_of_sources() -> str:
 
 def _contents_of(sample: Sample, suffix: str, n_threads: int) -> dict[str, str]:
     table = sample.table
-    values: list[AnyArray] = (
-        [table.values] if isinstance(table, Table) else [table.row_start, table.column, table.value]
-    )
+    if isinstance(table, FileTable):
+        values: list[AnyArray] = [_digest_of_blocks(table)]
+    else:
+        values = _arrays_of(table)
     arrays = {
         "X": values,
         "y": [sample.target],
@@ -184,6 +189,26 @@ def _contents_of(sample: Sample, suffix: str, n_threads: int) -> dict[str, str]:
         for name, given in arrays.items()
         if given
     }
+
+
+def _arrays_of(table: AnyTable) -> list[AnyArray]:
+    if isinstance(table, Table):
+        return [table.values]
+    return [table.row_start, table.column, table.value]
+
+
+def _digest_of_blocks(table: FileTable) -> AnyArray:
+    """Return digests of all values of rows that are read in blocks, however these are divided."""
+    digests = [hashlib.blake2b(digest_size=_DIGEST_BYTES) for _ in range(3)]
+    for block in table.blocks():
+        arrays = _arrays_of(block)
+        if isinstance(block, SparseTable):
+            arrays[0] = np.diff(arrays[0])
+        for digest, array in zip(digests, arrays, strict=False):
+            # Blocks of one column may differ in the size of their numbers.
+            plain = array.astype(np.int64 if array.dtype.kind in "iu" else np.float64, order="C")
+            digest.update(plain.reshape(-1).view(np.uint8).data)
+    return np.frombuffer(b"".join(digest.digest() for digest in digests), np.uint8)
 
 
 def schema_digest(schema: Schema) -> str:

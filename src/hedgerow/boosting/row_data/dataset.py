@@ -14,8 +14,8 @@ from hedgerow.boosting.row_data.row_values import (
     ROW_VALUES,
     WEIGHT,
     Reading,
+    RowValues,
     given_values,
-    read_values,
 )
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import Targets, read_targets
@@ -188,7 +188,7 @@ class Dataset:
         >>> Dataset.from_files(path, target="income").feature_names
         ('age', 'city')
         """
-        from hedgerow.boosting.external.from_files import dataset_of
+        from hedgerow.boosting.external.file_dataset import dataset_of
         from hedgerow.data.sources.base import make_roles
         from hedgerow.data.sources.opening import open_files
 
@@ -253,7 +253,7 @@ cache_dir, memory_limit
         >>> data.feature_names
         ('height', 'width')
         """
-        from hedgerow.boosting.external.from_files import dataset_of
+        from hedgerow.boosting.external.file_dataset import dataset_of
         from hedgerow.data.sources.base import make_roles
         from hedgerow.data.sources.opening import open_function
 
@@ -363,6 +363,6 @@ cache_dir, memory_limit
                     f"offset names {len(names)} column(s), but the model has {n_outputs} raw "
                     "score(s) for each row: name one for each."
                 )
-        return Sample.of(
-            table, target, read_values(Reading(given, table.n_rows, n_outputs, called))
-        )
+        reading = Reading(given, table.n_rows, n_outputs, called)
+        values = RowValues(**{value.field: value.of(reading) for value in ROW_VALUES})
+        return Sample.of(table, target, values)

@@ -134,7 +134,12 @@ def _two_columns(y: Any, name: str) -> tuple[_Column, _Column] | None:
     if isinstance(y, Mapping):
         named = [_Column(str(key), host_array(values)) for key, values in y.items()]
     elif hasattr(y, "columns") or hasattr(y, "column_names"):
-        named = _columns_of_frame(y)
+        frame = as_frame(y)
+        if frame is None:
+            raise DataTypeError(f"y must be an array, a frame or a dict; got {type(y).__name__}.")
+        names = frame.names if frame.named else (None,) * len(frame.names)
+        series = (frame.native[:, k].to_numpy() for k in range(len(names)))
+        named = [_Column(label, values) for label, values in zip(names, series, strict=True)]
     else:
         array = y if isinstance(y, np.ndarray) else host_array(y)
         if array.dtype.names is not None:
@@ -157,24 +162,9 @@ def not_two(names: Sequence[str | None], name: str) -> DataTypeError:
     )
 
 
-def _columns_of_frame(y: Any) -> list[_Column]:
-    frame = as_frame(y)
-    if frame is None:
-        raise DataTypeError(f"y must be an array, a frame or a dict; got {type(y).__name__}.")
-    series = [frame.native[:, k].to_numpy() for k in range(len(frame.names))]
-    names = frame.names if frame.named else (None,) * len(series)
-    return [_Column(label, values) for label, values in zip(names, series, strict=True)]
-
-
 def _words(name: str | None) -> frozenset[str]:
     split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name or "").lower()
     return frozenset(re.split(r"[^a-z]+", split))
-
-
-def _role(name: str | None) -> _Role:
-    """Return the role that a column name implies, or None."""
-    words = _words(name)
-    return next((role for role, known in _WORDS.items() if words & known), None)
 
 
 def first_end(names: tuple[str | None, str | None]) -> int | None:
@@ -190,7 +180,10 @@ def _event_of(
     names: tuple[str | None, str | None], truths: tuple[bool, bool], name: str
 ) -> int | None:
     """Return the position of the event if types or names identify event and time, else None."""
-    roles = [_role(label) for label in names]
+    roles: list[_Role] = [
+        next((role for role, known in _WORDS.items() if _words(label) & known), None)
+        for label in names
+    ]
     if all(truths):
         raise DataError(f"both columns of {name} hold booleans: one must hold times.")
     if "censored" in roles:

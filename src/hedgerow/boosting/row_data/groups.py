@@ -113,26 +113,22 @@ def rows_of_groups_aside(
     aside[order[: min(count, len(values) - 1)]] = True
     code_of_all = np.searchsorted(values, own)[codes.reshape(-1)]
     if stratify:
-        _keep_classes(aside, order, *_classes_of_groups(code_of_all, target, others))
+        _keep_classes(aside, order, code_of_all, target, others)
     return aside[code_of_all]
 
 
-def _classes_of_groups(
-    codes: IntArray, target: FloatArray, others: Communicator
-) -> tuple[IntArray, FloatArray]:
-    """Return pairs of a group and a class that one of its rows has, on any rank."""
+def _keep_classes(
+    aside: BoolArray, order: IntArray, codes: IntArray, target: FloatArray, others: Communicator
+) -> None:
+    """Leave a group of each class in training; ``codes`` are the groups of this rank's rows."""
     labels, label = np.unique(target, return_inverse=True)
     pairs = distinct(codes * max(1, len(labels)) + label.reshape(-1))
     group, place = np.divmod(pairs, max(1, len(labels)))
-    return gather_numbers(group, others), gather_numbers(labels[place], others)
-
-
-def _keep_classes(aside: BoolArray, order: IntArray, group: IntArray, label: FloatArray) -> None:
-    """Leave a group of each class in training; ``group`` and ``label`` are pairs that occur."""
+    group, classes = gather_numbers(group, others), gather_numbers(labels[place], others)
     rank = np.empty(len(aside), dtype=np.int64)
     rank[order] = np.arange(len(aside))
-    for value in distinct(label):
-        holding = group[label == value]
+    for value in distinct(classes):
+        holding = group[classes == value]
         if aside[holding].all():  # the last of them in hash order stays with training
             aside[holding[np.argmax(rank[holding])]] = False
     if not aside.any():

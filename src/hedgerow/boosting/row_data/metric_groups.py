@@ -82,7 +82,7 @@ def refuse_several(metrics: Sequence[Metric]) -> None:
 
 
 def refuse_groups(metrics: Sequence[Metric]) -> None:
-    """Raise ``AllRowsNeededError`` for metrics by group if the rows are not in memory."""
+    """Raise ``AllRowsNeededError`` for metrics by group if the rows are read in batches."""
     for metric in metrics:
         if isinstance(metric.function, GroupScores):
             raise AllRowsNeededError(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray, distinct, real_numbers
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct, real_numbers
 from hedgerow.boosting.row_data.checks import (
     check_length,
     number_values,
@@ -27,7 +27,7 @@ from hedgerow.boosting.row_data.checks import (
 from hedgerow.boosting.row_data.groups import check_groups, rows_of_groups_aside
 from hedgerow.boosting.validation.hold_out import queries_aside, rows_aside
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.comm.base import Alone, Communicator, gather_numbers
+from hedgerow.comm.base import Alone, Communicator
 from hedgerow.cuda.arrays import host_array
 from hedgerow.errors import DataError, DataTypeError, HedgerowWarning, ParameterError, brief
 from hedgerow.metrics import scored_as, task_of
@@ -90,11 +90,6 @@ def joined_positions(parts: Sequence[Positions], others: Communicator) -> Positi
         for part in parts
     ]
     return Positions(np.concatenate([np.zeros(0, np.int64), *codes]), tuple(labels))
-
-
-def positions_of_all(own: Positions | None, others: Communicator) -> Positions | None:
-    """Return the positions of the rows of all ranks; None without positions."""
-    return None if own is None else Positions(gather_numbers(own.codes, others), own.labels)
 
 
 def check_positions(position: Positions | None, objective: Objective, params: BoostParams) -> None:
@@ -278,7 +273,7 @@ def require_queries(qid: Any, name: str = "qid", method: str = "fit") -> None:
 
 def check_values(
     train: RowValues,
-    validation: RowValues | None,
+    validation: Sequence[RowValues],
     objective: Objective,
     params: BoostParams,
     stopping: StoppingParams,
@@ -288,35 +283,31 @@ def check_values(
 ) -> None:
     """Raise an error for values without effect on this fit, and for those that it lacks.
 
-    ``has_validation``: whether there are validation rows that are not read yet.  ``others``:
+    ``has_validation``: whether there are validation rows that are not given here.  ``others``:
     ranks with the other rows.
     """
     ranking, others = scored_as(objective) == "ranking", others or Alone()
     check_groups(
         train.group,
-        has_validation=has_validation or validation is not None,
+        has_validation=has_validation or len(validation) > 0,
         is_ranking=ranking,
         stopping=stopping,
         others=others,
     )
     check_positions(train.position, objective, params)
-    given = [(train, "qid")]
-    if validation is not None:
-        given.append((validation, "qid of the validation rows"))
-    for rows, name in given:
+    named = [(train, "qid"), *((rows, "qid of the validation rows") for rows in validation)]
+    for rows, name in named:
         if ranking and rows.query is None:
             raise without_queries(objective, name)
         if not ranking and rows.query is not None:
             raise queries_without_effect(objective)
     if ranking and (params.oob_score or stopping.by_out_of_bag):
-        raise rows_of_queries()
-    if ranking and others.size == 1:
-        warn_of_single_rows(cast(IntArray, train.query))
-
-
-def warn_of_single_rows(query: IntArray) -> None:
-    """Warn if no query has two rows."""
-    if len(query) > 1 and len(distinct(query)) == len(query):
+        raise ParameterError(
+            "out-of-bag rows are parts of queries, which cannot be scored: use oob_score=False, "
+            "and validation rows for early stopping."
+        )
+    query = train.query if ranking and others.size == 1 else None
+    if query is not None and len(query) > 1 and len(distinct(query)) == len(query):
         warnings.warn(
             f"each of the {len(query)} queries in qid has one row, so there is nothing to rank: "
             "rows that compete with each other need the same qid.",
@@ -341,37 +332,22 @@ def without_queries(objective: Objective, name: str) -> DataError:
     )
 
 
-def rows_of_queries() -> ParameterError:
-    """Return the error for scoring out-of-bag rows, which are parts of queries."""
-    return ParameterError(
-        "out-of-bag rows are parts of queries, which cannot be scored: use oob_score=False, and "
-        "validation rows for early stopping."
-    )
-
-
-def held_out(
-    values: RowValues,
-    target: FloatArray,
-    fraction: float,
-    stratify: bool,
+def split_sample(
+    train: Sample,
+    objective: Objective,
+    stopping: StoppingParams,
     seed: int,
     others: Communicator | None = None,
-) -> BoolArray:
-    """Return which rows of this rank are held out: complete queries or groups, or single rows."""
-    others = others or Alone()
-    if values.query is not None:
-        return queries_aside(values.query, fraction, seed, others)
-    if values.group is not None:
-        return rows_of_groups_aside(values.group, target, fraction, stratify, seed, others)
-    return rows_aside(target, fraction, stratify, seed, others)
-
-
-def split_sample(
-    train: Sample, objective: Objective, stopping: StoppingParams, seed: int
 ) -> tuple[IntArray, IntArray]:
-    """Split rows into training and held-out rows: by query for rankings, else by group or row."""
-    stratify = task_of(objective) != "regression" and train.target.ndim == 1
-    aside = held_out(train, train.target, stopping.validation_fraction, stratify, seed)
+    """Split rows of this rank into training and held-out rows: by query or group, or row by row."""
+    others, fraction, target = others or Alone(), stopping.validation_fraction, train.target
+    stratify = task_of(objective) != "regression" and target.ndim == 1
+    if train.query is not None:
+        aside = queries_aside(train.query, fraction, seed, others)
+    elif train.group is not None:
+        aside = rows_of_groups_aside(train.group, target, fraction, stratify, seed, others)
+    else:
+        aside = rows_aside(target, fraction, stratify, seed, others)
     return np.flatnonzero(~aside), np.flatnonzero(aside)
 
 

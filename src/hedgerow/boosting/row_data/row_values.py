@@ -57,22 +57,13 @@ class Reading(NamedTuple):
 class RowValue(ABC):
     """How a value of each row is read, and what becomes of it when rows move.
 
-    Attributes
-    ----------
-    name : str
-        Argument of users.
-    field : str
-        Attribute of :class:`RowValues`.
-    of_fit : str
-        Argument of ``fit`` of estimators.
-    of_training : bool
-        Whether only training rows have it; it has no effect on validation rows.
-    missing : float or None
-        What rows without it have if others have it; None: all have it, or none.
-    in_vectors : bool
-        Whether rows in files have it beside their targets, so that it is read in each pass.
-    dtype : type
-        Type of the array.
+    name         argument of users
+    field        attribute of :class:`RowValues`
+    of_fit       argument of ``fit`` of estimators
+    of_training  whether only training rows have it; it has no effect on validation rows
+    missing      what rows without it have if others have it; None: all have it, or none
+    in_vectors   whether rows in files have it beside their targets, so that it is read in each pass
+    dtype        of the array
     """
 
     name: ClassVar[str]
@@ -198,19 +189,12 @@ OF_TRAINING = tuple(value.name for value in ROW_VALUES if value.of_training)
 class RowValues:
     """Values of each row; None for those that were not given.
 
-    Attributes
-    ----------
-    weight : float64, shape (n_rows,), or None
-        None if all weights are 1.
-    offset : float64, shape (n_outputs, n_rows), or None
-        Known part of the raw score; trees learn the remainder.
-    query : int64, shape (n_rows,), or None
-        Query of each row, for rankings: rows of a query compete with each other.
-    position : Positions, or None
-        Position at which each row was shown to the users who made its label.
-    group : uint64, shape (n_rows,), or None
-        Group of each row; groups are held out together
-        (:mod:`hedgerow.boosting.row_data.groups`).
+    weight    float64 (n_rows,); None if all weights are 1
+    offset    float64 (n_outputs, n_rows): known part of the raw score; trees learn the remainder
+    query     int64 (n_rows,), for rankings: rows of a query compete with each other
+    position  at which each row was shown to the users who made its label
+    group     uint64 (n_rows,): groups are held out together
+              (:mod:`hedgerow.boosting.row_data.groups`)
     """
 
     weight: FloatArray | None = None
@@ -268,11 +252,6 @@ def joined(parts: Sequence[RowValues], sizes: Sequence[int], names: Sequence[str
             own[k] = np.full(sizes[k], value.missing)
         found[value.field] = value.join(own)
     return RowValues(**found)
-
-
-def read_values(rows: Reading) -> RowValues:
-    """Check and convert the given values of rows in memory."""
-    return RowValues(**{value.field: value.of(rows) for value in ROW_VALUES})
 
 
 def given_values(arguments: Given, suffix: str = "") -> dict[str, Any]:

@@ -43,8 +43,10 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.data import Schema, SparseTable, Table
+from hedgerow.comm.base import count_rows
+from hedgerow.data import AnyTable, Schema, SparseTable, Table
 from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.data.inputs import (
     ROWS,
@@ -85,15 +87,7 @@ STRENGTH = 1.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StatisticsRows:
-    """The input of target statistics.
-
-    Attributes
-    ----------
-    codes : dict from column to int64 or int32 (n_rows,)
-        Level codes of each column that a statistic uses.
-    target : float64 (n_rows,), or (n_rows, n_targets)
-    weight : float64 (n_rows,), or None
-    """
+    """The input of target statistics; ``codes`` are those of each column that one uses."""
 
     codes: dict[int, IntArray]
     target: FloatArray
@@ -120,108 +114,61 @@ def compute(
     block: FloatArray,
     n_threads: int,
 ) -> tuple[Statistic, ...]:
-    """Write the ordered values of all copies into ``block``; return the statistics.
+    """Write the ordered values of all copies into ``block``; return the means over all rows.
 
     ``block`` is float64 (:func:`n_values`, n_copies * n_rows); it may be a mapped file.
-    """
-    trainer = _Trainer(rows, groups, objective, seed, n_copies, block)
-    run_blocks(trainer.fill, len(groups), n_threads, 1)
-    return trainer.statistics()
-
-
-class _Trainer:
-    """Computes the ordered values of all copies, and the means over all rows.
-
     Statistics are independent, so each is computed by one thread.
     """
+    schema, n_rows = rows.schema, len(rows.target)
+    classes, targets = _averaged(rows.target, objective)
+    # A copy of weights that are read-only: kernels are compiled for writable ones.
+    weight: FloatArray = np.ones(n_rows) if rows.weight is None else rows.weight
+    weight = np.require(weight, requirements="W")
+    total = weight.sum()
+    unit = float(total) / n_rows
+    priors = np.array([(weight * y).sum() / total for y in targets])
+    orders = [np.arange(n_rows) for _ in range(n_copies)]
+    for copy, order in enumerate(orders):
+        shuffle(seed, ORDER_STREAM + copy, order)
+    n_slots = 1 << n_rows.bit_length()
+    sizes = [len(classes) + is_counted(schema, group) for group in groups]
+    first = np.cumsum([0, *sizes])
+    found: dict[int, Statistic] = {}
 
-    def __init__(
-        self,
-        rows: StatisticsRows,
-        groups: Sequence[tuple[int, ...]],
-        objective: Objective,
-        seed: int,
-        n_copies: int,
-        block: FloatArray,
-    ) -> None:
-        schema, n_rows = rows.schema, len(rows.target)
-        self._classes, self._targets = _averaged(rows.target, objective)
-        # A copy of weights that are read-only: kernels are compiled for writable ones.
-        weight = np.ones(n_rows) if rows.weight is None else rows.weight
-        self._weight: FloatArray = np.require(weight, requirements="W")
-        total = self._weight.sum()
-        self._unit = float(total) / n_rows
-        self._strength = STRENGTH * self._unit
-        self._prior = np.array([(self._weight * y).sum() / total for y in self._targets])
-        self._codes, self._schema, self._groups = rows.codes, schema, groups
-        self._counted = [is_counted(schema, group) for group in groups]
-        sizes = [len(self._classes) + counted for counted in self._counted]
-        self._first = np.cumsum([0, *sizes])
-        self._orders = [_order(n_rows, seed, copy) for copy in range(n_copies)]
-        self._found: list[Statistic | None] = [None] * len(groups)
-        self._block = block
+    def fill(start: int, stop: int) -> None:
+        for number in range(start, stop):
+            joint = joint_keys(rows.codes, schema, groups[number])
+            codes, keys = np.empty_like(joint), np.empty_like(joint)
+            n_codes = number_keys(joint, np.full(n_slots, -1), codes, keys)
+            found[number] = of_group(number, codes, keys[:n_codes])
 
-    def statistics(self) -> tuple[Statistic, ...]:
-        """Return the statistics in the order of the groups, after :meth:`fill`."""
-        return tuple(statistic for statistic in self._found if statistic is not None)
-
-    def fill(self, start: int, stop: int) -> None:
-        """Compute groups ``start`` to ``stop``."""
-        n_rows = len(self._weight)
-        n_slots = 1 << n_rows.bit_length()
-        for group in range(start, stop):
-            joint = joint_keys(self._codes, self._schema, self._groups[group])
-            codes, found = np.empty_like(joint), np.empty_like(joint)
-            n_codes = number_keys(joint, np.full(n_slots, -1), codes, found)
-            self._fill_group(group, codes, found[:n_codes])
-
-    def _fill_group(self, group: int, codes: IntArray, keys: IntArray) -> None:
-        n_rows, n_codes = len(codes), len(keys)
-        classes, priors = self._classes, self._prior
-        values = np.empty((len(classes), n_codes))
-        rows = self._block[self._first[group] : self._first[group + 1]]
-        if self._counted[group]:
-            count, rows[0] = self._count(codes, n_codes)
-            rows = rows[1:]
-        for k, (target, prior) in enumerate(zip(self._targets, self._prior, strict=True)):
-            row = rows[k]
-            for copy, order in enumerate(self._orders):
-                sums = np.zeros(2 * n_codes)
-                means = row[copy * n_rows : (copy + 1) * n_rows]
-                ordered_means(
-                    codes, order, target, self._weight, self._strength, prior, sums, means
-                )
-                if copy == 0:
-                    means_of_sums(sums, self._strength, prior, values[k])
-        if self._counted[group]:
-            classes, priors = (ROWS, *classes), np.append(0.0, priors)
-            values = np.vstack([count, values])
+    def of_group(number: int, codes: IntArray, keys: IntArray) -> Statistic:
+        own, known = block[first[number] : first[number + 1]], (classes, priors)
+        values = np.empty((len(own), len(keys)))
         places = np.argsort(keys)[np.count_nonzero(keys == UNKNOWN_KEY) :]
-        self._found[group] = Statistic(
-            self._groups[group],
-            classes,
-            keys[places],
-            np.ascontiguousarray(values[:, places]),
-            priors,
-        )
+        if len(own) > len(classes):  # the rows of each code, here without the row itself
+            mass = np.bincount(codes, weights=weight, minlength=len(keys))
+            values[0] = _shortened(mass / unit)
+            own[0] = np.tile(_shortened((mass[codes] - weight) / unit), n_copies)
+            known = (ROWS, *classes), np.append(0.0, priors)
+        lines = zip(own[-len(classes) :], values[-len(classes) :], targets, priors, strict=True)
+        for line, mean, target, prior in lines:
+            for copy, order in enumerate(orders):
+                sums = np.zeros(2 * len(keys))
+                means = line[copy * n_rows : (copy + 1) * n_rows]
+                ordered_means(codes, order, target, weight, STRENGTH * unit, prior, sums, means)
+                if copy == 0:
+                    means_of_sums(sums, STRENGTH * unit, prior, mean)
+        kept = np.ascontiguousarray(values[:, places])
+        return Statistic(groups[number], known[0], keys[places], kept, known[1])
 
-    def _count(self, codes: IntArray, n_codes: int) -> tuple[FloatArray, FloatArray]:
-        """Return the rows of each code, and of each training row's code without that row."""
-        mass = np.bincount(codes, weights=self._weight, minlength=n_codes)
-        beside = (mass[codes] - self._weight) / self._unit
-        n_copies = len(self._orders)
-        return _shortened(mass / self._unit), np.tile(_shortened(beside), n_copies)
+    run_blocks(fill, len(groups), n_threads, 1)
+    return tuple(found[number] for number in range(len(groups)))
 
 
 def _shortened(counts: FloatArray) -> FloatArray:
     """Round counts to float32, so that a common factor on all weights changes nothing."""
     return counts.astype(np.float32).astype(np.float64)
-
-
-def _order(n_rows: int, seed: int, copy: int) -> IntArray:
-    order: IntArray = np.arange(n_rows)
-    shuffle(seed, ORDER_STREAM + copy, order)
-    return order
 
 
 def n_means_of(objective: Objective) -> int:
@@ -256,17 +203,12 @@ COPIED_ROWS = 400_000
 class Encoded:
     """Training and validation rows as the trees see them.
 
-    Attributes
-    ----------
-    train, validation : Sample
-        ``train`` holds ``n_copies`` copies of the rows, one after another.
-    inputs : Inputs or None
-        None: the columns are unchanged.
-    n_copies : int
+    train   ``n_copies`` copies of the rows, one after another
+    inputs  None: the columns are unchanged
     """
 
     train: Sample
-    validation: Sample | None
+    validation: Sequence[Sample] = ()
     inputs: Inputs | None = None
     n_copies: int = 1
 
@@ -286,27 +228,26 @@ def copies_of(n_rows: int, params: BoostParams) -> int:
 
 def encode(
     train: Sample,
-    validation: Sample | None,
+    validation: Sequence[Sample],
     objective: Objective,
     params: BoostParams,
     n_threads: int = 1,
 ) -> Encoded:
     """Replace category columns by statistics, and add crosses, where ``params`` requests them."""
     schema = train.table.schema
-    groups = choose_columns(schema, train.n_rows, objective, params)
+    groups = groups_of(train, objective, params)
     crosses = crosses_of(params, schema)
     if not groups and not crosses:
         return Encoded(train, validation)
+    if isinstance(train.table, FileTable | MappedTable):
+        # Imported here: most trainings use tables in memory.
+        from hedgerow.boosting.external.encoded import encode_blocks
+
+        return encode_blocks(train, validation, groups, crosses, objective, params, n_threads)
     if isinstance(train.table, SparseTable):
         inputs = Inputs(kept_columns(schema, groups), (), crosses)
         train = replace(train, table=inputs.of_table(train.table, n_threads))
         return Encoded(train, _unseen(validation, inputs, n_threads), inputs)
-    if isinstance(train.table, MappedTable):
-        # Imported here: few trainings use tables on disk.
-        from hedgerow.boosting.external.encoded import encode_on_disk
-
-        given = groups, crosses, objective, params, n_threads
-        return encode_on_disk(train, train.table, validation, *given)
     values, kept = train.table.values, kept_columns(schema, groups)
     n_copies = copies_of(train.n_rows, params) if groups else 1
     first = len(kept) + n_values(schema, groups, objective)  # of the crosses
@@ -323,15 +264,21 @@ def encode(
     )
     names = inputs.schema(schema)
     table = Table(with_kept(block, values, kept), names)
-    validation = _unseen(validation, inputs, n_threads)
-    return Encoded(repeated(train, table, n_copies), validation, inputs, n_copies)
+    unseen = _unseen(validation, inputs, n_threads)
+    return Encoded(repeated(train, table, n_copies), unseen, inputs, n_copies)
 
 
-def _unseen(validation: Sample | None, inputs: Inputs, n_threads: int) -> Sample | None:
+def _unseen(validation: Sequence[Sample], inputs: Inputs, n_threads: int) -> tuple[Sample, ...]:
     """Return validation rows as the trees see them."""
-    if validation is None:
-        return None
-    return replace(validation, table=inputs.of_table(validation.table, n_threads))
+    return tuple(replace(rows, table=inputs.of_table(rows.table, n_threads)) for rows in validation)
+
+
+def groups_of(train: Sample, objective: Objective, params: BoostParams) -> list[tuple[int, ...]]:
+    """Return the columns of each statistic of these rows, or of the rows of all ranks."""
+    n_rows, table = train.n_rows, train.table
+    if isinstance(table, FileTable):
+        n_rows = count_rows(n_rows, table.others)[1]
+    return choose_columns(table.schema, n_rows, objective, params)
 
 
 def choose_columns(
@@ -343,7 +290,9 @@ def choose_columns(
     """
     wanted = params.target_statistics
     present = [j for j, kind in enumerate(schema.kinds) if kind == "category"]
-    if not wanted or (wanted == "auto" and not _has_many(schema)):
+    if not wanted:
+        return []
+    if wanted == "auto" and all(schema.n_levels(j) <= MANY_LEVELS for j in present):
         return []
     if not present:
         raise ParameterError(
@@ -379,10 +328,6 @@ def choose_columns(
         allowed = [pair for pair in pairs if _may_meet(pair, params.interaction_constraints)]
         groups += sorted(allowed[: MOST_PAIRS // n_means])
     return groups
-
-
-def _has_many(schema: Schema) -> bool:
-    return any(c.kind == "category" and len(c.levels) > MANY_LEVELS for c in schema.columns)
 
 
 def _pairs(singles: Sequence[int], n_levels: dict[int, int], n_rows: int) -> list[tuple[int, int]]:
@@ -468,7 +413,7 @@ def kept_columns(schema: Schema, groups: Sequence[tuple[int, ...]]) -> tuple[int
     return tuple(j for j in range(schema.n_features) if j not in singles)
 
 
-def repeated(train: Sample, table: Table, n_copies: int) -> Sample:
+def repeated(train: Sample, table: AnyTable, n_copies: int) -> Sample:
     """Return the rows of ``table``, which are ``n_copies`` copies of the rows of ``train``."""
     if n_copies == 1:
         return replace(train, table=table)

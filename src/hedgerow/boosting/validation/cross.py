@@ -26,7 +26,6 @@ import math
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -38,7 +37,7 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.watch import Watch
 from hedgerow.boosting.row_data.statistics import constraints_of_inputs
 from hedgerow.boosting.validation.budget import Budget
-from hedgerow.boosting.validation.fold_rows import Weigh
+from hedgerow.boosting.validation.fold_rows import FoldRows, Weigh
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
 from hedgerow.data.inputs import Inputs
@@ -51,13 +50,6 @@ from hedgerow.objectives import Objective
 from hedgerow.once import once
 from hedgerow.params import BoostParams
 from hedgerow.threads import take_turns
-
-if TYPE_CHECKING:
-    from hedgerow.boosting.external.folds import StoredFolds
-    from hedgerow.boosting.validation.fold_rows import FoldRows
-
-RowsOfFolds: TypeAlias = "FoldRows | StoredFolds"
-"""All rows, in memory or in files, from which folds take theirs."""
 
 _CELLS_SIDE_BY_SIDE = 25_000
 """Smallest table, in values, whose folds two threads grow faster than one.
@@ -122,7 +114,7 @@ class FoldPlan:
     of_train    metrics for the training rows of each fold, in addition to its test rows
     """
 
-    rows: RowsOfFolds
+    rows: FoldRows
     objective: Objective
     params: BoostParams
     stopping: FoldStopping

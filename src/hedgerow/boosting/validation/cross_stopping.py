@@ -37,7 +37,7 @@ from hedgerow.boosting.loop.training_loop import TWICE
 from hedgerow.boosting.loop.watch import StoppedBy
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.validation.budget import Budget
-from hedgerow.boosting.validation.cross import RowsOfFolds
+from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import (
     Fold,
     can_judge,
@@ -74,7 +74,7 @@ class ChosenRounds:
 
     params       the best parameters; with a time budget the learning rate may follow the clock
     curves       score of all test rows after each round of the folds, by metric
-    rows         the rows of all folds; None if they are no longer there
+    rows         the rows of all folds
     record       settings of the folds, for the training record
     interrupted  whether an interrupt ended the folds
     fold_rate    learning rate of the folds, if the model's rates follow the clock; else NaN
@@ -84,7 +84,7 @@ class ChosenRounds:
     params: BoostParams
     n_rounds: int
     curves: dict[str, list[float]]
-    rows: RowsOfFolds | None
+    rows: FoldRows
     record: dict[str, Any]
     interrupted: bool = False
     fold_rate: float = math.nan
@@ -136,7 +136,7 @@ def check_folds(
         )
 
 
-def choose_rounds(rows: RowsOfFolds, plan: FitPlan, budget: Budget | None = None) -> ChosenRounds:
+def choose_rounds(rows: FoldRows, plan: FitPlan, budget: Budget | None = None) -> ChosenRounds:
     """Choose the number of rounds of a fit; its parameters too, if others are to be tried."""
     objective, params, stopping, target = (
         plan.objective, plan.params, plan.stopping, rows.sample.target,
@@ -171,7 +171,7 @@ def choose_rounds(rows: RowsOfFolds, plan: FitPlan, budget: Budget | None = None
 
 
 def divided(
-    rows: RowsOfFolds, n_folds: int, stratify: bool, seed: int, given: Sequence[Fold] = ()
+    rows: FoldRows, n_folds: int, stratify: bool, seed: int, given: Sequence[Fold] = ()
 ) -> tuple[list[Fold], IntArray | None]:
     """Return folds, and numbers that rows of one observation share; None: each row is one."""
     sample, own = rows.sample, list(given)

@@ -12,6 +12,9 @@ Crosses of columns (:mod:`hedgerow.data.inputs`) do not depend on the target, an
 once.  Encodings by the target are made separately for each fold: target statistics with their
 bins, and class weights.  Sorted columns (``tree_method="exact"``, ``"approx"``) are
 sorted for each fold.
+
+Folds of files (:mod:`hedgerow.boosting.external.folds`) copy their bins from the chunks of all
+rows, or, where bins do not have all that they need, read the files again.
 """
 
 from __future__ import annotations
@@ -19,30 +22,43 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import fields, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.boosting.automatic.repeats import Repeats, find_repeats
-from hedgerow.boosting.loop.driver import PreparedRows
+from hedgerow.boosting.external.file_table import FileTable
+from hedgerow.boosting.loop.driver import PreparedRows, check_out_of_bag
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
 from hedgerow.boosting.loop.scored import ScoredRows
 from hedgerow.boosting.loop.scores import TrainingData
+from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
 from hedgerow.boosting.loop.setup.training_matrix import prepare_rows
+from hedgerow.boosting.row_data.metric_groups import read_groups, refuse_several
+from hedgerow.boosting.row_data.queries import check_values
 from hedgerow.boosting.row_data.statistics import (
     Encoded,
-    choose_columns,
     constraints_of_inputs,
     encode,
+    groups_of,
+    kept_columns,
+    n_values,
 )
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.row_sets import ONLY
+from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import AnyTable, BinnedMatrix, Table, fit_bins
-from hedgerow.data.binning.bins import BinSpec, joined_bins, sampled_rows
+from hedgerow.data.binning.bins import BinSpec, fit_sample, joined_bins, sampled_rows
+from hedgerow.data.external.row_store import ChunkStore
 from hedgerow.growing.core.setup import SumsPool
+from hedgerow.metrics import Metric, MetricChoice, make_metrics
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
+
+if TYPE_CHECKING:
+    from hedgerow.boosting.external.folds import FoldsOfFiles
+    from hedgerow.growing.chunks.space import Spaces
 
 _OF_TREES = (
     "n_estimators",
@@ -74,33 +90,41 @@ class FoldRows:
 
     params            resolved, with column positions instead of names
     original, sample  the rows; ``sample`` has only the categories that occur
-    matrix            None if each fold needs its own form
+    whole             the rows in the form for a fit; None if each fold needs its own form
+    spaces            memory for histograms of rows of files, whose folds grow in turn; None: folds
+                      may grow at the same time
     """
 
-    spaces = None  # folds may grow at the same time
+    spaces: Spaces | None = None
 
     def __init__(
         self, sample: Sample, objective: Objective, params: BoostParams, n_threads: int
     ) -> None:
         self.original = sample
-        self.sample, _ = with_own_levels(sample, None)
+        self.sample, _ = with_own_levels(sample)
         self._objective, self.params, self._n_threads = objective, params, n_threads
-        schema = self.sample.table.schema
-        self._statistics = bool(choose_columns(schema, sample.n_rows, objective, params))
-        self.matrix: BinnedMatrix | None = None
+        schema, is_hist = self.sample.table.schema, params.tree_method == "hist"
+        self.whole: PreparedRows | None = None
         self._crossed: Encoded | None = None
-        self._data: TrainingData | None = None
         self._kept: BinSpec | None = None
         self._kept_folds: dict[int, tuple[Fold, Weigh | None, PreparedRows]] = {}
-        if not self._statistics and params.tree_method == "hist":
-            encoded = self._crossed = encode(self.sample, None, objective, params, n_threads)
+        self._sums = SumsPool()
+        self._files: FoldsOfFiles | None = None
+        if isinstance(sample.table, FileTable):
+            # Imported here: few folds are of files.
+            from hedgerow.boosting.external.folds import FoldsOfFiles
+            from hedgerow.growing.chunks.space import Spaces
+
+            self._files, self.spaces = FoldsOfFiles(sample.table), Spaces()
+        groups = groups_of(self.sample, objective, params)
+        self._n_inputs = schema.n_features + n_values(schema, groups, objective)
+        if is_hist and groups:
+            self._kept = _bins_of_kept(self.sample, kept_columns(schema, groups), params, n_threads)
+        elif is_hist:
+            encoded = self._crossed = encode(self.sample, (), objective, params, n_threads)
             own = constraints_of_inputs(params, encoded.inputs)
-            self._data, *_ = prepare_rows(encoded, own, n_threads)
-            assert isinstance(self._data.matrix, BinnedMatrix)
-            self.matrix, self._sums = self._data.matrix, SumsPool()
-        elif self._statistics and params.tree_method == "hist":
-            encoded = encode(self.sample, None, objective, params, n_threads)
-            self._kept = _bins_of_kept(self.sample, encoded, params, n_threads)
+            seen, *_ = prepare_rows(encoded, own, n_threads, objective.n_outputs)
+            self.whole = PreparedRows(self.sample, self.sample, seen, inputs=encoded.inputs)
 
     def for_trees(self, params: BoostParams) -> FoldRows:
         """Return the rows for other parameters; prepare again only if their form differs."""
@@ -110,14 +134,16 @@ class FoldRows:
         other.params = params
         return other
 
-    def whole(self) -> PreparedRows | None:
-        """Return all rows in the form for a fit, if it is shared by all folds."""
-        if self._data is None or self._crossed is None:
-            return None
-        return PreparedRows(self.sample, self.sample, self._data, inputs=self._crossed.inputs)
-
     def make(self, folds: Sequence[Fold]) -> None:
-        """Make what all folds need: nothing more."""
+        """Divide the memory for rows of files among the folds."""
+        if self._files is not None:
+            self._files.divide(len(folds), self._n_inputs, self.params.linear_leaves)
+
+    def close(self) -> None:
+        """Close the stores of the folds."""
+        self._kept_folds.clear()
+        if self._files is not None:
+            self._files.stack.close()
 
     def fold(self, fold: Fold, weigh: Weigh | None = None, n_threads: int = 1) -> PreparedRows:
         """Return the rows of one fold; those of small tables are kept for further calls."""
@@ -130,42 +156,97 @@ class FoldRows:
         return found
 
     def _make_fold(self, fold: Fold, weigh: Weigh | None, n_threads: int) -> PreparedRows:
-        sample = self.sample
-        if self.matrix is not None:  # which has the values
+        sample, files, whole = self.sample, self._files, self.whole
+        if whole is not None and files is None:  # the bins have the values
             table = Table(np.empty((sample.n_rows, 0)), sample.table.schema)
             sample = replace(sample, table=table)
         train, test = weighted_parts(sample, fold, weigh)
-        parts = (ScoredRows(ONLY, test),)
-        if self.matrix is not None:
+        part = ScoredRows(ONLY, test)
+        if files is not None:  # which are read from front to back
+            place = np.argsort(fold.test)
+            part = replace(part, columns=np.argsort(place))
+            fold, test = replace(fold, test=fold.test[place]), test.take(place)
+            train, test = files.of_fold(train, test)
+        if whole is None or (files is not None and whole.seen.layout is not None):
+            return self._prepared(train, test, part, n_threads)
+        data = whole.seen
+        if files is not None:
+            given = self.params, self._objective.n_outputs
+            seen, unseen = files.copied(data, ((fold.train, train), (fold.test, test)), *given)
+            return PreparedRows(train, train, seen, (unseen,), (part,), whole.inputs)
+        assert isinstance(data.matrix, BinnedMatrix)
+        seen = replace(
+            _taken(data, train, data.matrix.take(fold.train), fold.train), sums=self._sums
+        )
+        rows: BinnedMatrix | AnyTable = data.matrix.take(fold.test, columns=False)
+        if data.matrix.n_lost > 0:  # conflicts in bundles lost some values
             assert self._crossed is not None
-            seen = self._taken(train, self.matrix.take(fold.train), fold.train)
-            seen = replace(seen, sums=self._sums)
-            rows: BinnedMatrix | AnyTable = self.matrix.take(fold.test, columns=False)
-            if self.matrix.n_lost > 0:  # conflicts in bundles lost some values
-                rows = self._crossed.train.table.take(fold.test)
-            unseen = self._taken(test, rows, fold.test)
-            return PreparedRows(train, train, seen, (unseen,), parts, self._crossed.inputs)
-        encoded = encode(train, test, self._objective, self.params, n_threads)
+            rows = self._crossed.train.table.take(fold.test)
+        unseen = _taken(data, test, rows, fold.test)
+        return PreparedRows(train, train, seen, (unseen,), (part,), whole.inputs)
+
+    def _prepared(
+        self, train: Sample, test: Sample, part: ScoredRows, n_threads: int
+    ) -> PreparedRows:
+        """Return a fold with inputs of its own, or read from files for lack of values in bins."""
+        encoded = encode(train, (test,), self._objective, self.params, n_threads)
         params = constraints_of_inputs(self.params, encoded.inputs)
-        spec = None
+        spec, layout = None, None
         if self._kept is not None:
             spec = _with_statistics(self._kept, encoded, params, n_threads)
-        seen, others, _ = prepare_rows(encoded, params, n_threads, spec)
-        assert others is not None
-        return PreparedRows(train, encoded.train, seen, (others,), parts, encoded.inputs)
+        elif self.whole is not None:
+            matrix, layout = self.whole.seen.matrix, self.whole.seen.layout
+            assert isinstance(matrix, BinnedMatrix | ChunkStore)
+            spec = matrix.spec
+        seen, others, _ = prepare_rows(
+            encoded, params, n_threads, self._objective.n_outputs, spec, layout=layout
+        )
+        return PreparedRows(train, encoded.train, seen, others, (part,), encoded.inputs)
 
     def repeats(self, seed: int, is_classes: bool) -> Repeats | None:
         """Decide whether rows with the same values are copies or observations."""
-        return find_repeats(self.sample, seed, is_classes)
+        sample = self.sample
+        if self._files is not None:
+            table = self._files.compared()
+            if table is None:
+                return None
+            sample = replace(sample, table=table)
+        return find_repeats(sample, seed, is_classes)
 
-    def _taken(
-        self, sample: Sample, matrix: BinnedMatrix | AnyTable, rows: IntArray
-    ) -> TrainingData:
-        numbers = None if self._data is None else self._data.numbers
-        if numbers is not None:
-            # Fortran order, for which the kernels are compiled; brackets would change it.
-            numbers = np.take(numbers.T, rows, axis=1).T
-        return TrainingData(matrix, sample.target, sample.weight, sample.offset, numbers=numbers)
+
+def rows_of_folds(
+    sample: Sample,
+    objective: Objective,
+    params: BoostParams,
+    stopping: StoppingParams,
+    eval_metric: MetricChoice,
+    n_threads: int,
+) -> tuple[FoldRows, tuple[Metric, ...]]:
+    """Check the rows that the folds of a user divide; return those to divide, and the metrics.
+
+    Groups divide the folds, whose test rows are the validation rows.
+    """
+    kept = replace(sample, group=None).without_zero_weights()
+    params = resolve_device(resolved(params, objective, kept.table.schema), kept.table)
+    check_values(kept, (), objective, params, stopping, has_validation=True)
+    with kept.naming_rows():
+        objective.check_target(kept.target)
+    metrics = read_groups(make_metrics(eval_metric, objective), sample)
+    refuse_several(metrics)
+    if stopping.by_out_of_bag:
+        check_out_of_bag(params, kept.n_rows)
+        params = replace(params, oob_score=True)
+    return FoldRows(kept, objective, params, n_threads), metrics
+
+
+def _taken(
+    data: TrainingData, sample: Sample, matrix: BinnedMatrix | AnyTable, rows: IntArray
+) -> TrainingData:
+    numbers = data.numbers
+    if numbers is not None:
+        # Fortran order, for which the kernels are compiled; brackets would change it.
+        numbers = np.take(numbers.T, rows, axis=1).T
+    return TrainingData(matrix, sample.target, sample.weight, sample.offset, numbers=numbers)
 
 
 def form_of(params: BoostParams) -> list[Any]:
@@ -186,21 +267,21 @@ def weighted_parts(sample: Sample, fold: Fold, weigh: Weigh | None = None) -> tu
 
 
 def _bins_of_kept(
-    sample: Sample, encoded: Encoded, params: BoostParams, n_threads: int
+    sample: Sample, kept: Sequence[int], params: BoostParams, n_threads: int
 ) -> BinSpec | None:
     """Return cuts of the columns without statistics, from all rows; None without such columns."""
-    assert encoded.inputs is not None
-    assert isinstance(sample.table, Table)
-    kept = list(encoded.inputs.kept)
     if not kept:
         return None
-    schema = sample.table.schema
-    columns = replace(schema, columns=tuple(schema.columns[j] for j in kept))
-    bins = params.max_bins_by_feature
-    most = params.max_bins if bins is None else tuple(bins[j] for j in kept)
-    table = Table(sample.table.values[:, kept], columns)
-    forced = params.forced_bins
-    return fit_bins(table, most, sample.weight, params.seed, n_threads, forced, columns=kept)
+    table, schema, columns = sample.table, sample.table.schema, list(kept)
+    bins, forced = params.max_bins_by_feature, params.forced_bins
+    most = params.max_bins if bins is None else tuple(bins[j] for j in columns)
+    if isinstance(table, FileTable):
+        assert table.cuts is not None
+        return fit_sample(table.cuts.of_columns(columns), most, n_threads, forced)
+    assert isinstance(table, Table)
+    own = replace(schema, columns=tuple(schema.columns[j] for j in columns))
+    rows = Table(table.values[:, columns], own)
+    return fit_bins(rows, most, sample.weight, params.seed, n_threads, forced, columns=columns)
 
 
 def _with_statistics(
@@ -215,7 +296,12 @@ def _with_statistics(
     schema = replace(table.schema, columns=table.schema.columns[n_kept:])
     bins = params.max_bins_by_feature
     most = params.max_bins if bins is None else tuple(bins[n_kept:])
-    values = Table(table.values[:, n_kept:], schema)
-    rows = sampled_rows(values.n_rows, params.seed)
-    found = fit_bins(values, most, encoded.train.weight, params.seed, n_threads, rows=rows)
+    rows, weight = sampled_rows(table.n_rows, params.seed), encoded.train.weight
+    if isinstance(table, FileTable):
+        values, weight = table.computed(rows), None if weight is None else weight[rows]
+        rows = np.arange(len(rows))
+    else:
+        values = table.values[:, n_kept:]
+    own = Table(values, schema)
+    found = fit_bins(own, most, weight, params.seed, n_threads, rows=rows)
     return joined_bins(kept, found, table.schema)

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -25,10 +25,16 @@ from hedgerow.boosting.row_data.row_values import ROW_VALUES, Given, RowValues, 
 from hedgerow.data import AnyTable, SparseTable, Table
 from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
 
+if TYPE_CHECKING:
+    from hedgerow.boosting.external.file_dataset import FileDataset
+
 ONLY = "validation"
 """Name of validation rows without a name."""
 
 TRAINING = "train"
+
+ValidRows: TypeAlias = "Dataset | Mapping[str, Dataset] | None"
+"""Validation rows: none, one set, or several by name; the first set decides."""
 _TAKEN = (TRAINING, "out_of_bag", "cv")
 """Names that the history reserves for other rows."""
 
@@ -59,6 +65,21 @@ def validation_sets(X_val: Any, y_val: Any, given: Given) -> dict[str, Dataset]:
     return {
         name: rows if isinstance(rows, Dataset) else Dataset(*rows) for name, rows in X_val.items()
     }
+
+
+def reads_batches(rows: object) -> TypeGuard[FileDataset]:
+    """Return whether rows are read from files or batches, not held in memory."""
+    return isinstance(rows, Dataset) and rows.reads_batches
+
+
+def named_valid(valid: ValidRows) -> Mapping[str, Dataset]:
+    """Return the sets of validation rows by name."""
+    if valid is None:
+        return {}
+    if isinstance(valid, Mapping):
+        check_set_names(valid)
+        return valid
+    return {ONLY: valid}
 
 
 def _is_set(value: Any) -> bool:

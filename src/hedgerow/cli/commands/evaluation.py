@@ -111,7 +111,7 @@ def _read(
 def _evaluate(options: argparse.Namespace) -> None:
     import json
 
-    from hedgerow.boosting.external.from_files import dataset_of
+    from hedgerow.boosting.external.file_dataset import dataset_of
     from hedgerow.boosting.row_data.dataset import Dataset
     from hedgerow.cli import engine
     from hedgerow.cli.reading import tables

@@ -282,7 +282,7 @@ def _validation(options: argparse.Namespace, source: Source, X: Any, y: Any) -> 
 
 def _train_from_files(options: argparse.Namespace, way: Way, source: Source) -> _Fit:
     """Fit with rows in files."""
-    from hedgerow.boosting.external.from_files import dataset_of
+    from hedgerow.boosting.external.file_dataset import dataset_of
     from hedgerow.boosting.row_data.row_values import OF_TRAINING
     from hedgerow.cli import engine
     from hedgerow.cli.reading import tables

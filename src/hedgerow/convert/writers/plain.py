@@ -42,8 +42,10 @@ _LINKS = {
 
 _COMPLETE = ("onnx", "python", "json")
 _OF_COMPLETE = (
-    "linear leaves", "target statistics of categories", "crosses of columns (feature_crosses)"
-)  # fmt: skip
+    "linear leaves (linear_leaves)",
+    "target statistics of categories",
+    "crosses of columns (feature_crosses)",
+)
 """Features that complete formats hold."""
 
 
@@ -261,7 +263,7 @@ def _check(model: Model, target: str) -> None:
     """Raise for features that only Hedgerow's format has."""
     inputs = model.inputs
     held = {
-        "linear leaves": model.forest.slopes is not None,
+        "linear leaves (linear_leaves)": model.forest.slopes is not None,
         "unknown_category='backoff'": model.schema.has_categories
         and model.schema.unknown == "backoff",
         "target statistics of categories": inputs is not None and inputs.statistics,

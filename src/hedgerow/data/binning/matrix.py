@@ -270,7 +270,7 @@ def bin_unseen(
     """
     spec, layout = trained.spec, trained.layout
     if layout is None:
-        if isinstance(table, Table) and _backs_off(table):
+        if isinstance(table, Table) and backs_off(table) is not None:
             return table
         return bin_table(table, spec, n_threads, columns=False)
     entries = table if isinstance(table, SparseTable) else sparse_of(table)
@@ -278,15 +278,14 @@ def bin_unseen(
     return matrix if matrix.n_lost == 0 else table
 
 
-def _backs_off(table: Table) -> bool:
-    """Return whether the table has unknown categories, with ``unknown="backoff"``."""
-    if table.schema.unknown != "backoff":
-        return False
-    return any(
-        bool((codes_of(table.values[:, j], len(column.levels)) == len(column.levels)).any())
-        for j, column in enumerate(table.schema.columns)
-        if column.kind == "category"
-    )
+def backs_off(table: Table) -> str | None:
+    """Return the first column with unknown categories, if ``unknown="backoff"``; else None."""
+    if table.schema.unknown == "backoff":
+        for j, column in enumerate(table.schema.columns):
+            n_levels = len(column.levels)
+            if column.kind == "category" and n_levels in codes_of(table.values[:, j], n_levels):
+                return column.name
+    return None
 
 
 def spread_bundles(matrix: BinnedMatrix) -> BinnedMatrix:

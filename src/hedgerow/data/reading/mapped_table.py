@@ -84,10 +84,14 @@ class MappedTable(Table):
     space: RowSpace = field(kw_only=True)
     folder: ScratchFolder = field(kw_only=True)  # has the file
 
-    def ranges(self) -> Iterator[slice]:
-        """Yield the ranges of rows that are copied at a time."""
+    @property
+    def memory_limit(self) -> int:
+        return self.space.memory_limit
+
+    def blocks(self) -> Iterator[Table]:
+        """Yield the rows, as many as are copied at a time."""
         for start in range(0, self.n_rows, BLOCK_ROWS):
-            yield slice(start, min(start + BLOCK_ROWS, self.n_rows))
+            yield Table(self.values[start : start + BLOCK_ROWS], self.schema)
 
     def take(self, rows: AnyArray) -> MappedTable:
         """Copy the rows of these positions to another file."""

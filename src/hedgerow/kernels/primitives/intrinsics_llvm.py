@@ -7,16 +7,10 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.typing.templates import AttributeTemplate
-from numba.extending import (
-    infer_getattr,
-    intrinsic,
-    lower_getattr_generic,
-    models,
-    register_model,
-)
+from numba.extending import intrinsic
 from numba.np import arrayobj
 
+from hedgerow.compile.entry_code import Reference
 from hedgerow.kernels.primitives.intrinsics import FAN_OUT, SPARE_WORDS
 
 _INT32 = ir.IntType(32)
@@ -204,39 +198,11 @@ def with_field(typingctx: Any, numbers: Any, name: Any, value: Any) -> Any:
     return numbers(numbers, name, types.int64), generate
 
 
-class Reference(types.CPointer):
-    """A named tuple in memory; its fields are read where a function asks for them.
-
-    By value, a tuple of a hundred arrays is seven hundred arguments of each function that it is
-    handed to, which took Numba a quarter of the time of a tree's code.
-    """
-
-
-@register_model(Reference)
-class _ReferenceModel(models.PointerModel):
-    """An address."""
-
-
-@infer_getattr
-class _ReferenceFields(AttributeTemplate):
-    key = Reference
-
-    def generic_resolve(self, reference: Reference, name: str) -> Any:
-        """Return the type of a field, or None if there is no such field."""
-        fields = reference.dtype.fields
-        return reference.dtype[fields.index(name)] if name in fields else None
-
-
-@lower_getattr_generic(Reference)
-def _read_field(context: Any, builder: Any, reference: Any, address: Any, name: str) -> Any:
-    index = reference.dtype.fields.index(name)
-    place = cgutils.gep_inbounds(builder, address, 0, index)
-    return context.unpack_value(builder, reference.dtype[index], place)
-
-
 @intrinsic
 def by_reference(typingctx: Any, fields: Any) -> Any:
     """Return the address of a named tuple; it is valid until the calling function ends."""
+    if isinstance(fields, Reference):
+        return fields(fields), lambda context, builder, signature, args: args[0]
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         place = cgutils.alloca_once(builder, context.get_data_type(fields))

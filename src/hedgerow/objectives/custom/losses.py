@@ -30,7 +30,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, cast, get_args
+from typing import Any, ClassVar, cast, get_args
 
 import numpy as np
 from scipy.special import expit
@@ -39,6 +39,7 @@ from hedgerow.argument_types import is_one_of, name_of_function
 from hedgerow.arrays import FloatArray, read_only
 from hedgerow.errors import HedgerowWarning, LossError, ParameterError, brief
 from hedgerow.objectives.base import LossRows, MeanLoss
+from hedgerow.objectives.catalogue import CUSTOM, Task
 from hedgerow.objectives.classes import Softmax
 from hedgerow.objectives.custom.row_loops import RowLoops, loops_of
 from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
@@ -48,7 +49,6 @@ from hedgerow.objectives.roots import root_of_mean
 from hedgerow.objectives.rowwise import check_number
 from hedgerow.params import Interval
 
-CUSTOM = "custom"
 _LINKED: dict[str, Callable[[FloatArray], Any]] = {
     "identity": lambda raw: raw,
     "log": np.exp,
@@ -58,7 +58,6 @@ _LINKED: dict[str, Callable[[FloatArray], Any]] = {
     "softmax": lambda raw: Softmax(n_outputs=len(raw)).predict(raw).T,
 }
 LINKS = tuple(_LINKED)
-Task = Literal["regression", "two classes", "classes"]
 
 _OF_CLASSES = ("identity", "logit", "softmax")
 TRIED = 3

@@ -30,8 +30,8 @@ from hedgerow.objectives import (
     make_objective,
     objective_for,
 )
-from hedgerow.objectives.catalogue import objective_class
-from hedgerow.objectives.custom.losses import TRIED, OwnObject, OwnRowLoss, Task
+from hedgerow.objectives.catalogue import Task
+from hedgerow.objectives.custom.losses import TRIED, OwnObject, OwnRowLoss
 from hedgerow.objectives.derivatives import PRECOMPUTED
 from hedgerow.objectives.targets import several_targets
 from hedgerow.params import BoostParams
@@ -64,21 +64,21 @@ class LossSpec:
     def __post_init__(self) -> None:
         if isinstance(self.objective, str):
             named = self._named(2 if self.n_classes is None else self.n_classes)
-            check_queries_given(named, self.has_queries)
+            ranks = named.name in RANKING
+            if ranks and not self.has_queries:
+                raise without_queries(named, "qid")
+            if self.has_queries and not ranks:
+                raise queries_without_effect(named)
 
     def for_targets(self, rows: Any) -> LossSpec:
         """Return the loss of all targets of these rows, of files or of a cluster."""
         return replace(self, n_targets=rows.n_targets, target_names=rows.target_names)
 
     @property
-    def is_survival(self) -> bool:
-        """Whether the targets are times of events: in one column, or in two."""
-        return isinstance(self.objective, str) and self.objective in SURVIVAL
-
-    @property
     def has_several(self) -> bool:
-        """Whether outputs learn targets of their own."""
-        return self.n_targets > 1 and not self.is_survival
+        """Whether outputs learn targets of their own, which times in two columns are not."""
+        is_survival = isinstance(self.objective, str) and self.objective in SURVIVAL
+        return self.n_targets > 1 and not is_survival
 
     @property
     def counts_classes(self) -> bool:
@@ -98,16 +98,6 @@ class LossSpec:
         if isinstance(self.objective, str):
             return self._named(self.n_classes or 1).n_outputs
         return int(getattr(self.objective, "n_outputs", 1))
-
-    @property
-    def stratifies(self) -> bool:
-        """Whether held-out rows are stratified by class, as :func:`hedgerow.metrics.task_of`."""
-        if self.has_several:
-            return False
-        if not isinstance(self.objective, str):
-            task = "classes" if hasattr(self.objective, "n_classes") else self.task
-            return getattr(self.objective, "task", task) != "regression"
-        return getattr(objective_class(self.objective), "task", "regression") != "regression"
 
     def make(self, first: FloatArray, largest: float = -np.inf, n_rows: int = 0) -> Objective:
         """Return the objective."""
@@ -155,15 +145,6 @@ def count_classes(
             f"or use {labelled}, which takes any labels."
         )
     return n_classes
-
-
-def check_queries_given(objective: Objective, has_queries: bool) -> None:
-    """Raise unless rankings, and only they, have queries."""
-    ranks = objective.name in RANKING
-    if ranks and not has_queries:
-        raise without_queries(objective, "qid")
-    if has_queries and not ranks:
-        raise queries_without_effect(objective)
 
 
 def needs_all_rows(objective: Objective) -> bool:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.data import AnyTable, Schema, SparseTable
 from hedgerow.data.reading.columns import floats_of
 from hedgerow.errors import DeviceError, ParameterError
@@ -245,7 +246,7 @@ def resolve_device(params: BoostParams, table: AnyTable) -> BoostParams:
     obstacle = obstacle_to_gpu(params)
     if params.device == "auto":
         suits = obstacle is None and table.n_rows >= LEAST_ROWS
-        suits = suits and not isinstance(table, SparseTable) and _missing_gpu() is None
+        suits = suits and not isinstance(table, SparseTable | FileTable) and _missing_gpu() is None
         return replace(params, device="cuda" if suits else "cpu")
     if obstacle is not None:
         raise ParameterError(

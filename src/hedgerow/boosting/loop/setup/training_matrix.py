@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup.resolved import holds_vectors, numbers_for
@@ -26,7 +27,7 @@ from hedgerow.data.binning.bins import (
     joined_bins,
     sampled_rows,
 )
-from hedgerow.data.binning.bundles import BundleRules
+from hedgerow.data.binning.bundles import BundleRules, Layout
 from hedgerow.data.binning.cut_sample import SAMPLE_ROWS, CutSample, sample_of
 from hedgerow.data.binning.matrix import bin_bundled, bin_unseen, pair_columns, pairs_may_pay
 from hedgerow.data.external.blocks import ColumnBlocks, sort_columns
@@ -43,11 +44,21 @@ def prepare_rows(
     encoded: Encoded,
     params: BoostParams,
     n_threads: int,
+    n_outputs: int,
     spec: BinSpec | None = None,
     start: Model | None = None,
-) -> tuple[TrainingData, TrainingData | None, Forest | None]:
-    """Return the rows in the form that ``tree_method`` searches: bins, or sorted columns."""
+    layout: Layout | None = None,
+) -> tuple[TrainingData, tuple[TrainingData, ...], Forest | None]:
+    """Return the rows in the form that ``tree_method`` searches: bins, or sorted columns.
+
+    ``spec``: the bins, if they are known; ``layout``: bundles of rows of files, if these are, too.
+    """
     train, validation = encoded.train, encoded.validation
+    if isinstance(train.table, FileTable):
+        # Imported here: most trainings use tables in memory.
+        from hedgerow.boosting.external.stored import store_rows
+
+        return store_rows(encoded, params, n_threads, n_outputs, spec, start, layout)
     first = None if start is None else of_a_kind(start.forest, params)
 
     def data(sample: Sample, matrix: BinnedMatrix | ColumnBlocks | AnyTable) -> TrainingData:
@@ -64,8 +75,7 @@ def prepare_rows(
             seen = data(train, table.sorted(n_threads))
         else:
             seen = data(train, sort_columns(table, n_threads))
-        unseen = None if validation is None else data(validation, validation.table)
-        return seen, unseen, first
+        return seen, tuple(data(rows, rows.table) for rows in validation), first
     if spec is None:
         spec = _bins_of(encoded, params, n_threads)
     if start is not None:
@@ -74,9 +84,7 @@ def prepare_rows(
     matrix = bin_bundled(train.table, spec, bundle_rules(params), n_threads)
     if pairs_may_pay(matrix):
         matrix = pair_columns(matrix, n_threads)
-    if validation is None:
-        return data(train, matrix), None, first
-    unseen = data(validation, bin_unseen(validation.table, matrix, n_threads))
+    unseen = tuple(data(rows, bin_unseen(rows.table, matrix, n_threads)) for rows in validation)
     return data(train, matrix), unseen, first
 
 

@@ -1,0 +1,149 @@
+"""Rows of files as a table whose columns come in batches.
+
+::
+
+    FileDataset            files, batches or partitions of a cluster; targets, weights and so on of
+      |                    all rows are in memory
+    FileTable              some of these rows: names and kinds of their columns, but no values
+      |
+    read_together(tables)  one pass over the files; the rows of each table in each batch
+
+A :class:`hedgerow.boosting.loop.sample.Sample` holds such a table like any other.  Where columns
+are needed, and only there, they are read: the codes of target statistics
+(:mod:`hedgerow.boosting.external.encoded`), bins (:mod:`hedgerow.boosting.external.stored`), or
+values to sort (:mod:`hedgerow.boosting.external.sorted_data`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.comm.base import Communicator
+from hedgerow.data import AnyTable, Table
+from hedgerow.data.binning.cut_sample import CutSample
+from hedgerow.data.external.scratch import ScratchFolder, explained
+from hedgerow.data.schema import Schema
+
+if TYPE_CHECKING:
+    from hedgerow.boosting.external.encoded import EncodedRows
+    from hedgerow.boosting.external.file_dataset import FileDataset
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileTable(Table):
+    """Rows of files; ``values`` has their number, but no columns.
+
+    room      memory in bytes for their bins
+    stack     closes what is made of these rows
+    numbers   ascending numbers of these rows among those of positive weight; None: all of them
+    is_seen   whether categories and cuts come from these rows: whether they are training rows
+    cuts      rows of all ranks from which cuts are chosen
+    encoded   the inputs of trees in place of the columns; ``schema`` is then theirs
+    n_copies  how often the table has the rows, one copy after another
+    """
+
+    data: FileDataset = field(kw_only=True)
+    room: int = field(kw_only=True)
+    stack: ExitStack = field(kw_only=True)
+    numbers: IntArray | None = field(default=None, kw_only=True)
+    is_seen: bool = field(default=False, kw_only=True)
+    cuts: CutSample | None = field(default=None, kw_only=True)
+    encoded: EncodedRows | None = field(default=None, kw_only=True)
+    n_copies: int = field(default=1, kw_only=True)
+
+    @property
+    def n_features(self) -> int:
+        return self.schema.n_features
+
+    @property
+    def others(self) -> Communicator:
+        """The ranks that have other rows."""
+        return self.data.communicator
+
+    @property
+    def memory_limit(self) -> int:
+        return self.data.memory_limit
+
+    def take(self, rows: AnyArray) -> FileTable:
+        """Select rows by position; only ascending ones can be read."""
+        numbers: IntArray = np.asarray(rows if self.numbers is None else self.numbers[rows])
+        return replace(self, values=np.empty((len(numbers), 0)), numbers=numbers)
+
+    def with_inputs(self, encoded: EncodedRows, schema: Schema, n_copies: int = 1) -> FileTable:
+        """Return copies of these rows with the inputs of trees in place of the columns."""
+        values = np.empty((n_copies * self.n_rows, 0))
+        return replace(self, values=values, encoded=encoded, schema=schema, n_copies=n_copies)
+
+    def blocks(self) -> Iterator[AnyTable]:
+        """Read these rows; yield those of each batch that has some."""
+        for (part,) in read_together([self]):
+            if part.n_rows > 0:
+                yield part
+
+    def computed(self, rows: IntArray) -> FloatArray:
+        """Return the statistics and crosses of some rows; only crosses read the files again."""
+        encoded = self.encoded
+        assert encoded is not None
+        assert encoded.values is not None
+        inputs, found = encoded.inputs, [encoded.values[:, rows]]
+        if inputs.crosses:
+            places, copies = np.unique(rows % (self.n_rows // self.n_copies), return_inverse=True)
+            crosses, start = np.empty((len(inputs.crosses), 1, len(places))), 0
+            columns = replace(self, encoded=None, n_copies=1, schema=encoded.schema)
+            for block in columns.blocks():
+                own = slice(*np.searchsorted(places, (start, start + block.n_rows)))
+                values = cast(Table, block).values[places[own] - start]
+                inputs.cross(values, encoded.schema, crosses[:, :, own])
+                start += block.n_rows
+            found.append(crosses[:, 0, copies])
+        return np.concatenate(found).T
+
+    def empty(self, name: str, shape: tuple[int, ...]) -> FloatArray:
+        """Return a float64 array in a file of a folder of its own; its values are not set."""
+        folder = self.stack.enter_context(closing(ScratchFolder(self.data.cache_dir[0])))
+        with explained("make", folder.path / name):
+            return np.memmap(folder.path / name, np.float64, "w+", shape=shape).view(np.ndarray)
+
+
+def read_together(tables: Sequence[FileTable]) -> Iterator[list[AnyTable]]:
+    """Yield the rows of each table in each batch; the tables are rows of one dataset.
+
+    A table of copies takes a pass for each; the other tables have rows in the first pass only.
+    """
+    first = tables[0]
+    schema = first.schema if first.encoded is None else first.encoded.schema
+    for copy in range(max(table.n_copies for table in tables)):
+        start, places = 0, [copy * (table.n_rows // table.n_copies) for table in tables]
+        for batch, kept in first.data.tables(schema):
+            stop = start + (batch.n_rows if kept is None else len(kept))
+            parts = []
+            for number, table in enumerate(tables):
+                rows = kept
+                if table.n_copies <= copy:
+                    rows = np.zeros(0, dtype=np.int64)
+                elif table.numbers is not None:
+                    own = slice(*np.searchsorted(table.numbers, (start, stop)))
+                    rows = table.numbers[own] - start
+                    rows = rows if kept is None else kept[rows]
+                part = batch if rows is None or len(rows) == batch.n_rows else batch.take(rows)
+                if table.encoded is not None and part.n_rows > 0:
+                    part = table.encoded.inputs_of(part, places[number] if table.is_seen else None)
+                places[number] += part.n_rows
+                parts.append(part)
+            yield parts
+            start = stop
+
+
+def by_dataset(tables: Iterable[AnyTable]) -> list[list[FileTable]]:
+    """Return the tables of files, those of one dataset together: they are read together."""
+    found: dict[int, list[FileTable]] = {}
+    for table in tables:
+        if isinstance(table, FileTable):
+            found.setdefault(id(table.data), []).append(table)
+    return list(found.values())
