@@ -345,15 +345,7 @@ class _HedgerowEstimator(
         )  # fmt: skip
         schema = "content binary, problem string, n_rows long"
         # Spark starts a barrier stage again only if another stage follows.
-        try:
-            found = rows.mapInArrow(run, schema, barrier=True).repartition(1).collect()
-        except Exception as error:
-            if "SPARK-24820" not in str(error):
-                raise
-            raise DataError(
-                "the partitions of the data frame come from coalesce, union or limit, which Spark "
-                "cannot run as a barrier stage: use force_repartition=True, or repartition."
-            ) from error
+        found = rows.mapInArrow(run, schema, barrier=True).repartition(1).collect()
         if not found:
             raise DataError("there are no rows.")
         problems = [row["problem"] for row in found if row["problem"]]
@@ -404,11 +396,24 @@ class _HedgerowEstimator(
 
 
 def _n_partitions(rows: Any) -> int | None:
-    """Return the number of partitions; None with Spark Connect, where it is not known."""
+    """Return the number of partitions; None if no barrier stage can read them.
+
+    Those of ``coalesce``, ``union`` and ``limit`` come from other numbers of partitions in the
+    same stage: Spark 4 ends its session for such a barrier stage.
+    """
     try:
-        return int(rows.rdd.getNumPartitions())
-    except Exception:  # Connect has several errors for what it does not have
+        pending = [rows._jdf.queryExecution().toRdd()]
+    except Exception:  # Spark Connect, which does not tell: it has several errors
         return None
+    n_partitions = int(pending[0].getNumPartitions())
+    while pending:
+        one = pending.pop()
+        if one.getNumPartitions() != n_partitions:
+            return None
+        found = one.dependencies()
+        before = [found.apply(k) for k in range(found.size())]
+        pending += [one.rdd() for one in before if "Shuffle" not in one.getClass().getName()]
+    return n_partitions
 
 
 def _setting(spark: Any, name: str, otherwise: str) -> str:

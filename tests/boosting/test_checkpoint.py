@@ -12,11 +12,7 @@ import math
 import os
 import random
 import signal
-import subprocess
-import sys
-import time
 import warnings
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -25,24 +21,22 @@ import pytest
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.boosting.loop import driver as driver_module
 from hedgerow.boosting.loop import fit as fit_module
-from hedgerow.boosting.loop.rounds import BoostState
 from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
-from hedgerow.boosting.resume.checkpoint import Checkpoint, Rounds, joined, one_round
+from hedgerow.boosting.resume.checkpoint import Checkpoint, Rounds, joined
 from hedgerow.boosting.row_data.dataset import Dataset as Rows
 from hedgerow.cli.main import main
 from hedgerow.errors import (
-    HedgerowError,
     HedgerowWarning,
     InterruptedFitWarning,
     ParameterError,
     StorageError,
 )
 from hedgerow.io import checkpoint_folder, checkpoint_parts, model_to_bytes
-from hedgerow.io.checkpoint_folder import FIT_FILE, LOCK_FILE, CheckpointFolder
+from hedgerow.io.checkpoint_folder import FIT_FILE
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
-from tests.helpers import engine
+from tests.helpers.marking import mostly_slow
 
 N_ROWS = 400
 SMALL = {"n_estimators": 9, "max_leaves": 6, "min_samples_leaf": 5, "n_jobs": 1}
@@ -155,43 +149,6 @@ def test_a_stopped_fit_goes_on_to_the_same_bytes(name, tmp_path) -> None:
     assert names[:2] == kept
     assert run(fit, tmp_path) == whole  # all of it from the checkpoint
     assert parts_of(tmp_path) == names
-
-
-@pytest.mark.parametrize("name", ["gbdt", "dart, softmax, subsample", "forest", "goss", "exact"])
-def test_replayed_scores_have_the_same_bits(name, monkeypatch) -> None:
-    params, data, valid = FITS[name]()
-    seen = []
-
-    class Spied(BoostState):
-        def __init__(self, *given, **flags):
-            seen.append(given)
-            super().__init__(*given, **flags)
-
-    monkeypatch.setattr(driver_module, "BoostState", Spied)
-    train(params, data, valid)
-    rows, objective, trees, held_out, n_threads, *_ = seen[0]
-    unseen = held_out[0] if held_out else None
-
-    def state_of(state) -> list[bytes]:
-        found = [state.train.raw]
-        found += [scores.raw for scores in state.held_out]
-        found += getattr(state.train, "out_of_bag", tuple)()
-        return [array.tobytes() for array in found]
-
-    done, scores = [], []
-    with closing(engine.rounds(rows, objective, trees, unseen, n_threads)) as states:
-        for state in states:
-            improvement = state.oob_improvement[-1] if state.oob_improvement else np.nan
-            done.append(
-                one_round(state.n_rounds - 1, state.mode.newest(), state.base, [], improvement)
-            )
-            scores.append(state_of(state))
-    for n_rounds in (1, 5, len(done)):
-        earlier = joined(done[:n_rounds])
-        with closing(engine.rounds(rows, objective, trees, unseen, 1, earlier)) as states:
-            state = next(states)
-            assert state.n_rounds == n_rounds
-            assert state_of(state) == scores[n_rounds - 1]
 
 
 def test_number_of_threads_may_change(tmp_path, monkeypatch) -> None:
@@ -333,49 +290,13 @@ def kill_until_done(fit, folder, seconds, seed):
 
 
 @forks
-@pytest.mark.parametrize("name", ["gbdt", "dart, softmax, subsample"])
+@pytest.mark.parametrize("name", mostly_slow(FITS))
 def test_killed_at_random_moments(name, tmp_path) -> None:
     params, data, valid = FITS[name]()
     fit = (params | {"n_estimators": 25}, data, valid)
     whole = run(fit)
-    assert kill_until_done(fit, tmp_path, 0.02, seed=len(name)) > 0
+    assert kill_until_done(fit, tmp_path, 0.02, seed=list(FITS).index(name)) > 0
     assert run(fit, tmp_path) == whole
-
-
-@forks
-@pytest.mark.slow
-@pytest.mark.parametrize("name", FITS)
-def test_killed_at_many_random_moments(name, tmp_path) -> None:
-    params, data, valid = FITS[name]()
-    fit = (params | {"n_estimators": 60}, data, valid)
-    whole = run(fit)
-    kill_until_done(fit, tmp_path, 0.02, seed=list(FITS).index(name))
-    assert run(fit, tmp_path) == whole
-
-
-@forks
-@pytest.mark.slow
-def test_the_command_line_killed_at_random_moments(tmp_path) -> None:
-    X, y = table(n_classes=0, n_rows=10_000)
-    np.savetxt(tmp_path / "t.csv", np.column_stack([np.nan_to_num(X), y]), delimiter=",",
-               header="a,b,c,d,e,y", comments="")  # fmt: skip
-    command = [sys.executable, "-m", "hedgerow.cli.main", "train", str(tmp_path / "t.csv"),
-               "--target", "y", "--set", "n_estimators=250", "--set", "early_stopping=false",
-               "--model"]  # fmt: skip
-    began = time.perf_counter()
-    subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True)
-    seconds = time.perf_counter() - began  # a fast machine is done within a second
-    moments, kills = random.Random(0), 0
-    again = [*command, str(tmp_path / "again"), "--checkpoint", str(tmp_path / "kept")]
-    for attempt in range(5):
-        process = subprocess.Popen(again, stdout=subprocess.DEVNULL)
-        time.sleep(seconds * moments.uniform(0.3, 0.9))
-        process.kill()
-        kills += process.wait() == -signal.SIGKILL
-        if attempt == 3:
-            assert kills > 0
-    subprocess.run(again, check=True, stdout=subprocess.DEVNULL)
-    assert (tmp_path / "again").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
 # -- faults of the disk ---------------------------------------------------------------
@@ -784,19 +705,6 @@ def test_a_store_of_another_kind() -> None:
     assert [part.n_rounds for part in store.parts] == [1] * 4
     assert fitted(9, Checkpoint(store)) == fitted(9, None)
     assert (store.closed, store.parts[-1].end) == (2, 9)
-
-
-def test_nothing_is_said_of_a_checkpoint_in_the_model(tmp_path) -> None:
-    X, y = table()
-    plain, kept = HedgerowClassifier(**SMALL), HedgerowClassifier(**SMALL)
-    plain.fit(X, y).save(tmp_path / "plain")
-    kept.fit(X, y, checkpoint=tmp_path / "kept").save(tmp_path / "model")
-    assert (tmp_path / "plain").read_bytes() == (tmp_path / "model").read_bytes()
-    assert (tmp_path / "kept" / LOCK_FILE).exists()
-    folder = CheckpointFolder(str(tmp_path / "kept"))
-    folder.close()
-    with pytest.raises(HedgerowError):
-        plain.fit(X[1:], y[1:], checkpoint=tmp_path / "kept")
 
 
 def test_folders_are_opened_before_data_are_read(tmp_path) -> None:

@@ -105,6 +105,7 @@ classes + few bins
 amounts + weights
 categories + GOSS
 boosted forests
+boosted forests + vectors + classes
 exact + sample + weights
 approx + MVS
 lines + symmetric
@@ -483,6 +484,7 @@ def test_refusals_name_what_is_wrong(tmp_path) -> None:
         ({"boosting": "rf", "subsample": 0.5, "learning_rate": 1.0}, "boosting='rf' of this fit"),
         ({"objective": "huber"}, "init_model was trained with objective 'squared_error'"),
         ({"target_statistics": True}, "target_statistics"),
+        ({"num_parallel_tree": 2}, "num_parallel_tree=2: give the same"),
         ({"zero_as_missing": True}, "zero_as_missing=False: give the same"),
     ]:
         with pytest.raises(ParameterError, match=words):

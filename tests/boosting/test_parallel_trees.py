@@ -14,11 +14,6 @@ import pytest
 from hedgerow import (
     Booster,
     Dataset,
-    HedgerowClassifier,
-    HedgerowRanker,
-    HedgerowRegressor,
-    cross_fit,
-    from_xgboost_params,
     load,
     train,
 )
@@ -186,26 +181,6 @@ def test_trees_and_prefixes_of_xgboost() -> None:
         np.testing.assert_allclose(ours.predict(X, n_rounds=n_rounds), expected, atol=2e-5)
 
 
-def test_quality_beside_xgboost() -> None:
-    xgboost = pytest.importorskip("xgboost")
-    rng = np.random.default_rng(2)
-    rows = rng.normal(size=(3000, 6))
-    y = rows[:, 0] * rows[:, 1] + np.sin(3 * rows[:, 2]) + 0.5 * rng.normal(size=3000)
-    given = {
-        "eta": 0.3, "max_depth": 4, "num_parallel_tree": 5, "subsample": 0.5,
-        "colsample_bynode": 0.5, "seed": 1,
-    }  # fmt: skip
-    theirs = xgboost.train(given, xgboost.DMatrix(rows[:2000], y[:2000]), 20)
-    settings = {
-        **SAME_AS_THEIRS, "num_parallel_tree": 5, "subsample": 0.5, "colsample_bynode": 0.5,
-        "n_estimators": 20,
-    }  # fmt: skip
-    ours = train(settings, Dataset(rows[:2000], y[:2000]))
-    by_them = theirs.predict(xgboost.DMatrix(rows[2000:]))
-    losses = [float(np.mean((p - y[2000:]) ** 2)) for p in (ours.predict(rows[2000:]), by_them)]
-    assert losses[0] < 1.03 * losses[1] < 1.2 * losses[0]
-
-
 @pytest.mark.parametrize("objective", ["reg:squarederror", "multi:softprob"])
 @pytest.mark.parametrize("suffix", ["json", "ubj"])
 def test_models_of_xgboost_keep_their_rounds(objective, suffix, tmp_path: Path) -> None:
@@ -260,11 +235,6 @@ def test_written_for_xgboost(objective, y, tmp_path: Path) -> None:
     assert back.num_rounds == ours.num_rounds + 1
 
 
-def test_settings_of_xgboost() -> None:
-    assert from_xgboost_params({"num_parallel_tree": 4}).params["num_parallel_tree"] == 4
-    assert from_xgboost_params({}).params.get("num_parallel_tree", 1) == 1
-
-
 # -- wherever rounds are counted ------------------------------------------------------
 
 
@@ -298,20 +268,6 @@ def test_stages_and_prefixes(kind) -> None:
     np.testing.assert_allclose(after + before - np.squeeze(base), model.predict(X, kind="raw"))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_files_of_models(kind, tmp_path: Path) -> None:
-    params, y = KINDS[kind]
-    model = fitted({**params, "num_parallel_tree": P}, y)
-    model.save(tmp_path / "model")
-    again = load(tmp_path / "model")
-    assert again.to_bytes() == model.to_bytes()
-    assert (again.num_rounds, again.num_trees) == (model.num_rounds, model.num_trees)
-    part = again.predict(X, kind="raw", n_rounds=2)
-    np.testing.assert_array_equal(part, model.predict(X, kind="raw", n_rounds=2))
-    assert b'"schema_version":"6"' in model.to_bytes()
-    assert b'"schema_version":"6"' not in fitted(params, y).to_bytes()
-
-
 def test_forged_numbers_of_trees() -> None:
     content = fitted({"num_parallel_tree": P, **SAMPLED}).to_bytes()
     for wrong in ("0", "-3", "4", "3.0", " 3", "", "9" * 30, "7", None):
@@ -341,53 +297,6 @@ def test_early_stopping_keeps_whole_rounds() -> None:
     del plain["patience"]
     again = train({**SMALL, **plain}, Dataset(X[:500], noisy[:500]))
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_going_on(kind) -> None:
-    params, y = KINDS[kind]
-    params = {**params, "num_parallel_tree": P}
-    if kind == "lines":
-        params = {**params, "linear_leaves": False}
-    whole = fitted(params, y)
-    some = fitted({**params, "n_estimators": 2}, y)
-    more = fitted({**params, "n_estimators": 4}, y, init_model=some)
-    assert more.num_rounds == 6
-    for name in ("value", "threshold", "tree_start"):
-        expected = getattr(whole.model.forest, name).tobytes()
-        assert getattr(more.model.forest, name).tobytes() == expected
-    with pytest.raises(ParameterError, match="num_parallel_tree=2: give the same"):
-        fitted({**params, "num_parallel_tree": 2}, y, init_model=some)
-
-
-def test_vectors_are_followed_by_trees_of_one_output() -> None:
-    two, params = np.stack([Y, Y * Y], axis=1), {"num_parallel_tree": P, **SAMPLED}
-    some = fitted({**params, "n_estimators": 2}, two)
-    assert some.model.forest.vectors is not None
-    more = fitted({**params, "tree_method": "exact"}, two, init_model=some)
-    assert more.num_rounds == 8
-    np.testing.assert_array_equal(more.predict(X, n_rounds=2), some.predict(X))
-
-
-class Stopped(Exception):
-    """An error from a callback that ends a fit."""
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_checkpoints(kind, tmp_path: Path) -> None:
-    params, y = KINDS[kind]
-    params = {**params, "num_parallel_tree": P, "n_estimators": 8}
-
-    def stop(state: Any) -> None:
-        if state.round == 5:
-            raise Stopped
-
-    with pytest.raises(Stopped):
-        fitted(params, y, checkpoint=tmp_path, callbacks=stop)
-    seen: list[int] = []
-    found = fitted(params, y, checkpoint=tmp_path, callbacks=lambda state: seen.append(state.round))
-    assert found.to_bytes() == fitted(params, y).to_bytes()
-    assert seen[0] > 1
 
 
 def test_rows_too_few_to_split() -> None:
@@ -422,18 +331,6 @@ def test_decided_early() -> None:
     quick = model.predict_decided(X, margin=0.3, every=2, kind="raw")
     assert 0 < sure.sum() < N
     np.testing.assert_allclose(quick[sure], raw[sure])
-
-
-@pytest.mark.parametrize("kind", ["numbers", "classes", "vectors", "lines"])
-def test_explanations_add_up(kind) -> None:
-    params, y = KINDS[kind]
-    model = fitted({**params, "num_parallel_tree": P}, y)
-    found = model.explain(X[:20])
-    raw = model.predict(X[:20], kind="raw")
-    np.testing.assert_allclose(found.base_values + found.values.sum(axis=1), raw, atol=1e-9)
-    if kind in ("classes", "vectors"):
-        one = model.explain(X[:20], outputs=[1])
-        np.testing.assert_allclose(one.values.reshape(20, -1), found.values[..., 1], atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -487,22 +384,6 @@ def test_positions_are_learned_once_a_round() -> None:
     biases = [m.model.training["position_bias"]["bias"] for m in (one, several)]
     np.testing.assert_allclose(biases[1], biases[0], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(several.predict(rows), one.predict(rows), atol=1e-9)
-
-
-def test_estimators_and_folds() -> None:
-    for estimator, y in ((HedgerowRegressor, Y), (HedgerowClassifier, CLASSES)):
-        model = estimator(**SMALL, **SAMPLED, num_parallel_tree=P).fit(X, y)
-        assert model.n_iter_ == 6
-        assert model.booster_.num_trees == 6 * P * (3 if estimator is HedgerowClassifier else 1)
-        assert model.get_params()["num_parallel_tree"] == P
-    ranker = HedgerowRanker(**SMALL, **SAMPLED, num_parallel_tree=P)
-    ranker.fit(X, CLASSES, qid=np.arange(N) // 10)
-    assert ranker.booster_.num_rounds == 6
-    model = HedgerowRegressor(**SMALL, **SAMPLED, num_parallel_tree=P, warm_start=True).fit(X, Y)
-    model.set_params(n_estimators=9).fit(X, Y)
-    assert model.booster_.num_rounds == 9
-    several = cross_fit(HedgerowRegressor(**SMALL, num_parallel_tree=P, **SAMPLED), X, Y, cv=3)
-    assert several is not None
 
 
 @pytest.mark.parametrize(

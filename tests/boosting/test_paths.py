@@ -70,14 +70,8 @@ def test_chunks_give_the_bytes_of_memory(
     assert train(params, rows.in_files(paths)).to_bytes() == bytes_in_memory(feature)
 
 
-# A fit of one chunk takes the path of memory: a fifth of the features are enough in a fast run.
-FIFTH = [
-    name if k % 5 == 0 else pytest.param(name, marks=pytest.mark.slow)
-    for k, name in enumerate(FEATURES)
-]
-
-
-@pytest.mark.parametrize("feature", FIFTH)
+# A fit of one chunk takes the path of memory: some of the features are enough.
+@pytest.mark.parametrize("feature", FEATURES[::10])
 def test_one_chunk_gives_the_bytes_of_memory(feature: str, paths: list[Path]) -> None:
     params, rows = parts_of(feature)
     assert train(params, rows.in_files(paths)).to_bytes() == bytes_in_memory(feature)
@@ -89,11 +83,11 @@ def test_one_chunk_gives_the_bytes_of_memory(feature: str, paths: list[Path]) ->
 def test_copied_rows_of_statistics(
     feature: str, small_chunks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Target statistics take several orders of few rows: here one, and three of each row."""
+    """Target statistics take several orders of few rows: here one, or three of each row."""
     params, rows = parts_of(feature)
-    for copied in (1, 3 * N_ROWS + 2):
-        monkeypatch.setattr(statistics, "COPIED_ROWS", copied)
-        same_bytes(params, rows)
+    copied = 1 if FEATURES.index(feature) % 2 else 3 * N_ROWS + 2
+    monkeypatch.setattr(statistics, "COPIED_ROWS", copied)
+    same_bytes(params, rows)
 
 
 # -- validation rows, models to continue, and checkpoints -----------------------------------
@@ -216,6 +210,8 @@ DART + classes + sample
 DART + quantile
 lines + DART + few bins
 lines + two targets + vectors + sample
+boosted forests + classes
+boosted forests + lines
 forest + score of rows left out
 forest + classes + score of rows left out + stops early
 left out + absolute of all
@@ -253,11 +249,10 @@ def test_a_checkpoint_goes_on(feature: str, tmp_path: Path, small_chunks: None) 
         kept = {"checkpoint": tmp_path / str(size > 0), "checkpoint_every": 0.0}
         return train(params, data, callbacks=callback, **kept).to_bytes()
 
-    for first, *others in ([0, 0, 0], [170, N_ROWS, 70]):
+    for first, other in ([0, 0], [170, 70]):  # other batches are the same rows
         with pytest.raises(Killed):
             fit(first, killed)
-        for size in others:  # other batches are the same rows; then nothing is left to do
-            assert fit(size, lambda seen: rounds.append(seen.round)) == expected
+        assert fit(other, lambda seen: rounds.append(seen.round)) == expected
         assert rounds == sorted(set(rounds))
         assert rounds[0] == 2 or "folds" in feature
         rounds.clear()
@@ -447,7 +442,14 @@ def on_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "run_alone", None)
 
 
-@pytest.mark.parametrize("feature", FIFTH)
+# Workers take the path of one chunk, or of the ranks of tests/distributed.
+@pytest.mark.parametrize(
+    "feature",
+    [
+        pytest.param(name, marks=pytest.mark.slow if k % 10 else ())
+        for k, name in enumerate(FEATURES)
+    ],
+)
 def test_clusters_give_the_bytes_of_memory(
     feature: str, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,9 +35,15 @@ def data(loss, n_rows, n_features=4, seed=0):
     return X, y
 
 
-@pytest.mark.parametrize(("loss", "n_outputs"), LOSSES)
-@pytest.mark.parametrize("subsample", [1.0, 0.5, 0.02])
-@pytest.mark.parametrize(("n_rows", "n_threads"), [(300, 1), (6000, 2), (25_000, 3)])
+@pytest.mark.parametrize(
+    ("loss", "n_outputs", "subsample", "n_rows", "n_threads"),
+    [
+        *((*loss, share, 300, 1) for loss in LOSSES for share in (1.0, 0.5, 0.02)),
+        ("squared_error", 1, 0.02, 25_000, 3),
+        ("logistic", 1, 1.0, 25_000, 3),
+        ("softmax", 3, 0.5, 25_000, 3),
+    ],
+)
 def test_training_scores_are_those_of_the_forest(
     loss, n_outputs, subsample, n_rows, n_threads
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.metrics import log_loss, mean_absolute_error
+from sklearn.metrics import mean_absolute_error
 
 from hedgerow import (
     Dataset,
@@ -85,15 +85,6 @@ def test_weights_of_a_set_count() -> None:
     assert model.evals_result_["half"]["mae"][-1] == pytest.approx(score, rel=1e-12)
 
 
-def test_sparse_sets_are_as_dense_ones() -> None:
-    X0 = np.where(np.abs(X) < 0.8, 0.0, X)
-    sets = {name: (X0[PLACES[name]], Y[PLACES[name]]) for name in ("new", "old")}
-    thin = {name: (sparse.csr_matrix(rows), y) for name, (rows, y) in sets.items()}
-    model = HedgerowRegressor(**PLAIN)
-    dense = model.fit(X0[:200], Y[:200], X_val=sets).evals_result_
-    assert model.fit(sparse.csr_matrix(X0[:200]), Y[:200], X_val=thin).evals_result_ == dense
-
-
 def test_sparse_and_dense_sets_do_not_mix() -> None:
     sets = {"new": (sparse.csr_matrix(X[200:]), Y[200:]), "old": SETS["old"]}
     with pytest.raises(DataError, match="in the same form"):
@@ -106,34 +97,6 @@ def test_keys_of_wide_integers_stay_exact() -> None:
     found = stack_tables([first, read_any(wide + 2, first.schema)])
     assert found.values.dtype == np.int64
     assert len(np.unique(found.values)) == 4
-
-
-def test_classes_and_categories() -> None:
-    r = np.random.default_rng(1)
-    table = {"colour": r.choice(["red", "blue", "green"], 300), "size": r.normal(size=300)}
-    y = np.where((table["colour"] == "red") ^ (table["size"] > 0), "yes", "no")
-
-    def rows(place: slice) -> dict[str, np.ndarray]:
-        return {name: values[place] for name, values in table.items()}
-
-    a, b, c = slice(0, 200), slice(200, 250), slice(250, 300)
-    model = HedgerowClassifier(n_estimators=10, train_scores=True, early_stopping=False).fit(
-        rows(a), y[a], X_val={"one": (rows(b), y[b]), "two": (rows(c), y[c])}
-    )
-    for name, place in {"train": a, "one": b, "two": c}.items():
-        score = log_loss(y[place], model.predict_proba(rows(place)), labels=model.classes_)
-        assert model.evals_result_[name]["loss"][-1] == pytest.approx(score, rel=1e-9)
-
-
-def test_target_statistics_score_each_training_row_once() -> None:
-    r = np.random.default_rng(2)
-    levels = r.integers(0, 40, 400).astype(str)
-    y = r.normal(size=40)[levels.astype(int)] + r.normal(size=400)
-    model = HedgerowRegressor(**PLAIN, target_statistics=True, train_scores=True).fit(
-        {"c": levels[:300]}, y[:300], X_val={"one": ({"c": levels[300:]}, y[300:])}
-    )
-    assert model.booster_.model.training["copies"] > 1
-    assert set(model.evals_result_) == {"one", "train"}
 
 
 def test_several_targets_and_labels() -> None:

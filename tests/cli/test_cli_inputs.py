@@ -288,9 +288,6 @@ def test_ladder_takes_text(tmp_path: Path, task: str, capsys: pytest.CaptureFixt
     assert "leaf-wise" in out
 
 
-DIALECTS = {"plain": (",", "."), "semicolon": (";", "."), "comma": (";", ","), "tab": ("\t", ",")}
-
-
 def _run_all(folder: Path, separator: str, decimal: str) -> dict[str, bytes]:
     """Run every command that reads tables; return the files and texts that they write."""
     folder.mkdir()
@@ -318,10 +315,9 @@ def _run_all(folder: Path, separator: str, decimal: str) -> dict[str, bytes]:
 
 
 @pytest.mark.usefixtures("without_drawing")  # the texts of a page have the same numbers
-def test_every_command_reads_every_dialect(tmp_path: Path) -> None:
-    expected = _run_all(tmp_path / "plain", *DIALECTS["plain"])
-    for name in ("semicolon", "comma", "tab"):
-        assert _run_all(tmp_path / name, *DIALECTS[name]) == expected, name
+def test_every_command_reads_other_dialects(tmp_path: Path) -> None:
+    plain, other = _run_all(tmp_path / "plain", ",", "."), _run_all(tmp_path / "other", ";", ",")
+    assert other == plain
 
 
 def test_every_command_that_reads_tables_has_the_options_of_text_files() -> None:

@@ -15,9 +15,9 @@ from hedgerow.data.external.blocks import ROW_BITS, RUN_BIT
 from hedgerow.kernels.presorted import exact as kernels
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.params import BoostParams
-from tests.growing.test_exact import checked_nodes, columns, grow, make_entries, tree_bytes
+from tests.growing.test_exact import columns, exact_params, grow, make_entries, tree_bytes
 from tests.growing.test_grow import data
-from tests.reference import naive_exact
+from tests.reference import naive, naive_exact
 
 
 def approx_params(sketch="global", eps=0.1, **settings):
@@ -99,34 +99,44 @@ def test_tiny_eps_is_exact(sketch, missing) -> None:
             np.testing.assert_array_equal(raw, approx_raw)
 
 
-def bounds_of_rows(X, feature, rows, h, eps):
-    present = [row for row in rows if not np.isnan(X[row, feature])]
-    values, weights = [X[row, feature] for row in present], [h[row] for row in present]
-    return naive_exact.candidates(values, weights, Fraction(eps))
-
-
-def global_bounds(X, eps):
-    return lambda feature, _, h: bounds_of_rows(X, feature, range(len(X)), h, eps)
-
-
-def local_bounds(X, eps):
-    return lambda feature, rows, h: bounds_of_rows(X, feature, rows, h, eps)
-
-
 @given(
     seed=st.integers(0, 2**32 - 1),
     n_rows=st.integers(2, 40),
     missing=st.sampled_from([0.0, 0.4]),
     eps=st.sampled_from([1 / 16, 1 / 8, 1 / 4, 1 / 2]),
     n_values=st.sampled_from([5, 100]),
-    sketch=st.sampled_from(["global", "local"]),
+    sketch=st.sampled_from(["global", "local", None]),
+    dtype=st.sampled_from([np.float32, np.float64]),
 )
-def test_small_trees_take_the_best_candidate(seed, n_rows, missing, eps, n_values, sketch) -> None:
-    X, _ = data(n_rows, 2, seed, missing, n_values=n_values)
+def test_small_trees_take_the_best_of_all_cuts_at_candidates(
+    seed, n_rows, missing, eps, n_values, sketch, dtype
+) -> None:
+    """Without a sketch growth is exact, and each cut a candidate."""
+    X = data(n_rows, 2, seed, missing, n_values=n_values)[0].astype(dtype)
     y = np.random.default_rng(seed).normal(size=n_rows)
-    params = approx_params(sketch, eps, min_samples_leaf=1, max_leaves=10)
-    bounds = (global_bounds if sketch == "global" else local_bounds)(X, eps)
-    checked_nodes(X, y, params, bounds)
+    limits = {"min_samples_leaf": 1, "max_leaves": 10}
+    params = approx_params(sketch, eps, **limits) if sketch else exact_params(**limits)
+    (tree,), _, base = grow(X, y, params)
+    g, h = naive.gradients("squared_error", y, np.full((1, n_rows), base))
+    g = [Fraction(x) for x in naive.on_grid(g[0])]
+    h = [Fraction(x) for x in h[0]]
+    members = naive_exact.rows_of_nodes(tree, X.astype(float))
+    for node in np.flatnonzero(tree.feature >= 0):
+        rows = members[node].tolist()
+
+        def bounds_of(feature, rows=rows):
+            among = range(n_rows) if sketch == "global" else rows
+            present = [row for row in among if not np.isnan(X[row, feature])]
+            values, weights = [X[row, feature] for row in present], [h[row] for row in present]
+            return naive_exact.candidates(values, weights, Fraction(eps)) if sketch else None
+
+        rules = naive_exact.rules_of(params)
+        cuts = list(naive_exact.cuts_of_node(X, rows, g, h, rules, bounds_of))
+        left = frozenset(members[tree.left[node]].tolist())
+        chosen = [c for c in cuts if c.feature == tree.feature[node] and c.left == left]
+        assert len(chosen) == 1, "a cut that is not allowed"
+        best = naive_exact.best_cut(cuts)
+        assert chosen[0].value >= best.value * (1 - Fraction(1, 10**12))
 
 
 def cuts_of(trees, feature):

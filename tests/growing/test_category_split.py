@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow.booster import Booster
 from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import Sample
@@ -20,7 +19,7 @@ from hedgerow.data import bin_table, fit_bins
 from hedgerow.data.categories.recode import drop_unused_levels
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Column, Schema
-from hedgerow.errors import ModelFormatError, ParameterError
+from hedgerow.errors import ModelFormatError
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model.predict import Predictor
@@ -171,36 +170,6 @@ def test_prediction_equals_the_naive_walk(keys, max_bins) -> None:
     assert np.array_equal(predictor.leaves(table.values[:40]), nodes)
 
 
-@settings(max_examples=examples(15))
-@given(st.integers(0, 10**6), st.sampled_from(["squared_error", "absolute_error", "logistic"]))
-def test_training_and_prediction_agree(seed, objective) -> None:
-    """The raw scores that the grower sums are those that the model predicts."""
-    table, y = table_of(seed)
-    y = (y > 0).astype(float) if objective == "logistic" else y
-    params = BoostParams(n_estimators=5, min_samples_leaf=2, min_data_per_group=1, cat_smooth=0.0)
-    trained = engine.boost(table, y, params, objective)
-    predictor = Predictor(trained.forest, table.schema.kinds)
-    assert np.allclose(
-        predictor.raw_scores(table.values), trained.train_raw, rtol=1e-12, atol=1e-12
-    )
-    assert trained.forest.has_sets.any()
-
-
-def test_validation_rows_are_scored_as_they_are_predicted() -> None:
-    table, y = table_of(3, n_rows=1200)
-    first, second = np.arange(700), np.arange(700, 1200)
-    train_rows, valid_rows = (Sample(table, y).take(rows) for rows in (first, second))
-    params = BoostParams(
-        n_estimators=8, min_samples_leaf=3, min_data_per_group=5, subsample=0.7,
-        target_statistics=False,
-    )  # fmt: skip
-    model = fit(train_rows, make_objective("squared_error"), params, validation=valid_rows)
-    raw = Predictor(model.forest, table.schema.kinds).raw_scores(valid_rows.table.values)[0]
-    curve = model.training["history"]["validation"]["loss"]
-    expected = make_objective("squared_error").loss(valid_rows.target, raw[None], None)
-    assert curve[-1] == pytest.approx(expected, rel=1e-9)
-
-
 def test_levels_beyond_the_bins_share_one() -> None:
     table, _ = table_of(4, n_rows=3000, levels=(400,))
     spec = fit_bins(table, max_bins=32)
@@ -258,23 +227,6 @@ def test_rows_with_unknown_values_stop_where_the_naive_walk_does(seed, share) ->
     for stage, raw in enumerate(predictor.staged(values), start=1):
         part = naive_category.raw_scores(model.forest.first_rounds(stage), kinds, values)
         assert same(raw, part)
-
-
-def test_exact_search_names_the_category() -> None:
-    table, y = table_of(6)
-    with pytest.raises(ParameterError, match="column 'c2' is a category"):
-        train(table, y, tree_method="exact")
-
-
-def test_model_file_keeps_the_sets() -> None:
-    table, y = table_of(7)
-    model = train(table, y)
-    data = model_to_bytes(model)
-    again, _ = model_from_bytes(data)
-    assert model_to_bytes(again) == data
-    raw = Predictor(model.forest, table.schema.kinds).raw_scores(table.values)
-    assert same(Predictor(again.forest, table.schema.kinds).raw_scores(table.values), raw)
-    assert Booster(again).num_trees == 12
 
 
 def replace_tables(model, **changed):

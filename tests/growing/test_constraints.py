@@ -38,6 +38,8 @@ def table_of(seed=0, n_rows=600, n_features=4, missing=0.1):
 
 def grown(method):
     """Return parameters of a way to grow trees."""
+    if method == "vectors":
+        return {"multi_strategy": "multi_output_tree"}
     return {"grow_policy": "symmetric"} if method == "symmetric" else {"tree_method": method}
 
 
@@ -266,12 +268,13 @@ def test_permitted_columns_are_those_of_the_groups_that_are_left(groups, path) -
     assert not constraints.met.any()
 
 
-@pytest.mark.parametrize("method", ["hist", "exact", "approx", "symmetric"])
+@pytest.mark.parametrize("method", ["hist", "exact", "approx", "symmetric", "vectors"])
 @pytest.mark.parametrize(
     "groups", [[[0, 1], [1, 2]], [["x0", "x3"]], "pairwise", "no_interactions", [[0], [0, 1, 2]]]
 )
 def test_branches_stay_within_a_group(method, groups) -> None:
     X, y = table_of()
+    y = np.column_stack([y, y**2]) if method == "vectors" else y
     model = fit(X, y, interaction_constraints=groups, **grown(method), colsample_bynode=0.7)
     forest = model.booster_.model.forest
     words = {"pairwise": 2, "no_interactions": 1}

@@ -234,14 +234,6 @@ def test_logistic_trees_equal_the_naive_ones(weighted) -> None:
     assert_same_trees(trees, naive_exact.boost(X, y, params, "logistic", base, weight, n_rounds=3))
 
 
-def test_softmax_trees_equal_the_naive_ones() -> None:
-    X, y = data(missing=0.1, seed=2)
-    y = np.digitize(y, [-0.8, 0.7]).astype(float)
-    params = exact_params(max_leaves=9, min_samples_leaf=5)
-    trees, _, base = grow(X, y, params, make_objective("softmax", 3), n_trees=4)
-    assert_same_trees(trees, naive_exact.boost(X, y, params, "softmax", base, n_rounds=4))
-
-
 @pytest.mark.parametrize("settings", mostly_slow(SETTINGS.values(), 4), ids=SETTINGS)
 def test_trees_equal_those_of_histograms_with_a_bin_for_every_value(settings) -> None:
     # Large enough that rows are divided between threads, gradients of which no bit is lost.
@@ -258,53 +250,6 @@ def test_trees_equal_those_of_histograms_with_a_bin_for_every_value(settings) ->
                 np.testing.assert_array_equal(getattr(tree, name), getattr(other, name), name)
             np.testing.assert_array_equal(tree.value, other.value)
         np.testing.assert_array_equal(raw, expected_raw)
-
-
-def checked_nodes(X, y, params, bounds=None):
-    """Grow one tree and compare each split with the best of all cuts in exact arithmetic."""
-    trees, _, base = grow(X, y, params)
-    tree = trees[0]
-    g, h = naive.gradients("squared_error", np.asarray(y, float), np.full((1, len(y)), base))
-    g = [Fraction(x) for x in naive.on_grid(g[0])]
-    h = [Fraction(x) for x in h[0]]
-    members = naive_exact.rows_of_nodes(tree, np.asarray(X, dtype=float))
-    for node in np.flatnonzero(tree.feature >= 0):
-        rows = members[node].tolist()
-
-        def bounds_of(feature, rows=rows):
-            return None if bounds is None else bounds(feature, rows, h)
-
-        cuts = list(
-            naive_exact.cuts_of_node(X, rows, g, h, naive_exact.rules_of(params), bounds_of)
-        )
-        best = naive_exact.best_cut(cuts)
-        left = frozenset(members[tree.left[node]].tolist())
-        chosen = [c for c in cuts if c.feature == tree.feature[node] and c.left == left]
-        assert len(chosen) == 1, "a cut that is not allowed"
-        assert chosen[0].value >= best.value * (1 - Fraction(1, 10**12))
-    return tree
-
-
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    n_rows=st.integers(2, 40),
-    n_features=st.integers(1, 3),
-    missing=st.sampled_from([0.0, 0.4]),
-    least=st.integers(1, 4),
-    leaves=st.integers(2, 10),
-    depthwise=st.booleans(),
-    dtype=st.sampled_from([np.float32, np.float64]),
-)
-def test_small_trees_take_the_best_of_all_cuts(
-    seed, n_rows, n_features, missing, least, leaves, depthwise, dtype
-) -> None:
-    X, _ = data(n_rows, n_features, seed, missing, n_values=12)
-    y = np.random.default_rng(seed).normal(size=n_rows)
-    params = exact_params(
-        min_samples_leaf=least, max_leaves=leaves,
-        grow_policy="depthwise" if depthwise else "leafwise",
-    )  # fmt: skip
-    checked_nodes(X.astype(dtype), y, params)
 
 
 # -- thresholds ------------------------------------------------------------------------------
@@ -370,24 +315,6 @@ def test_threshold_of_wide_integers_is_exact() -> None:
 # -- limits and sampling ---------------------------------------------------------------------
 
 
-def test_constant_and_missing_columns_are_never_used() -> None:
-    X, y = data(300, 3)
-    X[:, 0] = 5.0
-    X[:, 2] = np.nan
-    trees, _, _ = grow(X, y, exact_params(), n_trees=5)
-    assert {feature for tree in trees for feature in tree.feature.tolist()} == {-1, 1}
-    assert len(grow(X[:, [0, 2]], y, exact_params())[0][0].feature) == 1
-
-
-def test_constant_column_with_missing_values_is_split_at_them() -> None:
-    X = np.where(np.arange(200) % 4 == 0, np.nan, 3.0)[:, None]
-    y = np.isnan(X[:, 0]).astype(float)
-    trees, raw, _ = grow(X, y, exact_params(learning_rate=1.0, reg_lambda=0.0))
-    assert trees[0].feature.tolist() == [0, -1, -1]
-    np.testing.assert_allclose(raw[0], y, atol=1e-8)
-    assert trees[0].missing_left[0] == 0
-
-
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_one_row_is_one_leaf(n_threads) -> None:
     """The fit has many trees: a thread that reads the next batch would wait for ever."""
@@ -395,14 +322,6 @@ def test_one_row_is_one_leaf(n_threads) -> None:
     trees, raw, _ = grow(np.ones((1, 2)), [7.0], params, n_threads=n_threads, n_trees=500)
     assert trees[0].feature.tolist() == [-1]
     assert raw.tolist() == [[7.0]]
-
-
-def test_empty_row_sample_is_a_leaf_of_value_zero() -> None:
-    params = exact_params(subsample=0.001, min_samples_leaf=1, reg_lambda=0.0)
-    trees, raw, base = grow(np.arange(3.0)[:, None], [1, 2, 4], params)
-    assert trees[0].count.tolist() == [0]
-    assert trees[0].value.tolist() == [0.0]
-    np.testing.assert_array_equal(raw[0], base[0])
 
 
 @pytest.mark.parametrize("subsample", [1.0, 0.6])

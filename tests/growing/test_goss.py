@@ -350,7 +350,6 @@ def test_constraints_hold(method, settings) -> None:
     assert (np.diff(model.predict(rows).reshape(50, 30)) <= 1e-12).all()
 
 
-@pytest.mark.slow
 # -- parameters -----------------------------------------------------------------------------
 
 

@@ -12,7 +12,6 @@ from hedgerow import HedgerowRegressor, ParameterError
 from hedgerow.errors import DataError
 from hedgerow.growing.core.setup import drawn_columns
 from hedgerow.io import model_to_bytes
-from hedgerow.kernels.splits.growth import ordered_factor
 from hedgerow.params import BoostParams
 
 SEED, LAMBDA, RATE = 7, 1.0, 0.5
@@ -29,13 +28,6 @@ def table_of(n_rows=400, n_features=4, missing=0.15, seed=0):
 
 
 # -- a tree by the definitions -----------------------------------------------------------
-
-
-def naive_factor(penalty, depth):
-    """Return LightGBM's factor, without its epsilon."""
-    if penalty >= depth + 1:
-        return 0.0
-    return 1.0 - (penalty / 2.0**depth if penalty <= 1.0 else 2.0 ** (penalty - 1.0 - depth))
 
 
 def test_smoothing_in_sorted_columns_is_that_of_bins() -> None:
@@ -118,12 +110,6 @@ def test_forced_splits_as_in_lightgbm(tmp_path) -> None:
     for given in (splits, path, str(path)):
         ours = fit_hedgerow(X, y, rounds=1, max_leaves=9, forced_splits=given)
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("penalty", [0.0, 0.4, 1.0, 1.5, 3.0, 7.2])
-def test_factors_of_ordered_columns(penalty) -> None:
-    for depth in range(9):
-        assert ordered_factor(penalty, depth) == pytest.approx(naive_factor(penalty, depth))
 
 
 # -- splits that are given -------------------------------------------------------------------
@@ -225,39 +211,6 @@ def test_exact_growth_and_vectors_draw_by_weights_too() -> None:
     for model in (exact, vectors):
         counts = model.booster_.feature_importance("split")
         assert counts[1] == 0 < counts[0]
-
-
-# -- interactions of trees with vectors ------------------------------------------------------
-
-
-@pytest.mark.parametrize("groups", [[["x0", "x1"], ["x2", "x3"]], "no_interactions", "pairwise"])
-def test_branches_with_vectors_stay_within_a_group(groups) -> None:
-    X, y = table_of(n_rows=1500)
-    model = HedgerowRegressor(
-        **FEW, multi_strategy="multi_output_tree", interaction_constraints=groups
-    ).fit(X, np.c_[y, X.sum(axis=1, where=~np.isnan(X))])
-    forest = model.booster_.model.forest
-    assert forest.vectors is not None
-    allowed = [{0, 1}, {2, 3}]
-    for tree in range(forest.n_trees):
-        first = int(forest.tree_start[tree])
-        waiting = [(0, frozenset())]
-        while waiting:
-            node, used = waiting.pop()
-            feature = int(forest.feature[first + node])
-            if feature < 0:
-                continue
-            used |= {feature}
-            if isinstance(groups, str):
-                assert len(used) <= (1 if groups == "no_interactions" else 2)
-            else:
-                assert any(used <= group for group in allowed)
-            waiting += [(int(forest.left[first + node]), used),
-                        (int(forest.right[first + node]), used)]  # fmt: skip
-    free = HedgerowRegressor(**FEW, multi_strategy="multi_output_tree").fit(
-        X, np.c_[y, X.sum(axis=1, where=~np.isnan(X))]
-    )
-    assert not np.array_equal(free.predict(X), model.predict(X))
 
 
 # -- promises ---------------------------------------------------------------------------------

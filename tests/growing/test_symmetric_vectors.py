@@ -10,7 +10,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from hedgerow import HedgerowRegressor
-from tests.growing.test_vector_options import RULES, SEED, drawn_cuts, naive_tree, problem
+from tests.growing.test_vector_options import RULES, SEED, naive_tree, problem
 from tests.helpers.examples import examples
 from tests.helpers.marking import every_second
 from tests.reference.naive_vector import Sets, Tied, TreeOptions
@@ -110,30 +110,6 @@ def test_any_sets_and_signs_are_those_of_trying_all(
         check_tree(X, Y, TreeOptions(**tree_options), **params)
     except Tied:
         reject()
-
-
-@settings(max_examples=examples(30), deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    missing=st.sampled_from([0.0, 0.1, 0.5]),
-    smooth=st.sampled_from([0.0, 5.0]),
-    is_drawn=st.booleans(),
-    least=st.sampled_from([1, 5, 20]),
-    signs=st.tuples(*[st.sampled_from([-1, 0, 1])] * 4).filter(any),
-)
-def test_any_signs_are_those_of_trying_all(seed, missing, smooth, is_drawn, least, signs) -> None:
-    X, Y = problem(90, seed, missing)
-    tree_options = TreeOptions(
-        smooth=smooth, signs=signs, **(drawn_cuts("symmetric") if is_drawn else {})
-    )
-    rules = RULES | {"min_samples_leaf": least}
-    constraints = {f"x{j}": sign for j, sign in enumerate(signs)}
-    options = {"monotone_constraints": constraints, "extra_trees": is_drawn, "path_smooth": smooth}
-    try:
-        model = check_tree(X, Y, tree_options, rules, **options)
-    except Tied:
-        reject()
-    assert model.verify_monotone().verdict == "proved"
 
 
 def test_a_column_of_gaps_is_ordered_where_it_has_values() -> None:

@@ -42,12 +42,13 @@ def first_tree(
     X: Any, Y: Any, policy: str = "leafwise", rules: Any = RULES, weight: Any = None, **options: Any
 ) -> tuple[Any, Any, Any]:
     """Return the vectors of a model's first tree for the rows, and the derivatives behind them."""
+    columns = {"colsample_bynode": options.pop("colsample_bynode", 1.0)}
     several = {"multi_strategy": "multi_output_tree"} if Y.shape[1] > 1 else {}
     shape: Any = {"max_depth": 3} if policy == "symmetric" else {"max_leaves": 8}
     model = HedgerowRegressor(
         n_estimators=1, learning_rate=1.0, grow_policy=policy, early_stopping=False,
-        subsample=options.pop("subsample", 1.0), colsample_bynode=1.0, random_state=SEED,
-        **several, **shape, **rules, **options,
+        subsample=options.pop("subsample", 1.0), random_state=SEED, **columns, **several,
+        **shape, **rules, **options,
     ).fit(X, Y if several else Y[:, 0], weight)  # fmt: skip
     assert model.booster_.num_trees == 1
     assert (model.booster_.model.forest.vectors is not None) == bool(several)

@@ -215,21 +215,16 @@ def search(g, h, n, n_bins, node, rules, units=(1.0, 1.0)):
     sums, unit, engine_rules = NodeSums(*map(np.int64, node)), Units(*units), split_rules(rules)
     constraints = make_constraints(BoostParams(), len(n_bins), np.zeros(0), 1)
     histogram = NodeHistogram(wide, np.int64(0), np.int64(stride), np.asarray(n_bins, np.int32))
-    found = search_histogram(histogram, 0, sums, unit, engine_rules, constraints)
-    left = NodeSums(found.g_left, found.h_left, found.n_left)
-    gain = split_gain(constraints, np.int64(0), found.score, left, sums, unit, engine_rules)
-    return found, gain
-
-
-def search_histogram(histogram, number, sums, units, rules, constraints):
-    """Return the best split of node ``number`` in its histogram, under these constraints."""
-    node = searched_node(constraints, np.int64(number), sums, units, rules)
-    best, last = NO_SPLIT, len(histogram.n_bins) - 1
+    searched = searched_node(constraints, np.int64(0), sums, unit, engine_rules)
+    best, last = NO_SPLIT, len(n_bins) - 1
     for first in range(0, last + 1, WIDTH):
         features = np.minimum(np.arange(first, first + WIDTH), last)
         lanes = ColumnLanes(features, features * histogram.stride)
-        best = search_columns(histogram, lanes, node, constraints, best)
-    return complete_split(histogram, sums, units, best)
+        best = search_columns(histogram, lanes, searched, constraints, best)
+    found = complete_split(histogram, sums, unit, best)
+    left = NodeSums(found.g_left, found.h_left, found.n_left)
+    gain = split_gain(constraints, np.int64(0), found.score, left, sums, unit, engine_rules)
+    return found, gain
 
 
 def search_categories(g, h, n, node, rules, category, units=(1.0, 1.0), bounds=None):

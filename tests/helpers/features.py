@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hedgerow.boosting.row_data.survival import SURVIVAL
 from tests.helpers.chunked import Rows
 
 N_ROWS = 600
@@ -495,17 +494,3 @@ def parts_of(feature: str, table: pd.DataFrame = ROWS) -> tuple[dict[str, Any], 
     if params.get("boosting") == "rf":
         params.pop("learning_rate", None)
     return params, Rows(table, list(dict.fromkeys(columns)) or COLUMNS, target, roles)
-
-
-def as_arrays(rows: Rows, params: dict[str, Any]) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """Return the arguments of a Dataset of the columns that are numbers, and all their arrays."""
-    features = [name for name in rows.features if name not in ("town", "when", "span", "month")]
-    X = rows.table[features].to_numpy().astype(float)
-    y: Any = rows.table[rows.target].to_numpy().astype(float)
-    if isinstance(rows.target, list) and params.get("objective") in SURVIVAL:
-        y = {name: rows.table[name].to_numpy(copy=True) for name in rows.target}
-    known = {role: rows.table[name].to_numpy(copy=True) for role, name in rows.roles.items()}
-    given: dict[str, Any] = {"X": X, "y": y, "feature_names": features, **known}
-    if "street" in features:  # numbers that are categories
-        given["categorical_features"] = ["street"]
-    return given, [X, *(y.values() if isinstance(y, dict) else [y]), *known.values()]

@@ -1,9 +1,8 @@
-"""Monotone constraints: the bounded search, the order of leaves, and the verifier."""
+"""Monotone constraints: the order of leaves, fits, and the verifier."""
 
 from __future__ import annotations
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -14,25 +13,18 @@ from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, ParameterEr
 from hedgerow.booster import Booster
 from hedgerow.boosting.loop.rounds import make_forest
 from hedgerow.data.schema import Column, Schema
-from hedgerow.growing.core.stages.branches import make_constraints
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.limits.isotonic import common_bound, order_leaves
-from hedgerow.kernels.histograms.histogram import HistogramSums
-from hedgerow.kernels.splits.split import NodeHistogram, NodeSums, Units
 from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model.cells import Cells
 from hedgerow.model.forest import CategoryTables, Forest
 from hedgerow.model.model import Model
 from hedgerow.model.monotone import verify_monotone
 from hedgerow.model.predict import Predictor
-from hedgerow.params import BoostParams
-from tests.helpers import engine
 from tests.helpers.examples import examples
 from tests.helpers.marking import crossed
 from tests.helpers.random_forests import random_model
-from tests.reference import naive
 
-STRIDE = 16
 ALL = {"x0": 1, "x1": -1, "x2": 1}
 
 
@@ -53,115 +45,6 @@ def assert_monotone(predict, X, column, sign, n_rows=40):
     rows[:, column] = np.tile(grid, n_rows)
     scores = sign * np.asarray(predict(rows)).reshape(n_rows, len(grid))
     assert (np.diff(scores, axis=1) >= 0).all()
-
-
-# -- search -----------------------------------------------------------------------------
-
-
-def naive_search(g, h, n, n_bins, node, rules, low, high, signs, factors):
-    """Return the gain, feature, bin and direction of the best cut, one cut after the other."""
-
-    def weight(g, h):
-        return min(max(naive.leaf_weight(g, h, rules), low), high)
-
-    def reduction(g, h, w):
-        return -(g * w + (h + rules.reg_lambda) * w * w / 2 + rules.reg_alpha * abs(w))
-
-    own = reduction(node[0], node[1], weight(node[0], node[1]))
-    best = (0.0, None)
-    for j, bins in enumerate(n_bins):
-        absent = (g[j][-1], h[j][-1], n[j][-1])
-        for missing_left in (0, 1) if absent[2] > 0 else (0,):
-            left = list(absent) if missing_left else [0, 0, 0]
-            for b in range(bins):
-                left = [left[0] + g[j][b], left[1] + h[j][b], left[2] + n[j][b]]
-                right = [node[k] - left[k] for k in range(3)]
-                if min(left[2], right[2]) < rules.min_samples_leaf:
-                    continue
-                if min(left[1], right[1]) < rules.min_child_weight:
-                    continue
-                if min(left[1], right[1]) + rules.reg_lambda <= 0:
-                    continue
-                w_left, w_right = weight(*left[:2]), weight(*right[:2])
-                only_missing_right = not missing_left and right[2] == absent[2]
-                if signs[j] * (w_right - w_left) < 0 and not only_missing_right:
-                    continue
-                both = reduction(*left[:2], w_left) + reduction(*right[:2], w_right)
-                gain = factors[j] * (both - own - rules.gamma)
-                best = max(best, (gain, (j, b, missing_left)), key=lambda found: found[0])
-    return best
-
-
-NODES = st.lists(
-    st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 4), st.integers(0, 3)),
-             min_size=2, max_size=STRIDE - 1),
-    min_size=1, max_size=10,
-)  # fmt: skip
-RULES = st.builds(
-    naive.Rules,
-    min_samples_leaf=st.integers(1, 3),
-    min_child_weight=st.sampled_from([0.0, 2.0]),
-    reg_lambda=st.sampled_from([0.0, 1.0]),
-    reg_alpha=st.sampled_from([0.0, 1.5]),
-    gamma=st.sampled_from([0.0, 0.25]),
-    max_delta_step=st.sampled_from([0.0, 0.5]),
-)
-
-
-@given(NODES, RULES, st.data())
-def test_search_finds_the_best_of_all_cuts(columns, rules, data) -> None:
-    # Every column holds the same rows: the last bin given is that of missing values.
-    # No rows, no gradients.
-    columns = [[cell if cell[2] > 0 else (0, 0, 0) for cell in column] for column in columns]
-    totals = [[sum(cell[k] for cell in column) for k in range(3)] for column in columns]
-    node = [max(total[k] for total in totals) for k in range(3)]
-    g, h, n = (np.zeros((len(columns), STRIDE), np.int64) for _ in range(3))
-    for j, column in enumerate(columns):
-        for b, cell in enumerate(column[:-1]):
-            g[j, b], h[j, b], n[j, b] = cell
-        rest = [node[k] - totals[j][k] for k in range(3)]
-        last = [column[-1][k] + rest[k] for k in range(3)]
-        g[j, -1], h[j, -1], n[j, -1] = last
-        if last[2] == 0:
-            g[j, 0], h[j, 0], g[j, -1], h[j, -1] = g[j, 0] + last[0], h[j, 0] + last[1], 0, 0
-    n_bins = [len(column) - 1 for column in columns]
-    signs = data.draw(st.lists(st.sampled_from([-1, 0, 1]), min_size=len(columns),
-                               max_size=len(columns)))  # fmt: skip
-    factors = data.draw(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0]), min_size=len(columns),
-                                 max_size=len(columns)))  # fmt: skip
-    low, high = sorted(data.draw(st.sampled_from(
-        [(-math.inf, math.inf), (-1.0, 2.0), (0.25, 0.5), (-math.inf, 0.1), (-0.5, math.inf)]
-    )))  # fmt: skip
-    if node[1] + rules.reg_lambda <= 0:
-        return
-    found, gain = constrained(g, h, n, n_bins, node, rules, (low, high), signs, factors)
-    expected, place = naive_search(g.tolist(), h.tolist(), n.tolist(), n_bins, node, rules, low,
-                                   high, signs, factors)  # fmt: skip
-    if place is None or expected < 1e-9:
-        assert gain < 1e-9
-        return
-    assert gain == pytest.approx(expected, rel=1e-9)
-    # The cut that was found has this gain, too (another may be as good).
-    j, b, missing_left = int(found.feature), int(found.bin), int(found.missing_left)
-    left = [sum(int(part[j, k]) for k in range(b + 1)) for part in (g, h, n)]
-    if n[j, -1] > 0 and missing_left:
-        left = [left[k] + int(part[j, -1]) for k, part in enumerate((g, h, n))]
-    assert left == [found.g_left, found.h_left, found.n_left]
-
-
-def constrained(g, h, n, n_bins, node, rules, bounds, signs, factors):
-    """Search a node within bounds with the engine; return the split and its gain."""
-    n_features = len(n_bins)
-    params = BoostParams(monotone_constraints=tuple(signs), feature_penalties=tuple(factors))
-    constraints = make_constraints(params, n_features, np.array(n_bins) - 1, 2)
-    constraints.bounds[1] = *bounds, 0.0, 1.0
-    wide = HistogramSums(g.reshape(-1), h.reshape(-1), n.astype(np.int32).reshape(-1))
-    sums, units = NodeSums(*map(np.int64, node)), Units(1.0, 1.0)
-    counts = np.asarray(n_bins, np.int32)
-    histogram = NodeHistogram(wide, np.int64(0), np.int64(STRIDE), counts)
-    engine_rules = engine.split_rules(rules)
-    best = engine.search_histogram(histogram, 1, sums, units, engine_rules, constraints)
-    return best, best.score
 
 
 # -- leaves in order ------------------------------------------------------------------------

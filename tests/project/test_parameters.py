@@ -152,7 +152,7 @@ def test_groups_agree_with_the_table_and_the_naive_rules() -> None:
 def test_every_auto_is_automatic_or_has_a_meaning_of_its_own() -> None:
     rows = PARAMETERS.items()
     own = {name for name, row in rows if isinstance(row.allowed, tuple) and "auto" in row.allowed}
-    own |= {"objective", "categorical_features"}
+    own |= {"objective", "categorical_features", "blend"}
     auto = {
         name
         for name, parameter in inspect.signature(BOOSTED[0]).parameters.items()

@@ -37,7 +37,8 @@ class TreeOptions:
     the child on one side, or of a level.  ``given``: column, threshold, and the numbers of the
     cuts on the left and on the right.  ``categories``: columns of which each level is tried
     against all others, or, with ``sets``, one end of the sorted list.  ``signs``: 1 for increasing
-    columns, -1 for decreasing ones, whose gains ``penalty`` lowers near the root.
+    columns, -1 for decreasing ones, whose gains ``penalty`` lowers near the root.  ``columns``:
+    which of them a level may use.
     """
 
     smooth: float = 0.0
@@ -50,6 +51,7 @@ class TreeOptions:
     sets: Sets | None = None
     signs: tuple[int, ...] | None = None
     penalty: float = 0.0
+    columns: Callable[[int], list[int]] | None = None
 
     def factor(self, feature: int, depth: int) -> float:
         """Return the factor on gains of a column at a depth; LightGBM's adds an epsilon."""
@@ -328,9 +330,10 @@ def grow_levels(X, g, h, rules, depth, tree_options=PLAIN):
             )
         if ways is None:
             cuts = [(feature, at) for feature, found in offered.items() for at in found]
+            may = tree_options.columns and tree_options.columns(level)
             cuts += [
                 (feature, at)
-                for feature in range(X.shape[1])
+                for feature in may or range(X.shape[1])
                 if feature not in offered
                 for at in cuts_of(X, np.arange(len(X)), feature, key, tree_options)
             ]

@@ -52,18 +52,11 @@ class ClusterStore:
         """Do nothing, because the store holds no resources."""
 
 
-def saver(run: bytes, epoch: int) -> Callable[[bytes], None]:
-    """Return a function that stores the parts of an attempt, in order, from a task."""
-    n_parts = 0
+def store(content: bytes, run: bytes, epoch: int, number: int) -> None:
+    """Store a part of an attempt on the scheduler, from a task."""
+    from distributed import Variable, get_client
 
-    def save(content: bytes) -> None:
-        from distributed import Variable, get_client
-
-        nonlocal n_parts
-        Variable(_name(run, epoch, n_parts), client=get_client()).set(content)
-        n_parts += 1
-
-    return save
+    Variable(_name(run, epoch, number), client=get_client()).set(content)
 
 
 def collect(client: Any, run: bytes, epoch: int) -> list[bytes]:

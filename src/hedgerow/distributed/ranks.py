@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from hedgerow.comm.base import Communicator
 from hedgerow.comm.collectives import Collectives
 from hedgerow.comm.connections import Listener, Tls, joined
-from hedgerow.distributed.checkpoints import saver
+from hedgerow.distributed.checkpoints import store
 from hedgerow.errors import CommunicationError
 
 
@@ -128,12 +128,11 @@ def rank_task(
     worker: Any = get_worker()
     secede()
     n_saved = 0
-    keep = saver(assignment.run, assignment.epoch)
 
     def save(part: bytes) -> None:
         nonlocal n_saved
         if assignment.rank == 0:
-            keep(part)
+            store(part, assignment.run, assignment.epoch, n_saved)
             n_saved += 1
 
     try:
