@@ -7,8 +7,8 @@ go on from the last checkpoint, which gives the same bytes.  docs/ray.md has mor
 
 from __future__ import annotations
 
+import io
 import os
-import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from hedgerow.boosting.loop.callbacks import Round
 from hedgerow.comm.connections import DEFAULT_TIMEOUT, TOKEN_BYTES, Listener, joined
+from hedgerow.data.external.scratch import scratch_folder
 from hedgerow.distributed.tables import VALIDATION, Columns, estimator_of, fit_tables
 from hedgerow.distributed.work import check_calls_nothing
 from hedgerow.errors import CommunicationError, DataError, DataTypeError
@@ -204,22 +205,26 @@ class RayTrainReportCallback:
         """Keep one more round; all workers do at the same time, and report together."""
         self._parts.append(part)
         if self.frequency and len(self._parts) % self.frequency == 0:
-            with tempfile.TemporaryDirectory() as folder:
-                with zipfile.ZipFile(Path(folder, _ROUNDS), "w") as file:
-                    for number, one in enumerate(self._parts):
-                        file.writestr(f"{number:08}", one)
-                self._report(folder)
+            content = io.BytesIO()
+            with zipfile.ZipFile(content, "w") as file:
+                for number, one in enumerate(self._parts):
+                    file.writestr(f"{number:08}", one)
+            self._report(_ROUNDS, content.getvalue())
 
     def _end(self, content: bytes) -> None:
         """Report the file of the estimator."""
-        with tempfile.TemporaryDirectory() as folder:
-            Path(folder, _ESTIMATOR).write_bytes(content)
-            self._report(folder)
+        self._report(_ESTIMATOR, content)
 
-    def _report(self, folder: str) -> None:
-        is_first = ray.train.get_context().get_world_rank() == 0
-        checkpoint = Checkpoint.from_directory(folder) if is_first else None
-        ray.train.report({"rounds": len(self._parts), **self._metrics}, checkpoint=checkpoint)
+    def _report(self, name: str, content: bytes) -> None:
+        metrics = {"rounds": len(self._parts), **self._metrics}
+        if ray.train.get_context().get_world_rank() > 0:
+            ray.train.report(metrics)
+            return
+        with scratch_folder() as scratch:
+            folder = scratch / "checkpoint"
+            folder.mkdir()
+            Path(folder, name).write_bytes(content)
+            ray.train.report(metrics, checkpoint=Checkpoint.from_directory(folder))
 
 
 def fit(

@@ -637,7 +637,7 @@ def test_a_folder_of_rows_in_memory_is_none_of_rows_in_batches(tmp_path) -> None
     settings = {"n_estimators": 2, "objective": "logistic"}
     train(settings, Dataset(X, y), checkpoint=tmp_path)
     batches = Dataset.from_batches(lambda: [(X, y)], memory_limit="40 MB")
-    with pytest.raises(ParameterError, match="cuts is new"):
+    with pytest.raises(ParameterError, match="X in batches is new"):
         train(settings, batches, checkpoint=tmp_path)
 
 

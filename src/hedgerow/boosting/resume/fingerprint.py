@@ -174,21 +174,20 @@ def _digest_of_sources() -> str:
 
 def _contents_of(sample: Sample, suffix: str, n_threads: int) -> dict[str, str]:
     table = sample.table
-    if isinstance(table, FileTable):
-        values: list[AnyArray] = [_digest_of_blocks(table)]
-    else:
-        values = _arrays_of(table)
     arrays = {
-        "X": values,
+        "X": [_digest_of_blocks(table)] if isinstance(table, FileTable) else _arrays_of(table),
         "y": [sample.target],
         **{name: [array] for name, array in sample.digested().items()},
         "sets": [] if sample.sets is None else [sample.sets.codes],
     }
-    return {
+    found = {
         f"{name}{suffix}": " ".join(array_digest(array, n_threads) for array in given)
         for name, given in arrays.items()
         if given
     }
+    if isinstance(table, FileTable):  # another digest than that of a table in memory
+        found[f"X{suffix} in batches"] = found.pop(f"X{suffix}")
+    return found
 
 
 def _arrays_of(table: AnyTable) -> list[AnyArray]:
