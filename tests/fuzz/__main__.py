@@ -25,7 +25,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--first", type=int, default=0, help="number of the first one")
     parser.add_argument("--only", type=int, help="check this one alone, in this process")
     parser.add_argument("--core", action="store_true", help="only those of few kernels")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="end after these")
+    parser.add_argument(
+        "--seconds", type=float, default=float("inf"), help="end so long after the first fit"
+    )
     parser.add_argument("--patience", type=float, default=300.0, help="longest for one, in seconds")
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
     parser.add_argument("--batch", type=int, default=500, help="configurations of a process")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import queue
 import subprocess
@@ -38,10 +39,17 @@ class Tally:
     outcomes: Counter[str] = field(default_factory=Counter)
     findings: list[tuple[int, str]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    first_fit: float = math.inf  # when the first one was fitted: kernels are compiled before
 
     def add(self, outcome: str) -> None:
         with self.lock:
             self.outcomes[outcome] += 1
+            if outcome == "fitted":
+                self.first_fit = min(self.first_fit, time.monotonic())
+
+    def left(self, options: Options) -> float:
+        """Return the seconds left, which count from the first fit on."""
+        return self.first_fit + options.seconds - time.monotonic()
 
     def find(self, number: int, text: str, options: Options) -> None:
         with self.lock:
@@ -56,9 +64,8 @@ def run_all(numbers: range, options: Options) -> int:
     tally, waiting = Tally(), queue.Queue[range]()
     for first in range(numbers.start, numbers.stop, options.batch):
         waiting.put(range(first, min(first + options.batch, numbers.stop)))
-    end = time.monotonic() + options.seconds
     threads = [
-        threading.Thread(target=_run_batches, args=(waiting, options, tally, end))
+        threading.Thread(target=_run_batches, args=(waiting, options, tally))
         for _ in range(options.jobs)
     ]
     for thread in threads:
@@ -72,17 +79,17 @@ def run_all(numbers: range, options: Options) -> int:
     return 1 if tally.findings or too_few else 0
 
 
-def _run_batches(waiting: queue.Queue[range], options: Options, tally: Tally, end: float) -> None:
-    while time.monotonic() < end:
+def _run_batches(waiting: queue.Queue[range], options: Options, tally: Tally) -> None:
+    while tally.left(options) > 0.0:
         try:
             numbers = waiting.get_nowait()
         except queue.Empty:
             return
-        while len(numbers) > 0 and time.monotonic() < end:
-            numbers = _run_worker(numbers, options, tally, end)
+        while len(numbers) > 0 and tally.left(options) > 0.0:
+            numbers = _run_worker(numbers, options, tally)
 
 
-def _run_worker(numbers: range, options: Options, tally: Tally, end: float) -> range:
+def _run_worker(numbers: range, options: Options, tally: Tally) -> range:
     """Run a worker; return the configurations that a crash left unchecked."""
     command = worker_command()
     command += ["--seed", str(options.seed), "--first", str(numbers.start)]
@@ -96,7 +103,7 @@ def _run_worker(numbers: range, options: Options, tally: Tally, end: float) -> r
         lines: queue.Queue[str | None] = queue.Queue()
         assert process.stdout is not None
         threading.Thread(target=_read, args=(process.stdout, lines), daemon=True).start()
-        at, reason = _follow(lines, options, tally, end)
+        at, reason = _follow(lines, options, tally)
         process.kill()
         code = process.wait()
         errors.seek(0)
@@ -128,16 +135,20 @@ def _read(stream: Any, lines: queue.Queue[str | None]) -> None:
 
 
 def _follow(
-    lines: queue.Queue[str | None], options: Options, tally: Tally, end: float
+    lines: queue.Queue[str | None], options: Options, tally: Tally
 ) -> tuple[int | None, str]:
     """Record a worker's output; return the configuration in progress at its end, and the reason."""
-    at = None
+    at, heard = None, time.monotonic()
     while True:
-        left = end - time.monotonic()
+        if tally.left(options) <= 0.0:
+            return at, "time"
         try:
-            line = lines.get(timeout=max(0.0, min(options.patience, left)))
+            line = lines.get(timeout=1.0)  # the first fit of another worker ends this one, too
         except queue.Empty:
-            return at, "time" if end - time.monotonic() <= 0.0 else "patience"
+            if time.monotonic() - heard > options.patience:
+                return at, "patience"
+            continue
+        heard = time.monotonic()
         if line is None:
             return at, "end"
         reported = json.loads(line)
