@@ -180,6 +180,8 @@ def test_weights_are_those_of_the_smallest_loss() -> None:
         ({"blend": [{"max_leaves": 4}]}, "a mapping of parameters with a 'weight'"),
         ({"blend": [{"weight": 1.0, "max_leafs": 4}]}, "Did you mean 'max_leaves'"),
         ({"blend": [{"weight": 0.5}, {"weight": 0.4}]}, "their sum must be 1"),
+        ({"blend": True}, "blend=True has no effect here"),
+        ({"blend": 2, "n_estimators": "auto", "time_budget": 1.0}, "blend=2 has no effect here"),
         ({"blend": [LEAVES, LEAVES], "n_estimators": "auto"}, "n_estimators must be a number"),
         ({"blend": [LEAVES, LEAVES], "early_stopping": True}, "early_stopping must be False"),
         ({"blend": [LEAVES, LEAVES], "boosting": "dart"}, "boosting must be 'gbdt'"),

@@ -110,6 +110,7 @@ def choose(
         # With a loss that compares rows, a row of weight 2 is not two rows in leaves of one row.
         few = _of_few_rows(params, automatic, size.n_rows) if rowwise and suits else frozenset()
         params = replace(params, **_only(few, recipe(size)))
+        _refuse_blend(stopping)
         if listed is not None:
             members = members_of(listed, params)
             return members[0].params, replace(stopping, members=members)
@@ -146,6 +147,8 @@ def choose(
         **of_folds,
     )
     chosen.pop("early_stopping", None)
+    if one_kind or not (stopping.by_folds and rowwise and stopping.time_budget is None):
+        _refuse_blend(stopping)
     if one_kind or not stopping.by_folds:
         return replace(params, **chosen), stopping
     free = may_be_chosen - {"max_leaves"} if is_symmetric(params) else may_be_chosen
@@ -162,6 +165,18 @@ def choose(
         allowance = allowance_of(size, resolve(params, objective), stopping.folds[1])
         stopping = replace(stopping, allowance=allowance)
     return params, stopping
+
+
+def _refuse_blend(stopping: StoppingParams) -> None:
+    """Raise if several kinds of trees are asked for where folds compare none."""
+    blend = stopping.blend
+    if isinstance(blend, bool | int) and blend and most_members(blend) > 1:
+        raise ParameterError(
+            f"blend={blend} has no effect here: kinds of trees are blended if folds compare them, "
+            "so without n_estimators, time_budget, validation rows, a model to continue, or "
+            "settings that need plain trees, and not for rankings and 'cox': use blend='auto', or "
+            "a list of the parameters of each kind."
+        )
 
 
 def _check_members(
