@@ -335,7 +335,7 @@ def test_the_command_line_takes_parameters_and_checkpoints(tmp_path, monkeypatch
         ({"delta": 2.0}, "delta was 1.0 and is 2.0"),
         ({"quantile": 0.3}, "quantile"),
         ({"y": 1}, "y has changed"),
-        ({"a": 1}, "X has changed"),
+        ({"a": 1}, "X in batches has changed"),
         ({"w": 1}, "sample_weight has changed"),
         ({"w": None}, "sample_weight is gone"),
     ],
