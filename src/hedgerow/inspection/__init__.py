@@ -12,20 +12,15 @@
 ================  =================================================================
 """
 
-from typing import TYPE_CHECKING
-
-from hedgerow.once import imported_once
-
-if TYPE_CHECKING:
-    from hedgerow.inspection.curves import IndividualCurves, accumulated_effects, individual_curves
-    from hedgerow.inspection.effects import Effect, Interactions, JointEffect, PartialDependence
-    from hedgerow.inspection.importance import (
-        Importances,
-        explained_importance,
-        model_importance,
-        permutation_importance,
-    )
-    from hedgerow.inspection.partial import interactions, joint_dependence, partial_dependence
+from hedgerow.inspection.curves import IndividualCurves, accumulated_effects, individual_curves
+from hedgerow.inspection.effects import Effect, Interactions, JointEffect, PartialDependence
+from hedgerow.inspection.importance import (
+    Importances,
+    explained_importance,
+    model_importance,
+    permutation_importance,
+)
+from hedgerow.inspection.partial import interactions, joint_dependence, partial_dependence
 
 __all__ = [
     "Effect",
@@ -43,18 +38,3 @@ __all__ = [
     "partial_dependence",
     "permutation_importance",
 ]
-
-__getattr__ = imported_once(
-    __name__,
-    {
-        "curves": ("IndividualCurves", "accumulated_effects", "individual_curves"),
-        "effects": ("Effect", "Interactions", "JointEffect", "PartialDependence"),
-        "importance": (
-            "Importances",
-            "explained_importance",
-            "model_importance",
-            "permutation_importance",
-        ),
-        "partial": ("interactions", "joint_dependence", "partial_dependence"),
-    },
-)

@@ -10,6 +10,7 @@ import numpy as np
 from hedgerow.argument_types import is_one_of
 from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.inspection import curves, partial
+from hedgerow.inspection import importance as home
 from hedgerow.inspection.background import Inspected
 from hedgerow.metrics import MetricChoice
 
@@ -71,8 +72,6 @@ class Inspections(ABC):
         ParameterError
             If ``kind`` is unknown, or X and y are missing, or an argument has no effect.
         """
-        from hedgerow.inspection import importance as home  # which loads all metrics
-
         known = get_args(home.AnyImportance)
         if not is_one_of(kind, known):
             raise ParameterError(

@@ -17,27 +17,19 @@ targets.  A custom function gets all targets at once, as arrays of shape
 ``docs/metrics.md`` has the table of all names.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hedgerow.once import imported_once
-
-if TYPE_CHECKING:
-    from hedgerow.metrics.base import (
-        GroupedMetric,
-        Metric,
-        MetricChoice,
-        MetricFunction,
-        Task,
-        scored_as,
-        task_of,
-    )
-    from hedgerow.metrics.catalogue import ALIASES, METRICS
-    from hedgerow.metrics.evaluating import evaluate, evaluate_rounds, not_nan
-    from hedgerow.metrics.groups import by_group
-    from hedgerow.metrics.making import make_metrics, metrics_of_queries
-
+from hedgerow.metrics.base import (
+    GroupedMetric,
+    Metric,
+    MetricChoice,
+    MetricFunction,
+    Task,
+    scored_as,
+    task_of,
+)
+from hedgerow.metrics.catalogue import ALIASES, METRICS
+from hedgerow.metrics.evaluating import evaluate, evaluate_rounds, not_nan
+from hedgerow.metrics.groups import by_group
+from hedgerow.metrics.making import make_metrics, metrics_of_queries
 
 __all__ = [
     "ALIASES",
@@ -56,17 +48,3 @@ __all__ = [
     "scored_as",
     "task_of",
 ]
-
-__getattr__ = imported_once(
-    __name__,
-    {
-        "base": (
-            *("GroupedMetric", "Metric", "MetricChoice", "MetricFunction", "Task"),
-            *("scored_as", "task_of"),
-        ),
-        "catalogue": ("ALIASES", "METRICS"),
-        "evaluating": ("evaluate", "evaluate_rounds", "not_nan"),
-        "groups": ("by_group",),
-        "making": ("make_metrics", "metrics_of_queries"),
-    },
-)

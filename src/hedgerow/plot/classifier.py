@@ -167,7 +167,13 @@ def plot_confusion(
     if truth.shape != guess.shape or truth.ndim != 1:
         raise DataError(f"y has shape {truth.shape}, predicted {guess.shape}.")
     known = list(distinct(np.concatenate((truth, guess)))) if classes is None else list(classes)
-    table = _confusion(truth, guess, known)
+    place = {label: k for k, label in enumerate(np.asarray(known).tolist())}
+    try:
+        pairs = [[place[label] for label in labels.tolist()] for labels in (truth, guess)]
+    except KeyError as error:
+        raise DataError(f"{brief(error.args[0])} is not among the classes.") from None
+    table = np.zeros((len(known), len(known)), dtype=np.int64)
+    np.add.at(table, tuple(pairs), 1)
     names = s.short_names(known, 18)
     most = s.checked_most(most)
     if len(known) > most:  # keep the classes with the most rows, and merge all others
@@ -187,14 +193,3 @@ def plot_confusion(
     s.draw_cells(ax, shares, texts, names, letters, 1.0)
     s.name_axes(ax, "predicted class", "true class")
     return ax
-
-
-def _confusion(truth: Any, guess: Any, known: list[Any]) -> Any:
-    place = {label: k for k, label in enumerate(np.asarray(known).tolist())}
-    n = len(known)
-    try:
-        rows = np.array([place[label] for label in truth.tolist()], dtype=np.int64)
-        columns = np.array([place[label] for label in guess.tolist()], dtype=np.int64)
-    except KeyError as error:
-        raise DataError(f"{brief(error.args[0])} is not among the classes.") from None
-    return np.bincount(rows * n + columns, minlength=n * n).reshape(n, n)

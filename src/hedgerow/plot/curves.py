@@ -105,26 +105,8 @@ def plot_history(
     >>> axes.figure.savefig("curves.png")  # doctest: +SKIP
     """
     model = inspected(model).model
-    name, curves = _curves_of(model, metric)
-    ax = s.new_axes("plot_history", ax, 7.0, 4.2)
-    for line, (rows, scores) in enumerate(curves.items()):
-        rounds = _rounds(model, rows, len(scores))
-        k = line % s.MOST_LINES
-        label = rows.replace("_", " ")
-        ax.plot(rounds, scores, label=label, color=s.COLOURS[k], ls=s.DASHES[k], lw=1.8)
-    _mark_best(ax, model, name, *next(iter(curves.items())))
-    s.name_axes(ax, "round", name)
-    s.finish(ax, "y")
-    s.literal_legend(ax)
-    if path is not None:
-        ax.figure.canvas.print_figure(os.fspath(path))
-    return ax
-
-
-def _curves_of(model: Model, metric: str | None) -> tuple[str, dict[str, Sequence[float]]]:
-    """Return the name of the metric, and its scores by set of rows."""
-    curves = _history(model)
-    known = list(dict.fromkeys(name for _, name, _ in curves))
+    history = _history(model)
+    known = list(dict.fromkeys(name for _, name, _ in history))
     if not known:
         raise ParameterError(
             "the model has no learning curves: nothing was evaluated. Train it with validation "
@@ -136,7 +118,20 @@ def _curves_of(model: Model, metric: str | None) -> tuple[str, dict[str, Sequenc
             f"metric {brief(chosen)} was not evaluated, but {', '.join(map(repr, known))}."
             f"{did_you_mean(chosen, known)}"
         )
-    return chosen, {rows: scores for rows, name, scores in curves if name == chosen}
+    curves = {rows: scores for rows, name, scores in history if name == chosen}
+    ax = s.new_axes("plot_history", ax, 7.0, 4.2)
+    for line, (rows, scores) in enumerate(curves.items()):
+        rounds = _rounds(model, rows, len(scores))
+        k = line % s.MOST_LINES
+        label = rows.replace("_", " ")
+        ax.plot(rounds, scores, label=label, color=s.COLOURS[k], ls=s.DASHES[k], lw=1.8)
+    _mark_best(ax, model, chosen, *next(iter(curves.items())))
+    s.name_axes(ax, "round", chosen)
+    s.finish(ax, "y")
+    s.literal_legend(ax)
+    if path is not None:
+        ax.figure.canvas.print_figure(os.fspath(path))
+    return ax
 
 
 def _mark_best(ax: Axes, model: Model, metric: str, rows: str, scores: Sequence[float]) -> None:

@@ -61,10 +61,6 @@ class Division:
         """Return the levels that go left, ascending."""
         return list(compress(self.levels, self.goes_left.tolist()))
 
-    def other_left(self, missing_left: bool) -> bool:
-        """Return whether values that are not a level go left (False if they stop)."""
-        return missing_left if self.other == "missing" else self.other == "left"
-
     def other_way(self, missing_left: bool) -> str:
         """Return ``"left"``, ``"right"`` or ``"stop"``; empty if as for missing values."""
         if self.other == "missing" or self.other == ("left" if missing_left else "right"):
@@ -73,19 +69,12 @@ class Division:
 
     def phrase(self, missing_left: bool, letters: int | None = None) -> tuple[str, str]:
         """Return the left side's condition: ``("in", "{Oslo, Rome}")`` or ``("is", "missing")``."""
-        other_left = self.other_left(missing_left)
+        other_left = missing_left if self.other == "missing" else self.other == "left"
         if not self.goes_left.any() and (missing_left or other_left):
             return "is", "missing" if missing_left else "other"
         if self.goes_left.all() and not (missing_left and other_left):
             return "is not", "other" if missing_left else "missing"
         return membership(self.levels, self.goes_left, letters)
-
-    def ways(self, missing_left: bool) -> str:
-        """Return ``missing left``, and the way of other values if it differs."""
-        other = self.other_way(missing_left)
-        missing = f"missing {'left' if missing_left else 'right'}"
-        what = "stop here" if other == "stop" else other
-        return f"{missing}, other {what}" if other else missing
 
 
 def membership(levels: Sequence[Any], chosen: Mask, letters: int | None) -> tuple[str, str]:

@@ -79,7 +79,15 @@ def plot_importance(
         values = np.vstack((values, others if sums_up else np.full(values.shape[1], np.nan)))
     ax = s.new_axes("plot_importance", ax, 6.8, 1.0 + 0.28 * len(names))
     _draw_bars(ax, values, shown.output_names)
-    _write_values(ax, values.sum(axis=1), _draw_errors(ax, shown))
+    total, ends = values.sum(axis=1), shown.total  # right ends of bars, or of whiskers
+    if shown.errors is not None and not shown.output_names:
+        reach = 1.96 * shown.errors.reshape(len(ends), -1)[:, 0]
+        ax.errorbar(
+            ends, np.arange(len(ends)), xerr=reach, fmt="none", ecolor=s.INK, elinewidth=1.0,
+            capsize=2.5, zorder=3,
+        )  # fmt: skip
+        ends = np.asarray(ends + reach)
+    _write_values(ax, total, np.append(ends, total[len(ends) :]))
     s.named_rows(ax, names)
     s.finish(ax, "x")
     ax.axvline(0.0, color=s.LINE, lw=0.8)
@@ -105,27 +113,13 @@ def _draw_bars(ax: Axes, values: FloatArray, output_names: tuple[str, ...]) -> N
         start = start + np.nan_to_num(values[:, output])
 
 
-def _draw_errors(ax: Axes, shown: Importances) -> FloatArray:
-    """Draw whiskers of 1.96 standard errors; return the right ends of bars and whiskers."""
-    total = shown.total
-    if shown.errors is None or shown.output_names:
-        return total
-    reach = 1.96 * shown.errors.reshape(len(total), -1)[:, 0]
-    ax.errorbar(
-        total, np.arange(len(total)), xerr=reach, fmt="none", ecolor=s.INK, elinewidth=1.0,
-        capsize=2.5, zorder=3,
-    )  # fmt: skip
-    return np.asarray(total + reach)
-
-
 def _write_values(ax: Axes, values: FloatArray, ends: FloatArray) -> None:
     """Draw each value beside its bar, with room for it."""
-    reach = np.append(ends, values[len(ends) :])
-    top = float(np.nanmax(np.append(reach, 0.0)))
+    top = float(np.nanmax(np.append(ends, 0.0)))
     low = float(np.nanmin(np.append(values, 0.0)))
     span = (top - low) or 1.0
     ax.set_xlim(low - (0.02 * span if low < 0.0 else 0.0), top + 0.14 * span)
-    for place, (value, end) in enumerate(zip(values, reach, strict=True)):
+    for place, (value, end) in enumerate(zip(values, ends, strict=True)):
         if np.isnan(value):
             continue
         ax.annotate(

@@ -192,22 +192,16 @@ def pick_tree(model: ModelLike, schema: Schema | None, tree: SupportsIndex) -> T
             raise IndexError(
                 f"tree {brief(index)} is out of range: the model has {forest.n_trees} trees."
             )
-        return Tree(_base_leaf(forest), schema, 0, 0, 0, 1)
+        base, of_one = forest.base_score, node_arrays(forest).items()
+        node: dict[str, Any] = {name: np.zeros(1, each.dtype) for name, each in of_one}
+        node |= {"feature": np.full(1, -1, np.int32), "value": base[:1], "base_score": base}
+        node["vectors"] = base[np.newaxis] if len(base) > 1 else None
+        leaf = Forest(**node, tree_start=np.array([0, 1]), n_features=forest.n_features)
+        return Tree(leaf, schema, 0, 0, 0, 1)
     index %= forest.n_trees
     n_outputs, labelled = forest.outputs_in_turn, model if isinstance(model, Labelled) else None
     nodes, output = forest.tree(index), index % n_outputs
     return Tree(nodes, schema, index, forest.n_trees, output, n_outputs, labelled)
-
-
-def _base_leaf(forest: Forest) -> Forest:
-    """Return a leaf whose value is the base score."""
-    base = forest.base_score
-    arrays = node_arrays(forest)
-    node: dict[str, Any] = {name: np.zeros(1, each.dtype) for name, each in arrays.items()}
-    node |= {"feature": np.full(1, -1, np.int32), "value": base[:1]}
-    node["vectors"] = base[np.newaxis] if len(base) > 1 else None
-    start, n_features = np.array([0, 1]), forest.n_features
-    return Forest(**node, tree_start=start, base_score=base, n_features=n_features)
 
 
 def checked_depth(max_depth: SupportsIndex | None) -> int | None:

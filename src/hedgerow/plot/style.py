@@ -339,36 +339,20 @@ def held_temporal(column: Any) -> Temporal | None:
 
 def show_temporal_ticks(axis: Axis, temporal: Temporal, low: float, high: float) -> None:
     """Put ticks at full days, hours or other units from ``low`` to ``high``, with their text."""
-    first, last = _as_datetime(low), _as_datetime(high)
-    if temporal == "durations" or first is None or last is None:
-        places = _in_units(low, high)
-    else:
-        places = _of_calendar(first, last)
-    shown = [place for place in places if low <= place <= high]
     from matplotlib.axis import XAxis
+    from matplotlib.dates import AutoDateLocator
+    from matplotlib.ticker import MaxNLocator
 
+    ends = [np.datetime64(round(end), "us").astype(object) for end in (low, high)]
+    # Outside the years 1 to 9999, ends are no dates of Python.
+    if temporal != "durations" and all(isinstance(end, dt.datetime) for end in ends):
+        days = AutoDateLocator(minticks=2, maxticks=_MOST_TICKS).tick_values(*ends)
+        places = [1000 * round(day * 86_400_000) for day in days]  # days are not exact in float64
+    else:
+        unit = next((unit for unit in _UNITS if 2 * unit <= high - low), 1)
+        full = MaxNLocator(_MOST_TICKS).tick_values(low / unit, high / unit)
+        places = [round(at * unit) for at in full]
+    shown = [place for place in places if low <= place <= high]
     slanted: dict[str, Any] = {"rotation": 35, "ha": "right"} if isinstance(axis, XAxis) else {}
     texts = [text_of_ticks(place, temporal) for place in shown]
     axis.set_ticks(shown, texts, fontsize=SMALL, **slanted)
-
-
-def _of_calendar(first: dt.datetime, last: dt.datetime) -> list[int]:
-    from matplotlib.dates import AutoDateLocator
-
-    days = AutoDateLocator(minticks=2, maxticks=_MOST_TICKS).tick_values(first, last)
-    return [1000 * round(day * 86_400_000) for day in days]  # days are not exact in float64
-
-
-def _in_units(low: float, high: float) -> list[int]:
-    from matplotlib.ticker import MaxNLocator
-
-    unit = next((unit for unit in _UNITS if 2 * unit <= high - low), 1)
-    return [
-        round(at * unit) for at in MaxNLocator(_MOST_TICKS).tick_values(low / unit, high / unit)
-    ]
-
-
-def _as_datetime(value: float) -> dt.datetime | None:
-    """Return the date of a number of microseconds; None outside the years 1 to 9999."""
-    found = np.datetime64(round(value), "us").astype(object)
-    return found if isinstance(found, dt.datetime) else None

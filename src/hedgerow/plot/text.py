@@ -270,10 +270,7 @@ def tree_rules(
         else:
             at = labels.threshold_value(column, int(chosen.nodes.threshold[node]))
             range_ = part if isinstance(part, _Range) else _Range(temporal=column.temporal)
-            ways = (
-                range_.up_to(at, missing=missing_left),
-                range_.above(at, missing=not missing_left),
-            )
+            ways = range_.divide(at, missing_left)
         # The dictionary keeps the order of the first conditions on columns.
         left, right = chosen.children(node)
         todo.append((right, parts_of | {column.name: ways[1]}))
@@ -415,13 +412,14 @@ class _Range:
     missing: bool = True
     temporal: Temporal | None = None
 
-    def up_to(self, at: float | int, *, missing: bool) -> _Range:
+    def divide(self, at: float | int, missing_left: bool) -> tuple[_Range, _Range]:
+        """Return the values up to a number, and the values above it."""
         high = at if self.high is None else min(at, self.high)
-        return replace(self, high=high, missing=self.missing and missing)
-
-    def above(self, at: float | int, *, missing: bool) -> _Range:
         low = at if self.low is None else max(at, self.low)
-        return replace(self, low=low, missing=self.missing and missing)
+        return (
+            replace(self, high=high, missing=self.missing and missing_left),
+            replace(self, low=low, missing=self.missing and not missing_left),
+        )
 
     def text(self, name: str) -> str:
         low, high = self.low, self.high
@@ -450,11 +448,12 @@ def _rule(tree: labels.Tree, node: int, parts: _Parts) -> str:
 
 
 def _ways(tree: labels.Tree, node: int) -> str:
-    """Return the sides of missing values, and of values that are not a level."""
+    """Return ``missing left``, and the way of values that are not a level if it differs."""
     missing_left, division = bool(tree.nodes.missing_left[node]), tree.division(node)
-    if division is not None:
-        return division.ways(missing_left)
-    return f"missing {'left' if missing_left else 'right'}"
+    other = "" if division is None else division.other_way(missing_left)
+    missing = f"missing {'left' if missing_left else 'right'}"
+    what = "stop here" if other == "stop" else other
+    return f"{missing}, other {what}" if other else missing
 
 
 def _split_text(tree: labels.Tree, node: int) -> tuple[str, str]:

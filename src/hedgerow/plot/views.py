@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
+from hedgerow.inspection.background import Columns, Kind
+from hedgerow.inspection.importance import AnyImportance
 from hedgerow.inspection.views import Inspections
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.booster_part import BoosterPart
@@ -13,12 +15,11 @@ from hedgerow.model.model import ImportanceKind, feature_importance
 from hedgerow.notebook import Viewed, most_used
 from hedgerow.peer_arguments import OF_IMPORTANCE, advised
 from hedgerow.plot import picture, text
+from hedgerow.plot.effects import plot_partial_dependence
+from hedgerow.plot.importance import plot_importance
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from hedgerow.inspection.background import Columns, Kind
-    from hedgerow.inspection.importance import AnyImportance
 
 
 class TreeViews(BoosterPart, Viewed):
@@ -99,8 +100,6 @@ class InspectionPictures(Inspections):
         ``ax`` and ``most`` are described in :func:`hedgerow.plot.plot_importance`, the other
         parameters in :meth:`importance`.
         """
-        from hedgerow.plot.importance import plot_importance
-
         found = self.importance(
             kind, X, y, metric=metric, n_repeats=n_repeats, random_state=random_state,
             sample_weight=sample_weight,
@@ -122,7 +121,5 @@ class InspectionPictures(Inspections):
         ``most`` and ``output`` are described in :func:`hedgerow.plot.plot_partial_dependence`, the
         other parameters in :meth:`partial_dependence`.
         """
-        from hedgerow.plot.effects import plot_partial_dependence
-
         found = self.partial_dependence(X, columns, kind=kind, sample_weight=sample_weight)
         return plot_partial_dependence(found, most=most, output=output)
