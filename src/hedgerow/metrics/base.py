@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from hedgerow.objectives.base import Objective
 
 MetricFunction: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray | None], float]
-"""``function(y_true, prediction, weight) -> float``; class indices for classes."""
+"""``function(y_true, prediction, weight) -> float``; class indices for classes.
+
+``weight`` is None if all weights are equal; rows of weight 0 are left out.
+"""
 
 Task: TypeAlias = Literal[
     "regression", "two classes", "classes", "labels", "quantiles", "survival", "ranking"
@@ -78,39 +81,17 @@ def rows_of(prediction: FloatArray, rows: IntArray, from_raw: bool) -> FloatArra
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A named score.
+    """A named score; ``y_true`` of its function holds numbers, or class indices 0, 1, ..."""
 
-    Attributes
-    ----------
-    name : str
-        Key in the history of a fit.
-    function : callable
-        ``function(y_true, prediction, weight) -> float``.  ``y_true`` holds
-        numbers, or class indices 0, 1, ...; ``weight`` is None if all weights are
-        equal; rows of weight 0 are left out.
-    higher_is_better : bool, default=False
-    tasks : tuple of {"regression", "two classes", "classes", "quantiles", "survival", "ranking"}
-        Tasks of the metric; empty for all tasks.
-    from_raw : bool, default=False
-        Whether ``function`` takes raw scores instead of predictions.
-    sums : RowSums, optional
-        How to compute the same score, to the last bit, from parts of the rows; None if
-        the metric needs all rows at once.
-    what : str
-        A short description for the table of all metrics.
-    built_in : bool, default=False
-        Whether the function belongs to Hedgerow: then it gets writable arrays, and its
-        result needs no check.
-    """
-
-    name: str
+    name: str  # key in the history of a fit
     function: MetricFunction
     higher_is_better: bool = False
-    tasks: tuple[Task, ...] = ()
-    from_raw: bool = False
+    tasks: tuple[Task, ...] = ()  # empty for all tasks
+    from_raw: bool = False  # whether the function takes raw scores instead of predictions
+    # the same score, to the last bit, from parts of the rows; None: it needs all rows at once
     sums: RowSums | None = None
-    what: str = ""
-    built_in: bool = False
+    what: str = ""  # for the table of all metrics
+    built_in: bool = False  # a function of Hedgerow gets writable arrays; its result is not checked
 
     def improves(self, score: float, best: float, min_delta: float = 0.0) -> bool:
         """Return whether ``score`` is better than ``best`` by more than ``min_delta``."""

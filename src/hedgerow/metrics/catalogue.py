@@ -160,18 +160,10 @@ def _without_parameter() -> Iterator[Metric]:
 
 @dataclass(frozen=True, slots=True)
 class WithParameter:
-    """A metric with a parameter.
+    """A metric with a parameter."""
 
-    Attributes
-    ----------
-    make : callable
-        ``make(value)`` returns the score.
-    attribute : str
-        Attribute of objectives that has the same parameter.
-    """
-
-    make: Callable[[Any], MetricFunction]
-    attribute: str
+    make: Callable[[Any], MetricFunction]  # the score for a value
+    attribute: str  # of objectives that have the same parameter
     default: float
     allowed: Interval
     tasks: tuple[Task, ...]

@@ -29,16 +29,10 @@ Truth = BoolArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """Cumulative weights; both start at 0 and end at the total weight.
+    """Cumulative weights (n_scores + 1,); both start at 0 and end at the total weight."""
 
-    Attributes
-    ----------
-    inside, outside : float64 (n_scores + 1,)
-        For the rows of the class, and for the others.
-    """
-
-    inside: FloatArray
-    outside: FloatArray
+    inside: FloatArray  # of the rows of the class
+    outside: FloatArray  # of the others
 
     @staticmethod
     def of(inside: Truth, score: FloatArray, weight: FloatArray | None = None) -> Curve:

@@ -22,7 +22,7 @@ import numpy as np
 from hedgerow.argument_types import name_of_function
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.errors import DataError, ParameterError, brief
-from hedgerow.metrics.base import GroupedMetric, Metric, MetricFunction, Reduce, rows_of
+from hedgerow.metrics.base import Metric, MetricFunction, Reduce, rows_of
 from hedgerow.metrics.catalogue import ALIASES, METRICS, find_metric
 from hedgerow.metrics.scorers import with_weight
 from hedgerow.peer_words import metric_hint
@@ -30,27 +30,14 @@ from hedgerow.peer_words import metric_hint
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupScores:
-    """The function of a grouped metric.
-
-    Attributes
-    ----------
-    source : object
-        Column, or values of the rows, as given.
-    reduce : {"worst", "mean"} or None
-    labels : sequence
-        Names of the groups.
-    codes : int64 (n_rows,)
-        Group of each row.
-    rows : tuple of int64 arrays
-        The rows of each group that has some.
-    """
+    """The function of a grouped metric."""
 
     inner: Metric
-    source: Any
+    source: Any  # column, or values of the rows, as given
     reduce: Reduce
-    labels: tuple[Any, ...] = ()
-    codes: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    rows: tuple[IntArray, ...] = ()
+    labels: tuple[Any, ...] = ()  # names of the groups
+    codes: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # of each row
+    rows: tuple[IntArray, ...] = ()  # of each group that has some
 
     @property
     def by(self) -> str:
@@ -91,13 +78,6 @@ class GroupScores:
         if self.reduce == "mean":
             return float(np.mean(found))
         return min(found) if self.inner.higher_is_better else max(found)
-
-
-def grouped(item: GroupedMetric, inner: Metric) -> Metric:
-    """Return the metric for ``item``, whose rows are not known yet."""
-    scores = GroupScores(inner, item.groups, item.reduce)
-    name = f"{inner.name}[{item.reduce or 'each'} of {scores.by}]"
-    return Metric(name, scores, inner.higher_is_better, inner.tasks, inner.from_raw)
 
 
 def codes_of(values: AnyArray) -> tuple[IntArray, tuple[Any, ...]]:
@@ -157,7 +137,17 @@ def by_group(
     >>> by_group("mae", [1.0, 2.0, 4.0], [1.0, 1.0, 1.0], ["x", "y", "y"])
     {'x': 0.0, 'y': 2.0}
     """
-    metric = _metric_of(metric)
+    if callable(metric):
+        metric = Metric(name_of_function(metric), with_weight(metric))
+    elif not isinstance(metric, Metric):
+        known = find_metric(metric, lambda _: None) if isinstance(metric, str) else None
+        if known is None:
+            hint = metric_hint(metric, [*METRICS, *ALIASES])
+            raise ParameterError(
+                f"metric must be a name of the catalogue (docs/metrics.md), a Metric or a function "
+                f"of (y_true, prediction, weight); got {brief(metric)}.{hint}"
+            )
+        metric = known
     target = np.asarray(y_true, dtype=np.float64)
     predicted = np.asarray(prediction, dtype=np.float64)
     mass = None if weight is None else np.asarray(weight, dtype=np.float64)
@@ -175,22 +165,6 @@ def by_group(
     codes, labels = codes_of(values)
     found = GroupScores(metric, "group", None, labels, codes).of_rows(None)
     return dict(zip(found.labels, found.scores(target, predicted, mass), strict=True))
-
-
-def _metric_of(given: str | Metric | MetricFunction) -> Metric:
-    """Return the metric itself."""
-    if isinstance(given, Metric):
-        return given
-    if callable(given):
-        return Metric(name_of_function(given), with_weight(given))
-    known = find_metric(given, lambda attribute: None) if isinstance(given, str) else None
-    if known is None:
-        hint = metric_hint(given, [*METRICS, *ALIASES])
-        raise ParameterError(
-            f"metric must be a name of the catalogue (docs/metrics.md), a Metric or a function of "
-            f"(y_true, prediction, weight); got {brief(given)}.{hint}"
-        )
-    return known
 
 
 def bound_to_rows(metrics: Sequence[Metric], chosen: IntArray | None) -> tuple[Metric, ...]:

@@ -25,7 +25,7 @@ from hedgerow.metrics.base import (
 from hedgerow.metrics.catalogue import ALIASES, METRICS, find_metric
 from hedgerow.metrics.curves import concordance
 from hedgerow.metrics.distributions import OF_DISTRIBUTIONS, distribution_metric
-from hedgerow.metrics.groups import grouped
+from hedgerow.metrics.groups import GroupScores
 from hedgerow.metrics.ranking import NAMES, RankingMetric, ranking_metric
 from hedgerow.metrics.scores import Center, Mean, RowSums
 from hedgerow.objectives.targets import SeveralTargets, mean_of
@@ -78,7 +78,7 @@ def _make_metric(item: object, objective: Objective) -> Metric:
     if sk.is_scorer(item):
         return sk.scorer_metric(item, objective, task)
     if callable(item):
-        found = sk.sklearn_metric(item, objective, task) if sk.is_sklearn_metric(item) else None
+        found = sk.sklearn_metric(item, objective, task)
         if found is not None:
             return found
         higher = bool(getattr(item, "higher_is_better", False))
@@ -101,7 +101,10 @@ def _grouped(item: GroupedMetric, objective: Objective, task: Task) -> Metric:
             f"the loss of objective {objective.name!r} compares rows with each other, so "
             "a group has no loss of its own: use another metric in GroupedMetric."
         )
-    return grouped(item, _make_metric(item.metric, objective))
+    inner = _make_metric(item.metric, objective)
+    scores = GroupScores(inner, item.groups, item.reduce)  # whose rows are not known yet
+    name = f"{inner.name}[{item.reduce or 'each'} of {scores.by}]"
+    return Metric(name, scores, inner.higher_is_better, inner.tasks, inner.from_raw)
 
 
 def _by_name(item: object, objective: Objective, task: Task) -> Metric:
@@ -125,7 +128,9 @@ def _by_name(item: object, objective: Objective, task: Task) -> Metric:
 
     metric = find_metric(item, parameter_of) if isinstance(item, str) else None
     if metric is None:
-        known = sk.scorer_names() if isinstance(item, str) else []
+        from sklearn.metrics import get_scorer_names
+
+        known = get_scorer_names() if isinstance(item, str) else []
         if is_one_of(item, known):
             return sk.scorer_metric(item, objective, task)
         if isinstance(item, str) and task != "ranking" and ranking_metric(item) is not None:

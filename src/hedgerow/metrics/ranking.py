@@ -66,26 +66,13 @@ _ALL = 2**62
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankingMetric:
-    """The score of rows in queries.
+    """The score of rows in queries."""
 
-    Attributes
-    ----------
-    kind : {"ndcg", "map", "mrr", "precision", "recall", "err", "auc"}
-    most : int or None
-        Number of ranks to evaluate; None for all.
-    label_gain : tuple of float, or None
-        Gains of the labels 0, 1, ... for ``"ndcg"``; None: ``2**label - 1``.
-    queries : QueryRows or None
-        None: all rows are one query.
-    empty_is_zero : bool
-        Whether NDCG and average precision of a query without relevant rows are 0.
-    """
-
-    kind: str
-    most: int | None = None
-    label_gain: tuple[float, ...] | None = None
-    queries: QueryRows | None = None
-    empty_is_zero: bool = False
+    kind: str  # a key of ``_KINDS``
+    most: int | None = None  # number of ranks to evaluate; None for all
+    label_gain: tuple[float, ...] | None = None  # gains for "ndcg"; None: ``2**label - 1``
+    queries: QueryRows | None = None  # None: all rows are one query
+    empty_is_zero: bool = False  # NDCG and average precision of a query without relevant rows
 
     def of_queries(self, queries: QueryRows) -> RankingMetric:
         """Return the metric for rows of these queries."""

@@ -45,13 +45,6 @@ def is_scorer(item: object) -> bool:
     return bool(names) and names[0] == "estimator"
 
 
-def scorer_names() -> list[str]:
-    """Return the names of scikit-learn's scorers."""
-    from sklearn.metrics import get_scorer_names
-
-    return list(get_scorer_names())
-
-
 def scorer_metric(item: Any, objective: Objective, task: Task) -> Metric:
     """Return the metric of a scorer; raise for tasks without scorers in scikit-learn."""
     from sklearn.metrics import get_scorer
@@ -67,19 +60,19 @@ def scorer_metric(item: Any, objective: Objective, task: Task) -> Metric:
     return Metric(name, score, True, _TASKS, from_raw=True)
 
 
-def is_sklearn_metric(item: object) -> bool:
-    """Return whether a callable is a metric function of scikit-learn, perhaps with arguments."""
-    module = getattr(_without_arguments(item), "__module__", None)
-    return isinstance(module, str) and module.startswith("sklearn.metrics.")
-
-
 def sklearn_metric(function: Callable[..., Any], objective: Objective, task: Task) -> Metric | None:
-    """Return the metric of scikit-learn's ``function(y_true, y_pred)``; None for other tasks."""
+    """Return the metric of scikit-learn's ``function(y_true, y_pred)``; None for other functions.
+
+    The function may be a partial one; other tasks than scikit-learn's have no such metric.
+    """
+    inner = function.func if isinstance(function, functools.partial) else function
+    module = getattr(inner, "__module__", None)
+    is_known = isinstance(module, str) and module.startswith("sklearn.metrics.")
+    if task not in _TASKS or not is_known:
+        return None
     from sklearn.metrics import make_scorer
 
-    if task not in _TASKS:
-        return None
-    name = name_of(_without_arguments(function))
+    name = name_of(inner)
     second = list(inspect.signature(function).parameters)[1]
     method: Any = "predict"
     if task != "regression" and (second in _METHODS or name == "log_loss"):
@@ -91,10 +84,6 @@ def sklearn_metric(function: Callable[..., Any], objective: Objective, task: Tas
     # By their names, scores and coefficients are better if higher, all others if lower.
     higher = getattr(function, "higher_is_better", name.endswith(("_score", "_corrcoef")))
     return Metric(name, score, bool(higher), _TASKS, from_raw=True)
-
-
-def _without_arguments(item: object) -> object:
-    return item.func if isinstance(item, functools.partial) else item
 
 
 def no_weights(name: str) -> ParameterError:
