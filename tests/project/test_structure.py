@@ -52,7 +52,7 @@ BUDGET = {
     "model": 3_120,
     "modules": 5_150,
     "objectives": 6_720,
-    "plot": 3_305,
+    "plot": 3_330,
     "report": 1_780,
     "serving": 1_330,
 }
