@@ -29,7 +29,7 @@ from hedgerow.growing.chunks.space import greet
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.tree import GrownTree
-from hedgerow.growing.limits.constraints import resolve_bins, resolve_constraints
+from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.growing.symmetric.grower import SymmetricGrower, SymmetricVectorGrower
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.objectives import make_objective
@@ -96,7 +96,8 @@ def make_problem(
         score = score + np.array([2, -1, 0, 1, -2, 0, 3, 0, -3])[colours]
         columns["colour"] = [f"c{k}" for k in colours]
     table = read_table(columns)
-    forced = resolve_bins(BoostParams(**values), table.schema).forced_bins
+    squared = make_objective("squared_error", 1)
+    forced = resolve_constraints(BoostParams(**values), table.schema, squared).forced_bins
     matrix = bin_table(table, fit_bins(table, max_bins, forced=forced))
     n_outputs, target = 1, score
     if loss in ("logistic", "exponential"):

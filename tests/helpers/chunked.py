@@ -21,7 +21,8 @@ from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.data.external import disk_store, memory_plan
 from hedgerow.data.external.row_store import MemoryStore
 from hedgerow.data.reading import mapped_table
-from hedgerow.growing.limits.constraints import resolve_bins
+from hedgerow.growing.limits.constraints import resolve_constraints
+from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 
 
@@ -114,7 +115,7 @@ def bins_of_files(data: FileDataset, params: BoostParams, aside: Any = None) -> 
         replace(rows, table=replace(rows.table, schema=cuts.table.schema, is_seen=k == 0))
         for k, rows in enumerate(given)
     )
-    own = resolve_bins(params, cuts.table.schema)
+    own = resolve_constraints(params, cuts.table.schema, make_objective("squared_error", 1))
     seen, unseen, _ = prepare_rows(Encoded(train, others), own, 1, 1)
     found = []
     for rows in (seen, *unseen):

@@ -62,15 +62,6 @@ def resolve_constraints(params: BoostParams, schema: Schema, objective: Objectiv
     return replace(params, **found)
 
 
-def resolve_bins(params: BoostParams, schema: Schema) -> BoostParams:
-    """:func:`resolve_constraints` of what cuts depend on alone: no loss is needed."""
-    return replace(
-        params,
-        max_bins_by_feature=_max_bins(params, schema),
-        forced_bins=_forced(params, schema),
-    )
-
-
 def read_signs(given: Any, schema: Schema, name: str) -> tuple[int, ...] | None:
     """Return 1 and -1 for columns that predictions rise and fall with; None if there are none."""
     signs = _by_column(given, name, schema, 0, read_direction)

@@ -30,6 +30,7 @@ from hedgerow.kernels.splits.vector_category import Groups
 from hedgerow.kernels.splits.vector_split import FILLED_SIZE, LANE_ROWS
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import PRECOMPUTED
+from hedgerow.objectives.precomputed import first_column
 
 
 class VectorGrower(TreeGrower):
@@ -179,8 +180,5 @@ def make_groups(categories: s.Categories, n_outputs: int, n_threads: int) -> Gro
 def _targets_of(target: FloatArray, objective: Objective) -> FloatArray:
     """Return one row of targets per output, or one for all; custom losses read none of them."""
     if target.ndim == 1 or objective.kernel_id == PRECOMPUTED:
-        first = target if target.ndim == 1 else target[:, 0]
-        # A copy of read-only targets, so that one variant of the kernels is enough.
-        own = np.require(first, np.float64, ("C_CONTIGUOUS", "WRITEABLE"))
-        return own.reshape(1, -1)
+        target = first_column(target)[:, None]
     return np.ascontiguousarray(target.T, dtype=np.float64)

@@ -51,7 +51,7 @@ from hedgerow.kernels.splits.vector_split import (
 )
 
 
-@kernel(inline=True, inner=True)
+@kernel(inner=True)
 def sets_of_node(thread: int, node: VectorNode, state: s.State) -> NodeSets:
     """Return the node with the scratch arrays of a thread for sets of categories."""
     groups = state.vectors.trial.groups
@@ -87,7 +87,7 @@ def search_set(
         write_set(found, split, feature, score)
 
 
-@kernel(inline=True, inner=True)
+@kernel(inner=True)
 def prepare_node(
     thread: int, column: int, state: s.State, start: int, number: int
 ) -> tuple[VectorNode, Limits, float]:

@@ -14,7 +14,6 @@ words_as        some words of an array as an array of another type, for scratch 
 trailing_zeros  index of the lowest bit that is set; the number must not be 0
 count_ones      how many bits of a number are set
 count_below     how many of ``FAN_OUT`` neighbours are smaller than a value
-with_field      a named tuple with another number in one field
 by_reference    a named tuple by its address: one word for the functions that it is handed to
 """
 
@@ -46,7 +45,6 @@ bits_of_float = _declare("bits_of_float")
 array_at = _declare("array_at")
 line_start = _declare("line_start")
 words_as = _declare("words_as")
-with_field = _declare("with_field")
 by_reference = _declare("by_reference")
 trailing_zeros = _declare("trailing_zeros")
 count_ones = _declare("count_ones")

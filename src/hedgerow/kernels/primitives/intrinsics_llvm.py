@@ -187,17 +187,6 @@ def words_as(typingctx: Any, words: Any, start: Any, length: Any, dtype: Any) ->
     return array_type(words, types.intp, types.intp, dtype), generate
 
 
-@intrinsic(prefer_literal=True)
-def with_field(typingctx: Any, numbers: Any, name: Any, value: Any) -> Any:
-    """Return the named tuple ``numbers`` with another int64 in one field."""
-    index = numbers.fields.index(name.literal_value)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.insert_value(args[0], args[2], index)
-
-    return numbers(numbers, name, types.int64), generate
-
-
 @intrinsic
 def by_reference(typingctx: Any, fields: Any) -> Any:
     """Return the address of a named tuple; it is valid until the calling function ends."""

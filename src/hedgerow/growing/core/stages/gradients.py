@@ -221,20 +221,11 @@ def part_of(state: s.State, output: int) -> PartOfOutput:
 @kernel(inner=True)
 def fix_rows(thread: int, state: s.State, output: int, counts: IntArray) -> None:
     """Compute fixed and packed gradients of a thread's rows, and measure them."""
-    data = state.loss_data
-    if state.vectors.used == 0:
-        fix_rows_of(thread, state, data, output, counts)
-    else:  # another type: arrays of targets that are not read-only
+    data, settings, constant = state.loss_data, state.settings, state.settings.constant_hessian
+    if state.vectors.used == 1:
         targets = state.vectors.outputs.target
         target = targets[min(output, len(targets) - 1)]
-        own = LossData(target, data.weight, data.raw, data.probability, data.level)
-        fix_rows_of(thread, state, own, output, counts)
-
-
-@kernel(inner=True)
-def fix_rows_of(thread: int, state: s.State, data: LossData, output: int, counts: IntArray) -> None:
-    """:func:`fix_rows` with the inputs of the loss of the output."""
-    settings, constant = state.settings, state.settings.constant_hessian
+        data = LossData(target, data.weight, data.raw, data.probability, data.level)
     scalars, rows = part_of(state, output)
     start, stop = share(settings.n_rows, thread, state.team.n_threads)
     block, number = state.threads.blocks[thread], scalars[s.IS_OUTPUT]
