@@ -15,7 +15,6 @@ from hedgerow.data import fit_bins, read_table
 from hedgerow.data.binning.matrix import bin_table
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit
-from hedgerow.growing.symmetric.grower import SymmetricGrower
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 
@@ -24,11 +23,8 @@ SHAPES = (
     (32_000, 10), (32_000, 30), (100_000, 10),
 )  # fmt: skip
 KINDS = {
-    "leafwise": (TreeGrower, BoostParams(min_samples_leaf=20)),
-    "symmetric": (
-        SymmetricGrower,
-        BoostParams(min_samples_leaf=20, grow_policy="symmetric", max_depth=7),
-    ),
+    "leafwise": BoostParams(min_samples_leaf=20),
+    "symmetric": BoostParams(min_samples_leaf=20, grow_policy="symmetric", max_depth=7),
 }
 TREES, RUNS = 30, 15
 
@@ -38,9 +34,9 @@ def time_trees(kind: str, table: np.ndarray, n_threads: int) -> tuple[float, flo
     y = table[:, 0] * table[:, 1] + np.sin(2.0 * table[:, 2]) + table[:, 3]
     whole = read_table(table)
     matrix = bin_table(whole, fit_bins(whole, 255, None, 0, 1), 1)
-    make, params = KINDS[kind]
+    params = KINDS[kind]
     raw, objective = np.zeros((1, len(y))), make_objective("squared_error")
-    grower = make(matrix, Fit(y, None, raw, objective, params, n_threads))
+    grower = TreeGrower(matrix, Fit(y, None, raw, objective, params, n_threads))
     numbers = count()
     try:
         grower.grow(next(numbers), 0)

@@ -26,8 +26,8 @@ from hedgerow.data.binning.bundles import BundleRules
 from hedgerow.data.binning.matrix import bin_bundled
 from hedgerow.data.sparse import sparse_of
 from hedgerow.errors import DataError, ParameterError
+from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit
-from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
@@ -354,8 +354,9 @@ def test_trees_that_know_no_layout_refuse_one():
     table = read_any(sparse.csr_matrix(X))
     matrix = bin_bundled(table, fit_bins(table, 255), BundleRules())
     raw = np.zeros((1, 50))
+    params = BoostParams(multi_strategy="multi_output_tree")
     with pytest.raises(ParameterError, match="a column for each feature"):
-        VectorGrower(matrix, Fit(y, None, raw, make_objective("squared_error"), BoostParams(), 1))
+        TreeGrower(matrix, Fit(y, None, raw, make_objective("squared_error"), params, 1))
 
 
 @pytest.mark.parametrize("method", ["exact", "approx"])

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.boosting.loop.scores import Scores, TrainingData, make_scores
-from hedgerow.boosting.loop.setup.resolved import holds_vectors, resolve, trees_of_round
+from hedgerow.boosting.loop.setup.resolved import resolve, trees_of_round
 from hedgerow.comm.base import Alone
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.external.row_store import EVERYTHING, MemoryStore, rows_of
@@ -30,8 +30,6 @@ from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.limits.constraints import resolve_constraints
-from hedgerow.growing.symmetric.grower import SymmetricGrower, SymmetricVectorGrower
-from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.helpers.faults import Fault, with_each_fault
@@ -55,12 +53,6 @@ class Problem:
     @property
     def n_rows(self):
         return self.matrix.n_rows
-
-    def kind_of_grower(self):
-        symmetric, vectors = self.params.grow_policy == "symmetric", holds_vectors(self.params)
-        if vectors:
-            return SymmetricVectorGrower if symmetric else VectorGrower
-        return SymmetricGrower if symmetric else TreeGrower
 
     def base(self):
         if self.offset is not None:
@@ -129,7 +121,7 @@ def grow_in_memory(problem, n_rounds=3) -> Grown:
     fit = Fit(
         problem.target, problem.weight, scores.raw, problem.objective, problem.params, n_threads=1
     )
-    grower = problem.kind_of_grower()(problem.matrix, fit, numbers=numbers)
+    grower = TreeGrower(problem.matrix, fit, numbers=numbers)
     trees, n_trees = [], trees_of_round(problem.params, problem.objective.n_outputs)
     with contextlib.closing(grower):
         for number in range(n_rounds * n_trees):
@@ -191,9 +183,8 @@ def grow_in_chunks(
         store = part_of(problem, start, stop, chunk_rows, kind)
         n_outputs = problem.objective.n_outputs
         n_trees = trees_of_round(problem.params, n_outputs)
-        n_vectors = n_outputs // n_trees
         lines = problem.params.linear_leaves
-        given = {"mode": mode, "n_vectors": n_vectors, "adds_scores": not lines}
+        given = {"mode": mode, "adds_scores": not lines}
         grower = grower_of(problem, store, start, stop, n_threads, communicator, **given)
         weight = None if problem.weight is None else problem.weight[start:stop]
         rows = TrainingData(store, problem.target[start:stop], weight)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +12,6 @@ from hypothesis import strategies as st
 from hedgerow.growing.core import grower as grower_module
 from hedgerow.growing.core.grower import TreeGrower, has_all_bins
 from hedgerow.growing.core.setup import Fit, SumsPool
-from hedgerow.growing.symmetric.grower import SymmetricGrower
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.helpers import engine
@@ -398,17 +399,17 @@ def test_empty_row_sample_is_a_leaf_of_value_zero() -> None:
     np.testing.assert_array_equal(raw[0], base[0])
 
 
-@pytest.mark.parametrize("kind", [TreeGrower, SymmetricGrower])
+@pytest.mark.parametrize("policy", ["leafwise", "symmetric"])
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_histograms_that_another_grower_has(kind: type[TreeGrower], n_threads: int) -> None:
+def test_histograms_that_another_grower_has(policy: Any, n_threads: int) -> None:
     """All threads of a grower use the histograms that the pool lends to it."""
     X, y = data(10_000, 6)
-    matrix, params = engine.binned(X[:, ::-1]), BoostParams(max_depth=4)
+    matrix, params = engine.binned(X[:, ::-1]), BoostParams(max_depth=4, grow_policy=policy)
     found = []
     for pool in (None, SumsPool()):
         raw = np.zeros((1, len(y)))
         loss = make_objective("squared_error")
-        grower = kind(matrix, Fit(y, None, raw, loss, params, n_threads), sums=pool)
+        grower = TreeGrower(matrix, Fit(y, None, raw, loss, params, n_threads), sums=pool)
         try:
             trees = [grower.grow(0, 0)]
             if pool is not None:

@@ -15,8 +15,6 @@ from hedgerow.data.binning.matrix import bin_table
 from hedgerow.errors import ModelFormatError
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit
-from hedgerow.growing.symmetric.grower import SymmetricGrower, SymmetricVectorGrower
-from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model.forest import without_vectors
@@ -94,13 +92,12 @@ def test_equal_outputs_give_the_tree_of_one(binned, loss, settings) -> None:
     params, objective = BoostParams(leaf_estimation="newton", **settings), make_objective(loss)
     raws = [np.zeros((1, N)), np.zeros((1, N)), np.zeros((2, N))]
     several = replace_outputs(objective, 2)
-    kinds = (TreeGrower, VectorGrower)
-    if params.grow_policy == "symmetric":
-        kinds = (SymmetricGrower, SymmetricVectorGrower)
+    vectors = replace(params, multi_strategy="multi_output_tree")
+    both = np.column_stack([target] * 2)
     growers = [
-        kinds[0](matrix, Fit(target, weight, raws[0], objective, params, 1)),
-        kinds[1](matrix, Fit(target, weight, raws[1], objective, params, 3)),
-        kinds[1](matrix, Fit(np.column_stack([target] * 2), weight, raws[2], several, params, 2)),
+        TreeGrower(matrix, Fit(target, weight, raws[0], objective, params, 1)),
+        TreeGrower(matrix, Fit(target, weight, raws[1], objective, vectors, 3)),
+        TreeGrower(matrix, Fit(both, weight, raws[2], several, vectors, 2)),
     ]
     for number in range(3):
         one, alone, twice = (grower.grow(number, 0) for grower in growers)

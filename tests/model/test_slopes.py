@@ -19,7 +19,6 @@ from hedgerow.data import read_table
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit
-from hedgerow.growing.symmetric.grower import SymmetricGrower
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.kernels.prediction.slopes import (
     RECORD,
@@ -62,13 +61,13 @@ def booster(request, rows):
 
 
 @contextlib.contextmanager
-def grower(X, y, weight=None, loss="squared_error", n_threads=1, kind=TreeGrower, **settings):
+def grower(X, y, weight=None, loss="squared_error", n_threads=1, **settings):
     params = BoostParams(**{"linear_leaves": True, "max_leaves": 8, **settings})
     objective = make_objective(loss)
     base = objective.initial_score(y, weight)
     raw = np.repeat(base[:, None], len(y), axis=1)
     matrix = engine.binned(X, weight=weight)
-    made = kind(
+    made = TreeGrower(
         matrix, Fit(y, weight, raw, objective, params, n_threads),
         numbers=np.asfortranarray(X, dtype=np.float64),
     )  # fmt: skip
@@ -81,18 +80,18 @@ def grower(X, y, weight=None, loss="squared_error", n_threads=1, kind=TreeGrower
 # -- the naive twin -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [TreeGrower, SymmetricGrower])
+@pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("loss", ["squared_error", "logistic", "poisson"])
 @pytest.mark.parametrize("penalty", [1.0, 0.01])
-def test_slopes_equal_the_naive_ones(kind, weighted, loss, penalty) -> None:
+def test_slopes_equal_the_naive_ones(symmetric, weighted, loss, penalty) -> None:
     X, y = table(missing=0.1, seed=3)
     y = {"squared_error": y, "logistic": (y > 0.0).astype(float), "poisson": np.abs(y)}[loss]
     weight = np.random.default_rng(1).uniform(0.5, 2.0, len(y)) if weighted else None
     params = {"linear_lambda": penalty, "subsample": 0.7}
-    if kind is SymmetricGrower:
+    if symmetric:
         params |= {"grow_policy": "symmetric", "max_leaves": None, "max_depth": 3}
-    with grower(X, y, weight, loss, kind=kind, **params) as (made, raw):
+    with grower(X, y, weight, loss, **params) as (made, raw):
         before = raw.copy()
         tree = made.grow(0, 0)
         inside, leaves, start = made.leaf_segments()

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from hedgerow import Booster, Dataset, train
 from hedgerow.errors import ParameterError
+from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit
-from hedgerow.growing.symmetric.grower import SymmetricVectorGrower
-from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.io import model_to_bytes
 from hedgerow.model.forest import Forest, joined_forests, without_vectors
 from hedgerow.model.predict import Predictor
@@ -81,7 +80,7 @@ def gradients(loss: str, y: np.ndarray, raw: np.ndarray, k: int, mass: np.ndarra
 
 
 @contextlib.contextmanager
-def grower(kind: Any, loss: str, y: np.ndarray, weight: Any, **settings: Any) -> Iterator[Any]:
+def grower(loss: str, y: np.ndarray, weight: Any, **settings: Any) -> Iterator[Any]:
     params = BoostParams(**{**LINES, "max_leaves": 8, **settings})
     if loss == "softmax":
         objective: Any = make_objective("softmax", 3)
@@ -91,23 +90,23 @@ def grower(kind: Any, loss: str, y: np.ndarray, weight: Any, **settings: Any) ->
     raw = np.repeat(base[:, None], len(X), axis=1)
     matrix = engine.binned(X, weight=weight)
     fit = Fit(y, weight, raw, objective, params, 1)
-    made = kind(matrix, fit, numbers=np.asfortranarray(X))
+    made = TreeGrower(matrix, fit, numbers=np.asfortranarray(X))
     try:
         yield made, raw
     finally:
         made.close()
 
 
-@pytest.mark.parametrize("kind", [VectorGrower, SymmetricVectorGrower])
+@pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("loss", ["squared_error", "softmax", "poisson"])
-def test_lines_equal_the_naive_ones(kind: Any, weighted: bool, loss: str) -> None:
+def test_lines_equal_the_naive_ones(symmetric: bool, weighted: bool, loss: str) -> None:
     y = {"squared_error": Y, "softmax": CLASSES.astype(float), "poisson": np.abs(Y)}[loss]
     mass = np.random.default_rng(1).uniform(0.5, 2.0, len(X)) if weighted else np.ones(len(X))
     params: dict[str, Any] = {"subsample": 0.7, "linear_lambda": 0.1}
-    if kind is SymmetricVectorGrower:
+    if symmetric:
         params |= {"grow_policy": "symmetric", "max_leaves": None, "max_depth": 3}
-    with grower(kind, loss, y, mass if weighted else None, **params) as (made, raw):
+    with grower(loss, y, mass if weighted else None, **params) as (made, raw):
         before = raw.copy()
         tree = made.grow(0)
         inside, leaves, start = made.leaf_segments()

@@ -32,7 +32,7 @@ import numpy as np
 
 from hedgerow.advanced import flat
 from hedgerow.argument_types import check_mapping
-from hedgerow.boosting.loop.setup.resolved import holds_vectors, resolve_strategy, threads_for
+from hedgerow.boosting.loop.setup.resolved import resolve_strategy, threads_for
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.binning.bins import SMALLEST_STRIDE, sampled_rows
@@ -42,7 +42,7 @@ from hedgerow.data.external.memory import shown_bytes
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
 from hedgerow.growing.core.grower import CELL_BYTES, most_slots
-from hedgerow.growing.core.setup import has_constant_hessian, most_leaves
+from hedgerow.growing.core.setup import has_constant_hessian, holds_vectors, most_leaves
 from hedgerow.growing.sampling.goss import follows_gradients
 from hedgerow.kernels.histograms.vector_histogram import width_of
 from hedgerow.kernels.prediction.slopes import TERMS

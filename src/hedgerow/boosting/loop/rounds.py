@@ -52,7 +52,6 @@ from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree
 from hedgerow.growing.exact.grower import ExactGrower
 from hedgerow.growing.limits.isotonic import order_leaves, split_signs
-from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.kernels.primitives.exact_sum import exact_sum
 from hedgerow.metrics import Metric, evaluate, make_metrics
 from hedgerow.model.forest import Forest, joined_forests
@@ -125,9 +124,11 @@ class BoostState:
         self.n_columns = 0
         if isinstance(matrix, BinnedMatrix | ChunkStore):
             self.spec, self.n_columns = matrix.spec, matrix.n_columns
-        self._n_vectors = objective.n_outputs if kinds.holds_vectors(params) else 1
         self._n_threads = kinds.threads_for(
-            n_threads, matrix.n_rows, matrix.n_features, self._n_vectors
+            n_threads,
+            matrix.n_rows,
+            matrix.n_features,
+            kinds.outputs_of_tree(params, objective.n_outputs),
         )
         self.all_rows = self.ranks.rows(data.target, data.weight)
         if first is not None:
@@ -172,19 +173,22 @@ class BoostState:
         fit = Fit(data.target, data.weight, raw, self.objective, params, n_threads)
         shared = fit, self._grower_adds_scores
         if isinstance(matrix, BinnedMatrix):
-            kind = _kind_of_grower(params)
-            sums = data.sums if kind.shares_histograms else None
-            return kind(matrix, *shared, data.n_copies, data.numbers, sums)
+            given = matrix, *shared, data.n_copies, data.numbers
+            if not kinds.on_gpu(params):
+                return TreeGrower(*given, data.sums)
+            from hedgerow.growing.cuda.grower import CudaGrower
+
+            return CudaGrower(*given)
         if isinstance(matrix, ColumnBlocks):
             return ExactGrower(matrix, *shared)
         assert isinstance(matrix, ChunkStore)
         from hedgerow.growing.chunks.grower import ChunkGrower
         from hedgerow.growing.chunks.levels import SymmetricChunkGrower
 
-        ranks, symmetric = self.ranks, kinds.is_symmetric(params)
-        return (SymmetricChunkGrower if symmetric else ChunkGrower)(
-            matrix, *shared, data.n_copies, self._n_vectors, ranks.communicator, ranks.mode,
-            ranks.first_row, self._spaces,
+        ranks = self.ranks
+        return (SymmetricChunkGrower if kinds.is_symmetric(params) else ChunkGrower)(
+            matrix, *shared, data.n_copies, ranks.communicator, ranks.mode, ranks.first_row,
+            self._spaces,
         )  # fmt: skip
 
     @property
@@ -472,20 +476,6 @@ def means_of_leaves(
             share = mass[a] / total if total > 0.0 else 0.5
             means[node] = share * means[a] + (1.0 - share) * means[b]
     return np.array(means)
-
-
-def _kind_of_grower(params: BoostParams) -> type[TreeGrower]:
-    """Return the grower of trees from bins; few fits need the modules that are imported here."""
-    symmetric, vectors = kinds.is_symmetric(params), kinds.holds_vectors(params)
-    if kinds.on_gpu(params):
-        from hedgerow.growing.cuda.grower import kind_on_gpu
-
-        return kind_on_gpu(symmetric, vectors)
-    if symmetric:
-        from hedgerow.growing.symmetric.grower import SymmetricGrower, SymmetricVectorGrower
-
-        return SymmetricVectorGrower if vectors else SymmetricGrower
-    return VectorGrower if vectors else TreeGrower
 
 
 def for_copies(params: BoostParams, n_copies: int) -> BoostParams:

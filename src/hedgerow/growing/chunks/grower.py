@@ -45,13 +45,13 @@ from hedgerow.growing.core import setup
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.compiled_grower import CompiledGrower
 from hedgerow.growing.core.grower import finish_nodes, options_of
-from hedgerow.growing.core.slopes import LineLimits, LineOutput, bounds_of, unit_sizes
+from hedgerow.growing.core.slopes import LineLimits, line_outputs
 from hedgerow.growing.core.stages.gradients import choose_packing
-from hedgerow.growing.core.tree import GrownTree, NodeStore, TreeOfTable
+from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import follows_gradients, make_sampler
 from hedgerow.growing.sampling.thresholds import CELLS, DIGIT_BITS, LEVELS, next_digit
+from hedgerow.growing.vectors.arrays import make_trial, with_vectors
 from hedgerow.growing.vectors.gradients import choose_dropped
-from hedgerow.growing.vectors.grower import line_outputs, make_trial, with_vectors
 from hedgerow.kernels.histograms.histogram import Columns
 from hedgerow.kernels.histograms.pairs import no_pairs
 from hedgerow.objectives.derivatives import PRECOMPUTED
@@ -81,8 +81,6 @@ class ChunkGrower(CompiledGrower):
         of linear leaves.
     n_copies : int, default=1
         As for ``TreeGrower``.
-    n_vectors : int, default=1
-        Outputs of a tree: 1, or all of them for trees with vectors in their leaves.
     communicator : Communicator, optional
         The other ranks; default: there are none.
     mode : {"data", "features"}, default="data"
@@ -115,35 +113,30 @@ class ChunkGrower(CompiledGrower):
         fit: setup.Fit,
         adds_scores: bool = True,
         n_copies: int = 1,
-        n_vectors: int = 1,
         communicator: Communicator | None = None,
         mode: GrowMode = "data",
         first_row: int = 0,
         spaces: Spaces | None = None,
     ) -> None:
-        self._store, self._n_copies, self._n_vectors = store, n_copies, n_vectors
+        self._store, self._n_copies = store, n_copies
+        self._n_vectors = len(fit.raw) if setup.holds_vectors(fit.params) else 1
         self._exchange = Exchange(Alone() if communicator is None else communicator, mode)
         self._spaces, self._first_row = spaces or Spaces(), first_row
         self._by_gradient = follows_gradients(fit.params)
         super().__init__(fit, adds_scores)
         # RowDerivatives checks hessians of its own rows; here those of all ranks are checked.
         self._derivatives = replace(self._derivatives, newton=False)
-        self._kept, self._finish = NodeStore(), partial(finish_nodes, store.spec.edges, n_copies)
+        self._finish = partial(finish_nodes, store.spec.edges, n_copies)
         self._message = np.empty(0, dtype=np.int64)
         n_pieces = fit.n_threads * len(store.chunk_sizes)
         self._segments = np.zeros((64, n_pieces, 2), dtype=np.int32)
         self._slopes: ChunkSlopes | None = None
         if fit.params.linear_leaves:
             limits = LineLimits.of(store.spec, fit.params, fit.objective)
-            state, of_leaves = self._state, (
-                self._rows_in_order, lambda leaves: self._chunks_with(self._found[leaves])
-            )  # fmt: skip
-            quantized = state.rows.quantized[None]
-            if state.vectors.used == 1:
-                quantized = state.vectors.outputs.quantized
             self._slopes = ChunkSlopes(
-                store, quantized, limits, self._exchange, fit.n_threads, *of_leaves
-            )
+                store, limits, self._exchange, fit.n_threads, self._rows_in_order,
+                lambda leaves: self._chunks_with(self._found[leaves]),
+            )  # fmt: skip
         self._n_passes = 0
         self.traffic: list[Traffic] = []
 
@@ -216,8 +209,7 @@ class ChunkGrower(CompiledGrower):
         state = self._state
         chosen = setup.draw_columns(self._params, tree, state.options.features, state.scalars)
         drawn = _columns_of(chosen, int(state.bins.features_per_tile))
-        state.columns.feature[: len(chosen)] = drawn.feature
-        state.columns.position[: len(chosen)] = drawn.position
+        setup.replace_columns(state.columns, drawn)
 
     @property
     def raw(self) -> FloatArray:
@@ -226,15 +218,15 @@ class ChunkGrower(CompiledGrower):
 
     # -- a tree -------------------------------------------------------------------------
 
-    def grow(self, tree: int, output: int) -> GrownTree:
+    def grow(self, tree: int, output: int = 0) -> GrownTree:
         """Grow tree number ``tree`` for ``output``, or with vectors for all outputs."""
         passes_before, sent_before = self._n_passes, self._exchange.sent
-        grown = self._grow_for_all(tree) if self._n_vectors > 1 else super().grow(tree, output)
+        grown = super().grow(tree, output)
         if self._slopes is not None:
             rate = float(self._state.settings.learning_rate)
-            lines = self._line_outputs(grown)
+            lines = line_outputs(self._state, len(grown.value))
             table = self._state.tree.table[: len(grown.value)]
-            grown = grown.with_slopes(self._slopes.slopes(table, rate, lines))
+            grown = grown.with_slopes(self._slopes.slopes(table, rate, *lines))
         traffic = self.traffic[-1]
         traffic.passes = self._n_passes - passes_before
         traffic.sent = self._exchange.sent - sent_before
@@ -250,11 +242,6 @@ class ChunkGrower(CompiledGrower):
             traffic.splits += len(parents)
         traffic.wasted_rows = self._number_nodes()
         self._set_values()
-
-    def _copy_tree(self) -> GrownTree:
-        arrays, n_nodes = self._state.tree, int(self._state.scalars[s.IS_N_NODES])
-        block, first = self._kept.keep(arrays.table, arrays.numbers, n_nodes)
-        return TreeOfTable(block, first, first + n_nodes, self._finish)
 
     # -- rows ---------------------------------------------------------------------------
 
@@ -569,17 +556,6 @@ class ChunkGrower(CompiledGrower):
             if n_parts > 1:
                 values = np.ascontiguousarray(state.vectors.outputs.vectors[leaves, :n_parts].T)
             self._team.run(row_stages.add_values, state, self._segments, found, values)
-
-    def _line_outputs(self, tree: GrownTree) -> list[LineOutput]:
-        """Return the inputs of the last tree's lines other than the rows."""
-        state, n_nodes = self._state, len(tree.value)
-        constraints, constant = state.options.constraints, int(state.settings.constant_hessian)
-        if state.vectors.used == 0:
-            units = unit_sizes(state.scalars, constant)
-            return [LineOutput(units, tree.value, bounds_of(constraints, n_nodes))]
-        outputs, table = state.vectors.outputs, state.tree.table[:n_nodes]
-        kept = outputs.vectors[:n_nodes]
-        return line_outputs(table, kept, outputs.scalars, constraints, constant)
 
 
 def _columns_of(chosen: AnyArray, per_tile: int) -> Columns:

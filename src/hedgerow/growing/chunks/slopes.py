@@ -46,7 +46,6 @@ class ChunkSlopes:
     """Finds the slopes of one tree after the other.
 
     store      ChunkStore: with numbers
-    quantized  int32 (n_outputs, 2 * n_rows): fixed g and h of each output of the last tree
     limits     LineLimits
     exchange   Exchange
     n_threads  int
@@ -58,7 +57,6 @@ class ChunkSlopes:
     def __init__(
         self,
         store: ChunkStore,
-        quantized: np.ndarray,
         limits: slopes.LineLimits,
         exchange: Exchange,
         n_threads: int,
@@ -66,12 +64,17 @@ class ChunkSlopes:
         chunks_of: Callable[[IntArray], list[int]],
     ) -> None:
         self._store, self._limits, self._exchange = store, limits, exchange
-        self._quantized = quantized
         self._n_threads, self._rows_of, self._chunks_of = n_threads, rows_of, chunks_of
         self._space = np.empty((2 + TERMS, max(store.chunk_sizes, default=0)))
 
-    def slopes(self, table: IntArray, rate: float, outputs: Sequence[slopes.LineOutput]) -> Slopes:
-        """Return the slopes of the last tree."""
+    def slopes(
+        self,
+        table: IntArray,
+        rate: float,
+        quantized: np.ndarray,
+        outputs: Sequence[slopes.LineOutput],
+    ) -> Slopes:
+        """Return the slopes of the last tree; ``quantized`` are fixed g and h of its outputs."""
         n_nodes = len(table)
         terms, count = slopes.terms_of_tree(table, self._limits.usable, len(outputs))
         given = [self._limits.rules(rate, output.values, output.bounds) for output in outputs]
@@ -89,14 +92,21 @@ class ChunkSlopes:
         for stage in range(slope_fit.STAGES):
 
             def visit(number: int, stage: int = stage) -> None:
-                self._visit(groups[number], fits, stage, sums)
+                self._visit(groups[number], quantized, fits, stage, sums)
 
             self._exchange.take_turns(groups, sums, visit)
             for fit, own_sums in zip(fits, sums, strict=True):
                 slope_fit.end_stage(fit.terms, fit.rules, stage, own_sums, slope_fit.system_space())
         return slopes.slopes_of(terms, n_nodes, n_terms)
 
-    def _visit(self, leaves: IntArray, fits: Sequence[_Fit], stage: int, sums: FloatArray) -> None:
+    def _visit(
+        self,
+        leaves: IntArray,
+        quantized: np.ndarray,
+        fits: Sequence[_Fit],
+        stage: int,
+        sums: FloatArray,
+    ) -> None:
         """Do a stage for the rows of some leaves on this rank."""
         terms = fits[0].terms  # all have the same columns
         n_nodes = len(terms.count)
@@ -110,8 +120,8 @@ class ChunkSlopes:
             start[leaves], count[leaves] = starts[:-1], np.diff(starts)
             # The numbers of a chunk begin with its first row.
             rows -= np.uint32(chunk.start)
-            quantized = self._quantized[:, 2 * chunk.start :]
-            for fit, of_output, own_sums in zip(fits, quantized, sums, strict=True):
+            here = quantized[:, 2 * chunk.start :]
+            for fit, of_output, own_sums in zip(fits, here, sums, strict=True):
                 data = slope_fit.LeafRows(
                     rows, start, count, of_output, *fit.units, chunk.numbers, self._space
                 )

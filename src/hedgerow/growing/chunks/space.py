@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import IntArray, aligned_empty
+from hedgerow.arrays import IntArray
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.matrix import tile_shape
 from hedgerow.data.external.row_store import ChunkStore
@@ -24,7 +24,7 @@ from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.chunks.stages.building import Building
 from hedgerow.growing.core.grower import CELL_BYTES
 from hedgerow.growing.core.setup import make_histogram_sums
-from hedgerow.growing.vectors.grower import counts_alone
+from hedgerow.growing.vectors.arrays import counts_alone, make_sums
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.histograms.pairs import SPACING
 from hedgerow.kernels.histograms.vector_histogram import Sums, width_of
@@ -171,14 +171,8 @@ class Spaces:
 
 def _sums(n_cells: int, sizes: Sizes) -> tuple[HistogramSums, Sums]:
     """Return sums of one output, or of several, which need only the row counts in addition."""
-    width = sizes.width
-    vectors = Sums(
-        cells=aligned_empty(n_cells * width, np.int32),
-        n=aligned_empty(n_cells if width > 0 else 0, np.int32),
-        width=np.int64(width),
-        constant=np.int64(sizes.constant),
-    )
-    if width > 0:
+    vectors = make_sums(n_cells, sizes.width, sizes.constant)
+    if sizes.width > 0:
         return counts_alone(vectors.n), vectors
     return make_histogram_sums(n_cells), vectors
 

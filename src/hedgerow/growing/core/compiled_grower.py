@@ -14,7 +14,7 @@ from hedgerow.compile import entry_of
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.grow import ORDER_GROW, ORDER_STOP, work
 from hedgerow.growing.core.setup import Fit, segments_of
-from hedgerow.growing.core.tree import GrownTree
+from hedgerow.growing.core.tree import GrownTree, Nodes, NodeStore, TreeOfTable
 from hedgerow.growing.sampling.goss import weights_of
 from hedgerow.threads import Team
 
@@ -30,8 +30,10 @@ class CompiledGrower(ABC):
                  in place; False: the caller does
     """
 
+    _finish: Callable[[Nodes], GrownTree]
+
     def __init__(self, fit: Fit, adds_scores: bool = True) -> None:
-        self._params = fit.params
+        self._params, self._kept = fit.params, NodeStore()
         state = self._make_state(fit)
         settings = state.settings._replace(adds_scores=int(adds_scores))
         self._state = state._replace(settings=settings)
@@ -55,9 +57,11 @@ class CompiledGrower(ABC):
     def _draw_columns(self, tree: int) -> None:
         """Draw the columns that a tree may use."""
 
-    @abstractmethod
     def _copy_tree(self) -> GrownTree:
         """Copy the last tree out of the arrays of the next one."""
+        arrays, n_nodes = self._state.tree, int(self._state.scalars[s.IS_N_NODES])
+        block, first = self._kept.keep(arrays.table, arrays.numbers, n_nodes)
+        return TreeOfTable(block, first, first + n_nodes, self._finish)
 
     def _work(self, thread: int, order: int) -> None:
         """Run the compiled stages of one thread."""
@@ -74,14 +78,16 @@ class CompiledGrower(ABC):
         settings = self._state.settings._replace(learning_rate=rate)
         self._state = self._state._replace(settings=settings)
 
-    def grow(self, tree: int, output: int) -> GrownTree:
+    def grow(self, tree: int, output: int = 0) -> GrownTree:
         """Grow tree number ``tree`` for ``output``; update the raw scores if ``adds_scores``."""
+        if self._state.vectors.used == 1:
+            return self._grow_for_all(tree)
         self._begin(tree, output)
         self._run()
         return self._copy_tree()
 
     def _grow_for_all(self, tree: int) -> GrownTree:
-        """Grow tree number ``tree`` for all outputs: the state has what vectors need."""
+        """Grow tree number ``tree``, with vectors in its leaves."""
         vectors = self._state.vectors
         scalars = vectors.outputs.scalars
         scalars[:, s.IS_TREE] = scalars[:, s.IS_ROUND] = tree

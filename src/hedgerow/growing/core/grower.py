@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray, aligned_zeros, distinct
+from hedgerow.arrays import FloatArray, IntArray, aligned_zeros, distinct
 from hedgerow.data.binning.bins import BinSpec, Edges
 from hedgerow.data.binning.matrix import BinnedMatrix
+from hedgerow.errors import ParameterError
 from hedgerow.growing.core import setup, slopes
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.compiled_grower import CompiledGrower
 from hedgerow.growing.core.grow import ORDER_GROW
 from hedgerow.growing.core.joining import TreeJoiner, WalkedRows
 from hedgerow.growing.core.stages.branches import forced_cuts, make_constraints
-from hedgerow.growing.core.tree import GrownTree, Nodes, NodeStore, TreeOfTable
+from hedgerow.growing.core.tree import GrownTree, Nodes
 from hedgerow.growing.sampling.goss import make_sampler
+from hedgerow.growing.symmetric.arrays import make_level
+from hedgerow.growing.vectors.arrays import counts_alone, make_sums, with_vectors
 from hedgerow.kernels.histograms.histogram import Bins, HistogramSums, RowLists, no_lists
 from hedgerow.kernels.histograms.pairs import SPACING
+from hedgerow.kernels.histograms.vector_histogram import width_of
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.splits.category_split import (
     CATEGORY_SCRATCH,
@@ -53,14 +57,8 @@ class TreeGrower(CompiledGrower):
                       where leaves are to have slopes
     sums              SumsPool, optional: where to take the memory of histograms from for each tree,
                       if other growers of the same bins grow their trees in turn with this one.
-                      With several threads it is not used.
-
-    Attributes
-    ----------
-    shares_histograms  bool: whether growers of this class can take it from there
+                      With several threads, or vectors in leaves, it is not used.
     """
-
-    shares_histograms: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -73,44 +71,31 @@ class TreeGrower(CompiledGrower):
     ) -> None:
         self._matrix, self._n_copies = matrix, n_copies
         # Helpers stay in compiled code, with the arrays that they had at first.
-        self._sums = sums if fit.n_threads == 1 else None
-        self._filled, self._kept = has_all_bins(matrix), NodeStore()
+        alone = fit.n_threads == 1 and not setup.holds_vectors(fit.params)
+        self._sums = sums if alone else None
+        self._filled = has_all_bins(matrix)
         self._finish = partial(finish_nodes, matrix.spec.edges, n_copies)
         self._adds_lines = adds_scores
         self._slopes: slopes.SlopeFinder | None = None
         if numbers is not None:
             limits = slopes.LineLimits.of(matrix.spec, fit.params, fit.objective)
-            self._slopes = slopes.SlopeFinder(numbers, limits, fit.n_threads, self._n_lines(fit))
+            n_lines = len(fit.raw) if setup.holds_vectors(fit.params) else 1
+            self._slopes = slopes.SlopeFinder(numbers, limits, fit.n_threads, n_lines)
         # Values of leaves that have slopes are added with these.
         super().__init__(fit, adds_scores and numbers is None)
 
     def _make_state(self, fit: setup.Fit) -> s.State:
-        return make_state(self._matrix, fit, self._n_copies, sums=self._sums)
+        return make_state(self._matrix, fit, self._n_copies, self._sums)
 
-    def grow(self, tree: int, output: int) -> GrownTree:
+    def grow(self, tree: int, output: int = 0) -> GrownTree:
         """Grow tree number ``tree`` for ``output``; update the raw scores if ``adds_scores``."""
-        return self._with_slopes(super().grow(tree, output), output)
-
-    def _with_slopes(self, grown: GrownTree, output: int) -> GrownTree:
-        """Return the last tree (of ``output`` and maybe more), with linear leaves if requested."""
+        grown = super().grow(tree, output)
         if self._slopes is None:
             return grown
-        quantized, outputs = self._line_outputs(len(grown.value))
-        raw = self._state.loss_data.raw[output : output + len(outputs)]
+        quantized, lines = slopes.line_outputs(self._state, len(grown.value))
+        raw = self._state.loss_data.raw[output : output + len(lines)]
         scores = raw if self._adds_lines else raw[:, :0]
-        return grown.with_slopes(self._slopes.slopes(self._state, quantized, outputs, scores))
-
-    def _n_lines(self, fit: setup.Fit) -> int:
-        """Return the number of lines of a leaf."""
-        return 1
-
-    def _line_outputs(self, n_nodes: int) -> tuple[AnyArray, list[slopes.LineOutput]]:
-        """Return the inputs of the last tree's lines, and fixed-point g and h of each output."""
-        state = self._state
-        units = slopes.unit_sizes(state.scalars, int(state.settings.constant_hessian))
-        values = state.tree.numbers[:n_nodes, s.NUMBER_VALUE].copy()
-        bounds = slopes.bounds_of(state.options.constraints, n_nodes)
-        return state.rows.quantized[None], [slopes.LineOutput(units, values, bounds)]
+        return grown.with_slopes(self._slopes.slopes(self._state, quantized, lines, scores))
 
     @property
     def most_nodes(self) -> int:
@@ -121,10 +106,12 @@ class TreeGrower(CompiledGrower):
         self, n_rounds: int, train: WalkedRows, unseen: WalkedRows | None
     ) -> TreeJoiner | None:
         """Return what :meth:`grow_rounds` needs; None if it cannot grow the trees of the fit."""
-        ordered = self._state.options.constraints.sign.any()
-        if self._state.team.n_threads > 1 or (self._slopes is not None and ordered):
+        state = self._state
+        ordered = self._slopes is not None and state.options.constraints.sign.any()
+        # A joiner adds one value, of rows that are in the memory of one thread.
+        if state.team.n_threads > 1 or ordered or state.vectors.used + state.gpu.used > 0:
             return None
-        return TreeJoiner(self._state, self._finish, n_rounds, train, unseen, self._slopes)
+        return TreeJoiner(state, self._finish, n_rounds, train, unseen, self._slopes)
 
     def grow_rounds(self, first: int, n_rounds: int, joiner: TreeJoiner) -> list[GrownTree]:
         """Grow the trees of rounds, join them to the fit, and update all raw scores."""
@@ -167,11 +154,6 @@ class TreeGrower(CompiledGrower):
             state.scalars[s.IS_N_COLUMNS] = len(chosen)
         setup.replace_columns(state.columns, setup.list_columns(matrix, chosen))
 
-    def _copy_tree(self) -> GrownTree:
-        arrays, n_nodes = self._state.tree, int(self._state.scalars[s.IS_N_NODES])
-        block, first = self._kept.keep(arrays.table, arrays.numbers, n_nodes)
-        return TreeOfTable(block, first, first + n_nodes, self._finish)
-
 
 def finish_nodes(edges: Edges, n_copies: int, nodes: Nodes) -> GrownTree:
     """Return one or several concatenated trees of these nodes; copies of a row count once."""
@@ -201,24 +183,32 @@ def rows_without_copies(count: IntArray, n_copies: int) -> IntArray:
 
 
 def make_state(
-    matrix: BinnedMatrix,
-    fit: setup.Fit,
-    n_copies: int = 1,
-    cell_bytes: int | None = None,
-    sums: setup.SumsPool | None = None,
+    matrix: BinnedMatrix, fit: setup.Fit, n_copies: int = 1, sums: setup.SumsPool | None = None
 ) -> s.State:
     """Allocate everything that the compiled stages use."""
-    # With ``cell_bytes``, those of a bin's sums, the caller makes the sums; else they are wide.
-    # With a pool they are its, and lent to no grower until a tree grows.
-    params, n_threads = fit.params, fit.n_threads
+    # Histograms of a pool are lent to no grower until a tree grows.
+    params, n_threads, n_outputs = fit.params, fit.n_threads, len(fit.raw)
+    several, is_symmetric = setup.holds_vectors(params), params.grow_policy == "symmetric"
+    if is_symmetric:  # the number of leaves bounds the space for other trees
+        params = replace(params, max_leaves=None)
+        fit = fit._replace(params=params)
     n_columns, slot_cells = matrix.n_columns, matrix.n_columns * matrix.stride
     max_leaves = setup.most_leaves(params, matrix.n_rows)
-    n_slots = most_slots(max_leaves, slot_cells, cell_bytes or CELL_BYTES)
+    cell_bytes, width = CELL_BYTES, 0
+    if several:
+        width = width_of(n_outputs, fit.constant_hessian)
+        cell_bytes = 4 * (width + 1)
+    n_slots = most_slots(max_leaves, slot_cells, cell_bytes)
     n_cells = (n_slots + 2 + n_threads) * slot_cells
     sampler = make_sampler(params, matrix.n_rows, n_threads, packs=True)
     options = options_of(matrix.spec, params, n_threads, 2 * max_leaves, n_copies, sampler)
-    n_sums = n_cells
+    n_sums = 0 if several else n_cells
     if matrix.layout is not None:
+        if several:
+            raise ParameterError(
+                "bundle_features: a tree with vectors in its leaves needs a column for each "
+                "feature, but the rows have bundles: use bundle_features=False."
+            )
         n_sums += n_threads * WIDTH * matrix.stride
         options = options._replace(
             bundles=_make_bundles(matrix, params, n_threads, scratch_start=n_cells),
@@ -226,10 +216,23 @@ def make_state(
         )
     rows = setup.row_arrays(matrix.n_rows, _PADDING)
     state = setup.start_state(fit, options, n_columns, n_slots, _tile_cells(matrix), rows)
-    return state._replace(
+    state = state._replace(
         bins=_bins(matrix),
         columns=setup.list_columns(matrix, np.arange(n_columns, dtype=np.int32)),
-        histograms=_make_histograms(matrix, 0 if cell_bytes is not None else n_sums, sums),
+        histograms=_make_histograms(matrix, n_sums, sums),
+    )
+    if several:
+        words = aligned_zeros(matrix.n_rows * width, np.int32)
+        state = with_vectors(state, fit, words, make_sums(n_cells, width, fit.constant_hessian))
+    if not is_symmetric:
+        return state
+    if several:
+        state = state._replace(histograms=counts_alone(state.vectors.outputs.sums.n))
+    # A level has at most as many nodes as the tree has leaves.
+    most = int(state.settings.max_leaves)
+    return state._replace(
+        tree=state.tree._replace(batch=setup.make_batch(most)),
+        level=make_level(matrix.spec, options, n_threads, most, slot_cells),
     )
 
 

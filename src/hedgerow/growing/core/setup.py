@@ -149,6 +149,11 @@ def start_state(
     )
 
 
+def holds_vectors(params: BoostParams) -> bool:
+    """Return whether a tree is for all outputs, with vectors in its leaves."""
+    return params.multi_strategy == "multi_output_tree"
+
+
 def newton_limit(params: BoostParams, objective: Objective, rate: float) -> float:
     """Return the limit on the Newton steps of leaves; infinite without one."""
     # It is for losses whose hessians may be nearly 0; ``max_delta_step`` replaces it.

@@ -13,6 +13,7 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.growing.core import state as s
+from hedgerow.growing.core.stages.branches import bounds_of_outputs
 from hedgerow.growing.core.stages.gradients import QUANTIZED_BITS
 from hedgerow.kernels.prediction.slope_fit import (
     ROWS_A_TERM,
@@ -24,7 +25,7 @@ from hedgerow.kernels.prediction.slope_fit import (
     fit_terms,
 )
 from hedgerow.kernels.prediction.slopes import TERMS, Slopes
-from hedgerow.kernels.splits.monotone import HIGH, LOW, Constraints
+from hedgerow.kernels.splits.monotone import HIGH, LOW
 from hedgerow.objectives.base import Objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import run_blocks
@@ -270,11 +271,29 @@ def fewest_nodes(n_nodes: int, n_rows: int) -> int:
     return 1 + n_nodes * _ROWS_PER_THREAD // max(1, n_rows)
 
 
-def bounds_of(constraints: Constraints, n_nodes: int) -> FloatArray | None:
-    """Return lowest and highest value of each node, (2, n_nodes); None if no column is ordered."""
-    if not constraints.sign.any():
-        return None
-    return constraints.bounds[:n_nodes, LOW : HIGH + 1].T
+def line_outputs(state: s.State, n_nodes: int) -> tuple[AnyArray, list[LineOutput]]:
+    """Return fixed-point g and h of each output of the last tree, and the inputs of its lines."""
+    constraints, constant = state.options.constraints, int(state.settings.constant_hessian)
+    if state.vectors.used == 0:
+        values = state.tree.numbers[:n_nodes, s.NUMBER_VALUE].copy()
+        bounds = None
+        if constraints.sign.any():
+            bounds = constraints.bounds[:n_nodes, LOW : HIGH + 1].T
+        return state.rows.quantized[None], [
+            LineOutput(unit_sizes(state.scalars, constant), values, bounds)
+        ]
+    outputs, kept = state.vectors.outputs, state.vectors.outputs.vectors[:n_nodes]
+    of_outputs = bounds_of_outputs(
+        state.tree.table[:n_nodes], kept, constraints, len(outputs.scalars)
+    )
+    return outputs.quantized, [
+        LineOutput(
+            unit_sizes(own, constant),
+            kept[:, output].copy(),
+            None if of_outputs is None else of_outputs[:, :, output].T,
+        )
+        for output, own in enumerate(outputs.scalars)
+    ]
 
 
 def _room_of(rate: float, values: FloatArray, bounds: FloatArray | None) -> FloatArray:

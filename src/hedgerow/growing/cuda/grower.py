@@ -36,11 +36,8 @@ from hedgerow.data.binning.matrix import BinnedMatrix, tile_shape
 from hedgerow.errors import DeviceError
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.grower import TreeGrower
-from hedgerow.growing.core.joining import TreeJoiner, WalkedRows
 from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.cuda.packing import H_BITS, pack_rows, pack_vectors
-from hedgerow.growing.symmetric.grower import SymmetricGrower, SymmetricVectorGrower
-from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.kernels.cuda import commands, rows
 from hedgerow.kernels.cuda.histogram import (
     Part,
@@ -62,8 +59,6 @@ class CudaGrower(TreeGrower):
         If there is no GPU, if its memory does not suffice, or if it fails.
     """
 
-    shares_histograms = False
-
     def _make_state(self, fit: Fit) -> s.State:
         state = super()._make_state(fit)
         sampler = state.options.sampler._replace(packs=np.int64(0))
@@ -77,11 +72,6 @@ class CudaGrower(TreeGrower):
             vectors=self._on_gpu.vectors,
             gpu=self._on_gpu.gpu,
         )
-
-    def joiner(
-        self, n_rounds: int, train: WalkedRows, unseen: WalkedRows | None
-    ) -> TreeJoiner | None:
-        return None  # the rows are on the GPU
 
     def _run(self) -> None:
         with self._on_gpu.current():
@@ -103,25 +93,6 @@ class CudaGrower(TreeGrower):
         """End the helpers, and free the memory of the GPU."""
         super().close()
         self._on_gpu.close()
-
-
-class SymmetricCudaGrower(CudaGrower, SymmetricGrower):
-    """The same for symmetric trees."""
-
-
-class VectorCudaGrower(CudaGrower, VectorGrower):
-    """The same for trees with vectors in their leaves."""
-
-
-class SymmetricVectorCudaGrower(CudaGrower, SymmetricVectorGrower):
-    """The same for symmetric trees with vectors in their leaves."""
-
-
-def kind_on_gpu(symmetric: bool, vectors: bool) -> type[CudaGrower]:
-    """Return the grower of these trees."""
-    if symmetric:
-        return SymmetricVectorCudaGrower if vectors else SymmetricCudaGrower
-    return VectorCudaGrower if vectors else CudaGrower
 
 
 KEPT_BYTES = 64 << 20

@@ -24,7 +24,7 @@ from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.data import AnyTable, Schema, SparseTable
 from hedgerow.data.reading.columns import floats_of
 from hedgerow.errors import DeviceError, ParameterError
-from hedgerow.growing.core.setup import limit_in_grower, newton_limit
+from hedgerow.growing.core.setup import holds_vectors, limit_in_grower, newton_limit
 from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams, MultiStrategy
@@ -139,11 +139,6 @@ def _resolve_symmetric(params: BoostParams) -> BoostParams:
 def is_symmetric(params: BoostParams) -> bool:
     """Return whether all nodes of a level share one cut."""
     return params.grow_policy == "symmetric"
-
-
-def holds_vectors(params: BoostParams) -> bool:
-    """Return whether leaves hold vectors."""
-    return params.multi_strategy == ALL_OUTPUTS
 
 
 def outputs_of_tree(params: BoostParams, n_outputs: int) -> int:

@@ -10,7 +10,7 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
-from hedgerow.boosting.loop.setup.resolved import holds_vectors, numbers_for
+from hedgerow.boosting.loop.setup.resolved import numbers_for
 from hedgerow.boosting.resume.continuing import in_bins_of, keep_bins, start_scores
 from hedgerow.boosting.row_data.statistics import Encoded
 from hedgerow.data import (
@@ -35,6 +35,7 @@ from hedgerow.data.inputs import Inputs
 from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ParameterError
+from hedgerow.growing.core.setup import holds_vectors
 from hedgerow.model.forest import Forest, without_vectors
 from hedgerow.model.model import Model
 from hedgerow.params import BoostParams

@@ -1,4 +1,4 @@
-"""From Python to the compiled tree with vectors in its leaves, and back.
+"""The arrays of trees with vectors in their leaves.
 
 Memory: for each row and output 16 bytes of gradients, and for each kept node, output
 and bin 8 bytes of sums (with a constant hessian 12 and 4), outputs rounded up to a
@@ -11,90 +11,19 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray, aligned_empty, aligned_zeros
-from hedgerow.errors import ParameterError
+from hedgerow.arrays import FloatArray, aligned_empty, aligned_zeros
 from hedgerow.growing.core import state as s
-from hedgerow.growing.core.grower import TreeGrower, make_state
-from hedgerow.growing.core.joining import TreeJoiner, WalkedRows
 from hedgerow.growing.core.setup import Allocate, Fit
-from hedgerow.growing.core.slopes import LineOutput, unit_sizes
-from hedgerow.growing.core.stages.branches import bounds_of_outputs
-from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import follows_gradients, unit_scale
 from hedgerow.kernels.histograms.histogram import HistogramSums
-from hedgerow.kernels.histograms.vector_histogram import Sums, width_of
+from hedgerow.kernels.histograms.vector_histogram import Sums
 from hedgerow.kernels.simd.lanes import N_LANES
 from hedgerow.kernels.splits.category_split import SCRATCH_SIZE
-from hedgerow.kernels.splits.monotone import Constraints
 from hedgerow.kernels.splits.vector_category import Groups
 from hedgerow.kernels.splits.vector_split import FILLED_SIZE, LANE_ROWS
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import PRECOMPUTED
 from hedgerow.objectives.precomputed import first_column
-
-
-class VectorGrower(TreeGrower):
-    """Grows one tree a round for all outputs.
-
-    ``target`` has a column for each of several targets.  Column ``j`` of the matrix is feature
-    ``j``.
-    """
-
-    shares_histograms = False
-
-    def _make_state(self, fit: Fit) -> s.State:
-        if self._matrix.layout is not None:
-            raise ParameterError(
-                "bundle_features: a tree with vectors in its leaves needs a column for each "
-                "feature, but the rows have bundles: use bundle_features=False."
-            )
-        n_outputs, n_threads = len(fit.raw), fit.n_threads
-        width = width_of(n_outputs, fit.constant_hessian)
-        state = make_state(self._matrix, fit, self._n_copies, cell_bytes=4 * (width + 1))
-        settings = state.settings
-        n_cells = (settings.n_slots + 2 + n_threads) * settings.n_columns * state.bins.stride
-        sums = Sums(
-            cells=aligned_empty(n_cells * width, np.int32),
-            n=aligned_empty(n_cells, np.int32),
-            width=np.int64(width),
-            constant=np.int64(settings.constant_hessian),
-        )
-        words = aligned_zeros(fit.raw.shape[1] * width, np.int32)
-        return with_vectors(state, fit, words, sums)
-
-    def joiner(
-        self, n_rounds: int, train: WalkedRows, unseen: WalkedRows | None
-    ) -> TreeJoiner | None:
-        return None  # it would have to add a value of each output
-
-    def grow(self, tree: int, output: int = 0) -> GrownTree:
-        """Grow tree number ``tree`` for all outputs."""
-        return self._with_slopes(self._grow_for_all(tree), 0)
-
-    def _n_lines(self, fit: Fit) -> int:
-        return len(fit.raw)
-
-    def _line_outputs(self, n_nodes: int) -> tuple[AnyArray, list[LineOutput]]:
-        state, outputs = self._state, self._state.vectors.outputs
-        constant = int(state.settings.constant_hessian)
-        table, kept = state.tree.table[:n_nodes], outputs.vectors[:n_nodes]
-        found = line_outputs(table, kept, outputs.scalars, state.options.constraints, constant)
-        return outputs.quantized, found
-
-
-def line_outputs(
-    table: IntArray, kept: FloatArray, scalars: IntArray, constraints: Constraints, constant: int
-) -> list[LineOutput]:
-    """Return the gradients that the lines of a tree with vector leaves are fitted to."""
-    bounds = bounds_of_outputs(table, kept, constraints, len(scalars))
-    return [
-        LineOutput(
-            unit_sizes(own, constant),
-            kept[:, output].copy(),
-            None if bounds is None else bounds[:, :, output].T,
-        )
-        for output, own in enumerate(scalars)
-    ]
 
 
 def with_vectors(
@@ -140,6 +69,16 @@ def with_vectors(
         scalars=scalars[0],
         options=options,
         vectors=s.Vectors(1, outputs, make_trial(groups, n_kept, n_outputs, n_threads)),
+    )
+
+
+def make_sums(n_cells: int, width: int, constant: bool) -> Sums:
+    """Return histograms of several outputs, whose cells have ``width`` words."""
+    return Sums(
+        cells=aligned_empty(n_cells * width, np.int32),
+        n=aligned_empty(n_cells if width > 0 else 0, np.int32),
+        width=np.int64(width),
+        constant=np.int64(constant),
     )
 
 

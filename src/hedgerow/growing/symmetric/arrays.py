@@ -1,47 +1,15 @@
-"""From Python to the compiled symmetric tree, and back."""
+"""The arrays of symmetric trees."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 
 from hedgerow.arrays import aligned_zeros
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.growing.core import state as s
-from hedgerow.growing.core.grower import TreeGrower
-from hedgerow.growing.core.setup import Fit, make_batch
-from hedgerow.growing.vectors.grower import VectorGrower, counts_alone
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.splits.category_split import CATEGORY_SCRATCH, SCRATCH_SIZE
 from hedgerow.kernels.splits.symmetric_split import INFO
-
-
-class SymmetricGrower(TreeGrower):
-    """Grows symmetric trees of ``params.max_depth`` levels."""
-
-    def _make_state(self, fit: Fit) -> s.State:
-        # The number of leaves bounds the space for other trees.
-        if fit.params.max_leaves is not None:
-            fit = fit._replace(params=replace(fit.params, max_leaves=None))
-        state = super()._make_state(fit)
-        # A level has at most as many nodes as the tree has leaves.
-        most, slot_size = (
-            int(state.settings.max_leaves),
-            self._matrix.n_columns * self._matrix.stride,
-        )
-        return state._replace(
-            tree=state.tree._replace(batch=make_batch(most)),
-            level=make_level(self._matrix.spec, state.options, fit.n_threads, most, slot_size),
-        )
-
-
-class SymmetricVectorGrower(SymmetricGrower, VectorGrower):
-    """The same with a vector in each leaf."""
-
-    def _make_state(self, fit: Fit) -> s.State:
-        state = super()._make_state(fit)
-        return state._replace(histograms=counts_alone(state.vectors.outputs.sums.n))
 
 
 def make_level(
