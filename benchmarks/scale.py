@@ -57,6 +57,7 @@ SAMPLED = 210_000
 WARM_UP = 3
 MANY_RANKS = 4  # the largest number of ranks that send to each other directly
 EXCHANGES = 40
+IN_A_ROW = 10  # one exchange may end at once, because the other rank came first
 
 # -- the model ------------------------------------------------------------------------------
 
@@ -360,9 +361,9 @@ def grow(
     own_bytes = spec.stride * n_features * FIELDS * 8
     digest = hashlib.sha256(b"".join(tree.value.tobytes() for tree in trees))
     return {
-        "seconds": float(np.median(seconds[WARM_UP:])),
-        "processor": float(np.median(used[WARM_UP:])),
-        "talking": float(np.median(talking[WARM_UP:])),
+        "seconds": float(min(seconds[WARM_UP:])),
+        "processor": float(min(used[WARM_UP:])),
+        "talking": float(min(talking[WARM_UP:])),
         "passes": float(np.mean([one.passes for one in traffic])),
         "splits": float(np.mean([one.splits for one in traffic])),
         "visits": float(1 + small / inner * (inner + wasted) / whole),
@@ -417,14 +418,15 @@ def time_exchanges(ranks: Any, n_bytes: int) -> tuple[float, float, float]:
         ):
             ranks.barrier()
             start = time.perf_counter()
-            call()
+            for _ in range(IN_A_ROW):
+                call()
             if number >= 5:
-                times.append(time.perf_counter() - start)
+                times.append((time.perf_counter() - start) / IN_A_ROW)
     before = time.process_time()
     for _ in range(5 * EXCHANGES):
         ranks.barrier()
     used = (time.process_time() - before) / (5 * EXCHANGES)
-    return float(np.median(found[0])), used, float(np.median(found[1]))
+    return min(found[0]), used, min(found[1])  # as if nothing else ran
 
 
 def run_on_rank(
@@ -530,7 +532,7 @@ def local_seconds(options: argparse.Namespace, n_threads: int) -> float:
         "max_leaves": options.leaves, "early_stopping": False,
     }  # fmt: skip
     train(params, Dataset(X, y), callbacks=lambda state: times.append(time.perf_counter()))
-    return float(np.median(np.diff(times)[WARM_UP - 1 :]))
+    return float(min(np.diff(times)[WARM_UP - 1 :]))
 
 
 # -- measured: a whole training ---------------------------------------------------------------
@@ -683,7 +685,7 @@ def print_far(costs: Costs, carrier: Carrier, shape: Shape, cores: int, gbit: fl
         f"{'rows':>7}{'features':>10}{'workers':>9} |{'rows':>8}{'search':>8}{'messages':>9}"
         f"{'bytes':>8}{'all':>9} |{'divided':^10}|{'all':^10}| a worker"
     )
-    for n_rows in (1e9, 1e10, 1e11):
+    for n_rows in (1e8, 1e9):  # all ranks together have at most 2^31 rows
         for n_features in (28, 100, 1000):
             for n_workers in (10, 100, 1000):
                 given = (costs, carrier, shape, n_rows, n_features, n_workers)

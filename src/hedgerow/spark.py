@@ -44,32 +44,14 @@ from hedgerow.errors import (
 )
 from hedgerow.estimators import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
 from hedgerow.estimators.base import HedgerowEstimator
+from hedgerow.estimators.classifier import classes_of_raw, decision_of_raw
 
 try:
     from pyspark import BarrierTaskContext
-    from pyspark.ml import Estimator, Model
+    from pyspark.ml import Estimator, Model, util
     from pyspark.ml.functions import array_to_vector, vector_to_array
     from pyspark.ml.linalg import VectorUDT
-    from pyspark.ml.param import Param, Params, TypeConverters
-    from pyspark.ml.param.shared import (
-        HasFeaturesCol,
-        HasLabelCol,
-        HasPredictionCol,
-        HasProbabilityCol,
-        HasRawPredictionCol,
-        HasValidationIndicatorCol,
-        HasWeightCol,
-    )
-    from pyspark.ml.util import (
-        DefaultParamsReadable,
-        DefaultParamsReader,
-        DefaultParamsWritable,
-        DefaultParamsWriter,
-        MLReadable,
-        MLReader,
-        MLWritable,
-        MLWriter,
-    )
+    from pyspark.ml.param import Param, Params, TypeConverters, shared
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, DoubleType, StringType, StructField, StructType
 except ImportError as error:
@@ -104,7 +86,7 @@ _LEAST_SKEW = 1.5
 """A rank with this many times its share of the rows is worth a warning."""
 
 
-class _Shared(HasFeaturesCol, HasLabelCol, HasPredictionCol):
+class _Shared(shared.HasFeaturesCol, shared.HasLabelCol, shared.HasPredictionCol):
     """Parameters of estimators and models: columns, and those of the local estimator."""
 
     _local_class: ClassVar[type[HedgerowEstimator]]
@@ -128,11 +110,15 @@ class _Shared(HasFeaturesCol, HasLabelCol, HasPredictionCol):
         found = self.hasParam(name) and self.isDefined(name) and self.getOrDefault(name)
         return str(found) if found else None
 
+    def _feature_names(self) -> tuple[str, ...]:
+        several = self.isDefined("features_cols")
+        return tuple(self.getOrDefault("features_cols")) if several else (self.getFeaturesCol(),)
+
     def _features(self, dataset: Any) -> list[Any]:
         """Return the columns of features for Arrow: one of lists, or several."""
         if self.isDefined("features_cols"):
-            return [F.col(name) for name in self.getOrDefault("features_cols")]
-        name = self.getOrDefault("featuresCol")
+            return [F.col(name) for name in self._feature_names()]
+        (name,) = self._feature_names()
         column, kind = F.col(name), dataset.schema[name].dataType
         if isinstance(kind, VectorUDT):
             return [vector_to_array(column).alias(name)]
@@ -148,7 +134,7 @@ def _names_of(local: type[HedgerowEstimator]) -> list[str]:
     return [name for name in local._get_param_names() if name not in _NOT_ON_CLUSTERS]
 
 
-class _HedgerowModel(_Shared, Model, MLReadable, MLWritable):
+class _HedgerowModel(_Shared, Model, util.MLReadable, util.MLWritable):
     """A model that ``fit`` of a Spark estimator returns."""
 
     def __init__(self, content: bytes = b"") -> None:
@@ -165,12 +151,12 @@ class _HedgerowModel(_Shared, Model, MLReadable, MLWritable):
         """Return the fitted estimator for tables in memory, such as ``HedgerowClassifier``."""
         return estimator_of(self._local_class, self._content)
 
-    def write(self) -> MLWriter:
+    def write(self) -> util.MLWriter:
         """Return a writer: ``model.write().overwrite().save(path)``."""
-        return _ModelWriter(self)
+        return _Writer(self)
 
     @classmethod
-    def read(cls) -> MLReader:
+    def read(cls) -> util.MLReader:
         """Return a reader: ``load(path)`` is short for ``read().load(path)``."""
         return _ModelReader(cls)
 
@@ -191,9 +177,9 @@ class _HedgerowModel(_Shared, Model, MLReadable, MLWritable):
         given = [F.col(offset).cast("double").alias(_OFFSET)] if offset else []
         outputs = self._outputs(self.to_estimator())
         fields = [StructField(f"_{k}", kind) for k, kind in enumerate(outputs.values())]
-        predict = _predictor(type(self), self._content, StructType(fields))
-        rows = F.struct(*self._features(dataset), *given)
-        found = dataset.withColumn(_TEMPORARY, predict(rows))
+        names = [*self._feature_names(), *([_OFFSET] if offset else [])]
+        predict = _predictor(type(self), self._content, names, StructType(fields))
+        found = dataset.withColumn(_TEMPORARY, predict(*self._features(dataset), *given))
         vectors = {self._column("rawPredictionCol"), self._column("probabilityCol")}
         for k, name in enumerate(outputs):
             column = F.col(f"{_TEMPORARY}._{k}")
@@ -201,35 +187,34 @@ class _HedgerowModel(_Shared, Model, MLReadable, MLWritable):
         return found.drop(_TEMPORARY)
 
 
-def _predictor(kind: type[_HedgerowModel], content: bytes, returned: StructType) -> Any:
-    """Return the function of Spark that predicts structs of features, in Arrow batches."""
+def _predictor(
+    kind: type[_HedgerowModel], content: bytes, names: list[str], returned: StructType
+) -> Any:
+    """Return the function of Spark that predicts from columns with these names, in batches."""
+    features = [name for name in names if name != _OFFSET]
 
-    def values(rows: pa.StructArray, local: Any) -> list[AnyArray]:
-        table = pa.Table.from_arrays(rows.flatten(), names=[field.name for field in rows.type])
-        names = [name for name in table.column_names if name != _OFFSET]
-        offset = table[_OFFSET].to_numpy() if len(names) < table.num_columns else None
-        return kind._predict(local, features_of(table, names), offset)
-
-    def loaded() -> Any:
+    def predicted(batches: Iterator[Any]) -> Iterator[list[AnyArray]]:
         local = estimator_of(kind._local_class, content)
         local.n_jobs = 1  # Spark runs a task on each core
-        return local
+        for given in batches:
+            columns = given if isinstance(given, tuple) else (given,)
+            table = pa.Table.from_arrays(
+                [one if isinstance(one, pa.Array) else pa.array(one) for one in columns], names
+            )
+            offset = table[_OFFSET].to_numpy() if _OFFSET in names else None
+            yield kind._predict(local, features_of(table, features), offset)
 
     if hasattr(F, "arrow_udf"):  # from pyspark 4.1
 
-        def by_arrow(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
-            local = loaded()
-            for rows in batches:
-                columns = [_arrow(one) for one in values(rows, local)]
-                yield pa.StructArray.from_arrays(columns, names=returned.fieldNames())
+        def by_arrow(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+            for columns in predicted(batches):
+                arrays = [_arrow(one) for one in columns]
+                yield pa.StructArray.from_arrays(arrays, names=returned.fieldNames())
 
         return F.arrow_udf(by_arrow, returned)
 
-    def by_pandas(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        local = loaded()
-        for frame in batches:
-            rows = pa.Table.from_pandas(frame, preserve_index=False).to_struct_array()
-            columns = values(rows.combine_chunks(), local)
+    def by_pandas(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.DataFrame]:
+        for columns in predicted(batches):
             yield pd.DataFrame(
                 {
                     name: list(one) if one.ndim == 2 else one
@@ -247,21 +232,28 @@ def _arrow(values: AnyArray) -> Any:
     return pa.ListArray.from_arrays(starts, pa.array(np.ascontiguousarray(values).reshape(-1)))
 
 
-class _ModelWriter(MLWriter):
-    def __init__(self, model: _HedgerowModel) -> None:
+class _Writer(util.MLWriter):
+    """Writes parameters and, of models, the file of the fitted estimator."""
+
+    def __init__(self, saved: _Shared) -> None:
         super().__init__()
-        self._model = model
+        self._saved = saved
+
+    def _handleOverwrite(self, path: str) -> None:
+        """Leave it to the writers of both parts, which need no JVM, as clients of Connect."""
 
     def saveImpl(self, path: str) -> None:
-        """Save the parameters, and the file of the fitted estimator."""
-        spark = self.sparkSession
-        DefaultParamsWriter.saveMetadata(self._model, path, getattr(spark, "sparkContext", spark))
-        rows = [(bytearray(self._model._content),)]
-        table = spark.createDataFrame(rows, "content binary").write.option("compression", "none")
-        table.parquet(os.path.join(path, "model"))
+        """Save both parts in folders of their own."""
+        spark, mode = self.sparkSession, "overwrite" if self.shouldOverwrite else "error"
+        about = util.DefaultParamsWriter._get_metadata_to_save(self._saved, spark)
+        rows = spark.createDataFrame([(about,)], "value string").coalesce(1)
+        rows.write.mode(mode).text(os.path.join(path, "metadata"))
+        if isinstance(self._saved, _HedgerowModel):
+            rows = spark.createDataFrame([(bytearray(self._saved._content),)], "content binary")
+            rows.write.mode(mode).option("compression", "none").parquet(os.path.join(path, "model"))
 
 
-class _ModelReader(MLReader):
+class _ModelReader(util.MLReader):
     def __init__(self, kind: type[_HedgerowModel]) -> None:
         super().__init__()
         self._kind = kind
@@ -269,22 +261,18 @@ class _ModelReader(MLReader):
     def load(self, path: str) -> Any:
         """Load a model that its writer saved."""
         spark = self.sparkSession
-        about = DefaultParamsReader.loadMetadata(path, getattr(spark, "sparkContext", spark))
+        about = util.DefaultParamsReader.loadMetadata(path, getattr(spark, "sparkContext", spark))
         row = spark.read.parquet(os.path.join(path, "model")).first()
         model = self._kind(bytes(row["content"]))
         model._resetUid(about["uid"])
-        DefaultParamsReader.getAndSetParams(model, about)
+        util.DefaultParamsReader.getAndSetParams(model, about)
         return model
 
 
 class _HedgerowEstimator(
-    _Shared,
-    HasWeightCol,
-    HasValidationIndicatorCol,
-    Estimator,
-    DefaultParamsReadable,
-    DefaultParamsWritable,
-):
+    _Shared, shared.HasWeightCol, shared.HasValidationIndicatorCol,
+    Estimator, util.DefaultParamsReadable, util.MLWritable,
+):  # fmt: skip
     """Base class of the estimators."""
 
     _model_class: ClassVar[type[_HedgerowModel]]
@@ -326,6 +314,10 @@ class _HedgerowEstimator(
             if value is not None or own not in _CAMEL.values():
                 self._set(**{own: value})
         return self
+
+    def write(self) -> util.MLWriter:
+        """Return a writer: ``classifier.write().overwrite().save(path)``."""
+        return _Writer(self)
 
     def to_local(self) -> HedgerowEstimator:
         """Return the local estimator with the same parameters, not fitted."""
@@ -369,13 +361,7 @@ class _HedgerowEstimator(
         names = [self._column("labelCol"), self._column("validationIndicatorCol")]
         given = {value: self._column(param) for value, param in _ROW_VALUES.items()}
         others = [name for name in (*names, *given.values()) if name]
-        single = not self.isDefined("features_cols")
-        features = self._features(dataset)
-        feature_names = (
-            (self.getOrDefault("featuresCol"),)
-            if single
-            else tuple(self.getOrDefault("features_cols"))
-        )
+        features, feature_names = self._features(dataset), self._feature_names()
         for name in (*feature_names, *others):
             if name not in dataset.columns:
                 raise DataError(
@@ -464,7 +450,7 @@ def _rank_of_task(
     return run
 
 
-class _Classes(HasProbabilityCol, HasRawPredictionCol):
+class _Classes(shared.HasProbabilityCol, shared.HasRawPredictionCol):
     """Columns of classifiers and of their models."""
 
 
@@ -487,12 +473,15 @@ class SparkHedgerowClassificationModel(_HedgerowModel, _Classes):
 
     @staticmethod
     def _predict(local: Any, X: Any, offset: Any) -> list[AnyArray]:
-        raw = local.decision_function(X, offset=offset)
-        raw = np.column_stack((-raw, raw)) if raw.ndim == 1 else raw
-        classes = local.predict(X, offset=offset)
+        booster = local._fitted_booster(X)
+        found = local._raw(booster, X, offset)  # once for all columns
+        classes, raw = classes_of_raw(booster, found), decision_of_raw(booster, found)
         is_text = classes.dtype.kind in "OU"
-        own = classes.astype(object) if is_text else classes.astype(np.float64)
-        return [own, raw, local.predict_proba(X, offset=offset)]
+        return [
+            classes.astype(object if is_text else np.float64),
+            np.column_stack((-raw, raw)) if raw.ndim == 1 else raw,
+            booster.link(found),
+        ]
 
 
 class SparkHedgerowRegressionModel(_HedgerowModel):

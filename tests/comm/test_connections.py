@@ -7,6 +7,7 @@ import os
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -20,7 +21,7 @@ from hedgerow.comm.collectives import Collectives
 from hedgerow.comm.connections import TOKEN_BYTES, Listener, Tls, joined
 from hedgerow.comm.shared_memory import FOLDER, Box, SharedMemory
 from hedgerow.errors import CommunicationError
-from tests.helpers.ranks import rank_outcomes, run_ranks
+from tests.helpers.ranks import blocked_address, rank_outcomes, run_ranks
 
 has_memory = pytest.mark.skipif(not os.path.isdir(FOLDER), reason=f"there is no {FOLDER}")
 
@@ -208,13 +209,14 @@ def test_a_rank_does_not_talk_to_who_does_not_know_the_token() -> None:
     assert "rank 1 cannot connect to rank 0 at 127.0.0.1" in str(found[1])
 
 
-def test_callers_from_other_hosts_are_not_heard() -> None:
+def test_other_callers_with_the_token_are_not_heard() -> None:
     listeners = [Listener("127.0.0.1") for _ in range(2)]
     found: list[Any] = [None, None]
     thread = joining(bytes(32), listeners, 0, found, connect_timeout=2.0)
     place = ("127.0.0.1", int(listeners[0].address.split(":")[1]))
-    with pytest.raises((OSError, EOFError)):  # right token, wrong address
-        connections._call(place, "127.0.0.2", bytes(32), 1, 0, time.monotonic() + 5, None)
+    for host, rank in (("127.0.0.2", 1), ("127.0.0.1", 5)):  # right token, wrong address or rank
+        with pytest.raises((OSError, EOFError)):
+            connections._call(place, host, bytes(32), rank, 0, time.monotonic() + 5, None)
     thread.join(30)
     assert "has no connection from rank 1" in str(found[0])
     listeners[1].close()
@@ -237,6 +239,28 @@ def test_a_port_at_which_nobody_listens_is_named(monkeypatch: Any) -> None:
     monkeypatch.setenv(connections.PORTS, "all")
     with pytest.raises(CommunicationError, match="'all' is not a range of ports"):
         Listener("127.0.0.1")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse callers of a full queue")
+def test_a_blocked_port_is_named_in_time() -> None:
+    """Rank 0 listens, but no message arrives at its port."""
+    found: list[Any] = [None] * 3
+    began = time.monotonic()
+    with blocked_address() as blocked:
+        listeners = [Listener("127.0.0.1") for _ in found]
+        listeners[0].address = blocked
+        threads = [
+            joining(bytes(32), listeners, rank, found, connect_timeout=2.0) for rank in range(3)
+        ]
+        for thread in threads:
+            thread.join(30)
+    assert time.monotonic() < began + 10.0
+    assert f"rank 0 at {blocked} has no connection from rank 1 at {listeners[1].address}" in str(
+        found[0]
+    )
+    for rank in (1, 2):
+        assert f"rank {rank} cannot connect to rank 0 at {blocked} (timed out)" in str(found[rank])
+        assert "is the port blocked" in str(found[rank])
 
 
 def test_connections_may_be_encrypted(tmp_path: Path) -> None:

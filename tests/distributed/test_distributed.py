@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import signal
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -25,13 +26,14 @@ from hedgerow import (
     HedgerowRegressor,
     train,
 )
-from hedgerow.distributed import Resilience
+from hedgerow.distributed import Resilience, cluster, ranks
 from hedgerow.distributed import predict as predict_collection
 from hedgerow.distributed import train as train_on_cluster
-from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.errors import CommunicationError, DataError, DataTypeError, ParameterError
 from hedgerow.io import model_to_bytes
 from tests.helpers.clocks import wait_until
 from tests.helpers.marking import mostly_slow
+from tests.helpers.ranks import blocked_address
 
 distributed = pytest.importorskip(
     "distributed", reason="distributed is not installed (hedgerow[dask])"
@@ -162,12 +164,17 @@ def test_times_of_events(client: Any) -> None:
     assert model_to_bytes(model.booster_.model) == model_to_bytes(expected.model)
 
 
-def test_a_regressor_on_arrays_is_the_local_one(client: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "rows", [(50, 0, 500, 50), (N_ROWS,)], ids=["skewed", "fewer partitions than workers"]
+)
+def test_a_regressor_on_arrays_is_the_local_one(
+    client: Any, tmp_path: Path, rows: tuple[int, ...]
+) -> None:
     X, y, _ = table()
     array, target = X[["a", "b", "d"]].to_numpy(), y.to_numpy()
     local = HedgerowRegressor(**SMALL).fit(array, target, X_val=array[:90], y_val=target[:90])
-    chunked = da.from_array(array, chunks=((50, 0, 500, 50), (2, 1)))
-    targets = da.from_array(target, chunks=((50, 0, 500, 50),))
+    chunked = da.from_array(array, chunks=(rows, (2, 1)))
+    targets = da.from_array(target, chunks=(rows,))
     model = DaskHedgerowRegressor(**SMALL).fit(
         chunked,
         targets,
@@ -249,12 +256,36 @@ def test_what_cannot_be_used_is_an_error(client: Any) -> None:
     mixed = dd.from_map(part_of_kind, range(3), meta=part_of_kind(0)[:0])
     with pytest.raises(DataTypeError, match=r"column 'a' holds .*partition 0.*partition 2"):
         DaskHedgerowRegressor(**SMALL).fit(mixed[["a"]], mixed["y"])
+    renamed = dd.from_map(
+        part_of_names, range(3), meta=part_of_names(0)[:0], enforce_metadata=False
+    )
+    with pytest.raises(DataError, match=r"partition 2 has no column 'a', but partition 0 does"):
+        DaskHedgerowRegressor(**SMALL).fit(renamed, mixed["y"])
 
 
 def part_of_kind(number: int) -> pd.DataFrame:
     """Return a third of 120 rows (one worker would fit a table below 100 rows)."""
     values = [f"text {row}" for row in range(40)] if number == 2 else np.arange(40.0)
     return pd.DataFrame({"a": values, "y": np.arange(40.0)})
+
+
+def part_of_names(number: int) -> pd.DataFrame:
+    return pd.DataFrame({"b" if number == 2 else "a": np.arange(40.0)})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse callers of a full queue")
+def test_a_blocked_port_is_named(shared_client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, _ = table()
+    quick = Resilience(timeout=20.0, connect_timeout=2.0, max_restarts=0)
+    with blocked_address() as blocked:
+
+        def join(token: bytes, rank: int) -> str:
+            own = ranks.join(token, rank)
+            return own if rank else blocked
+
+        monkeypatch.setattr(cluster, "join", join)
+        with pytest.raises(CommunicationError, match=f"at {blocked} .*is the port blocked"):
+            train_on_cluster(shared_client, SMALL, *divided(2, X, y), resilience=quick)
 
 
 def test_a_ranker_is_the_local_one(client: Any, tmp_path: Path) -> None:

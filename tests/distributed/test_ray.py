@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pytest
 from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
 from hedgerow.distributed.tables import file_of
 from hedgerow.errors import CommunicationError, DataTypeError
+from tests.helpers.ranks import blocked_address
 
 ray = pytest.importorskip("ray", reason="ray is not installed (hedgerow[ray])")
 pytest.importorskip("ray.train", reason="ray.train is not installed (hedgerow[ray])")
@@ -163,7 +166,31 @@ def test_what_cannot_be_used_is_an_error(
 
     with pytest.raises(ray.train.TrainingFailedError, match="no column 'z'"):
         trained(loop, tmp_path, {"train": ray_data.from_pandas(table)})
+
+    def other_columns() -> None:  # on the second worker
+        name = "b" if ray.train.get_context().get_world_rank() else "a"
+        rows = pa.table({name: np.arange(200.0), "y": np.arange(200.0)})
+        fit(HedgerowRegressor(**SMALL, n_estimators=2), rows, label="y")
+
+    with pytest.raises(ray.train.TrainingFailedError, match="partition 1 has no column 'a'"):
+        trained(other_columns, tmp_path)
     with pytest.raises(CommunicationError, match="in the function of a HedgerowTrainer"):
         fit(HedgerowRegressor(), table, label="y")
     with pytest.raises(DataTypeError, match="an Arrow table; got DataFrame"):
         module._table_of(table)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse callers of a full queue")
+def test_a_blocked_port_is_named(cluster: None, table: pd.DataFrame, tmp_path: Path) -> None:
+    with blocked_address() as blocked:
+
+        def loop() -> None:
+            module._Meeting.addresses = [blocked, module._Meeting.addresses[1]]
+            module.joined = partial(module.joined, connect_timeout=2.0)
+            rows = pa.Table.from_pandas(table[["a", "b", "y"]], preserve_index=False)
+            fit(HedgerowRegressor(**SMALL, n_estimators=2), rows, label="y")
+
+        with pytest.raises(
+            ray.train.TrainingFailedError, match=f"at {blocked} .*is the port blocked"
+        ):
+            trained(loop, tmp_path)

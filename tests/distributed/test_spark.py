@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,14 @@ import hedgerow
 from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
 from hedgerow.distributed.tables import file_of
 from hedgerow.errors import DataError, DataTypeError, ParameterError
+from tests.helpers.ranks import blocked_address
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed (hedgerow[spark])")
 
 from pyspark.ml import Pipeline, PipelineModel  # noqa: E402
 from pyspark.ml.evaluation import MulticlassClassificationEvaluator  # noqa: E402
 from pyspark.ml.feature import VectorAssembler  # noqa: E402
+from pyspark.ml.functions import array_to_vector  # noqa: E402
 from pyspark.ml.tuning import CrossValidator, ParamGridBuilder  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402
@@ -119,7 +122,7 @@ def test_a_regressor_is_the_local_one(frame: Any, table: pd.DataFrame, tmp_path:
 
 
 def test_a_classifier_with_validation_rows_is_the_local_one(
-    frame: Any, table: pd.DataFrame
+    frame: Any, table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {**SMALL, "class_weight": "balanced", "early_stopping": True}
     own, other = table[~table["valid"]], table[table["valid"]]
@@ -138,6 +141,10 @@ def test_a_classifier_with_validation_rows_is_the_local_one(
     np.testing.assert_array_equal(probability, local.predict_proba(table[NAMES]))
     raw = np.array([row.toArray() for row in found["rawPrediction"]])
     np.testing.assert_array_equal(raw, local.decision_function(table[NAMES]))
+    monkeypatch.delattr(F, "arrow_udf", raising=False)  # as before pyspark 4.1
+    same = model.transform(frame).toPandas()
+    for name in ("prediction", "probability", "rawPrediction"):
+        assert same[name].tolist() == found[name].tolist()
 
 
 def test_defaults_and_rankings_are_the_local_ones(frame: Any, table: pd.DataFrame) -> None:
@@ -156,7 +163,9 @@ def test_defaults_and_rankings_are_the_local_ones(frame: Any, table: pd.DataFram
     assert file_of(found.to_estimator()) == file_of(auto)
 
 
-def test_pipelines_and_searches(frame: Any, table: pd.DataFrame, tmp_path: Path) -> None:
+def test_pipelines_and_searches(
+    frame: Any, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = frame.withColumn("label", (F.col("y") > 0.5).cast("double"))
     label = (table["y"] > 0.5).astype(float).to_numpy()
     vectors = VectorAssembler(inputCols=["a", "b"], outputCol="features")
@@ -171,6 +180,9 @@ def test_pipelines_and_searches(frame: Any, table: pd.DataFrame, tmp_path: Path)
     )
     raw = np.array([row.toArray() for row in found["rawPrediction"]])
     np.testing.assert_array_equal(raw[:, 0], -raw[:, 1])
+    monkeypatch.delattr(F, "arrow_udf", raising=False)  # as before pyspark 4.1
+    same = pipeline.transform(rows).toPandas()
+    assert same["rawPrediction"].tolist() == found["rawPrediction"].tolist()
 
     arrays = rows.withColumn("features", F.array(F.col("a"), F.col("b")))
     search = CrossValidator(
@@ -229,6 +241,12 @@ def test_what_cannot_be_used_is_an_error(frame: Any) -> None:
         weighted.fit(bad)
     with pytest.raises(DataError, match="there are no rows"):
         weighted.fit(bad.filter("false"))
+    longer = F.when(F.col("query") == "query 3", F.array("a", "b", "weight"))
+    vectors = array_to_vector(longer.otherwise(F.array("a", "b")))  # other columns on one rank
+    with pytest.raises(DataError, match="all rows must have the same number of features"):
+        SparkHedgerowRegressor(label_col="y", num_workers=2, **SMALL).fit(
+            frame.withColumn("features", vectors)
+        )
 
 
 @pytest.mark.parametrize("killed", ["task", "executor"])
@@ -276,13 +294,45 @@ def test_a_lost_process_costs_time_only(
     assert file_of(model.to_estimator()) == file_of(local)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse callers of a full queue")
+def test_a_blocked_port_is_named(frame: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_of = module._rank_of_task
+    with blocked_address() as blocked:
+
+        def behind_a_firewall(*arguments: Any) -> Any:
+            run = run_of(*arguments)
+
+            def run_blocked(batches: Any) -> Any:
+                from hedgerow.comm import connections
+
+                class Blocked(connections.Listener):
+                    def __init__(self, host: str) -> None:
+                        super().__init__(host)
+                        if pyspark.BarrierTaskContext.get().partitionId() == 0:
+                            self.address = blocked
+
+                joined = partial(connections.joined, connect_timeout=2.0)
+                run.__globals__.update(Listener=Blocked, joined=joined)
+                yield from run(batches)
+
+            return run_blocked
+
+        monkeypatch.setattr(module, "_rank_of_task", behind_a_firewall)
+        with pytest.raises(Exception, match=f"at {blocked} .*is the port blocked"):
+            SparkHedgerowRegressor(features_col=NAMES, label_col="y", num_workers=2, **SMALL).fit(
+                frame
+            )
+
+
 PROGRAM = """
+import sys
+
 import numpy as np
 import pandas as pd
 from pyspark.sql import SparkSession
 from hedgerow import HedgerowClassifier
 from hedgerow.distributed.tables import file_of
-from hedgerow.spark import SparkHedgerowClassifier
+from hedgerow.spark import SparkHedgerowClassificationModel, SparkHedgerowClassifier
 
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
 rng = np.random.default_rng(0)
@@ -298,16 +348,22 @@ two = classifier.copy({classifier.num_workers: 2}).fit(rows)
 assert two.booster.num_rounds == 5
 found = model.transform(rows).select("prediction", "probability").toPandas()
 assert found["prediction"].tolist() == local.predict(table[["a", "b"]]).tolist()
+for _ in range(2):  # the second writes over the first
+    model.write().overwrite().save(sys.argv[1])
+    classifier.write().overwrite().save(sys.argv[2])
+again = SparkHedgerowClassificationModel.load(sys.argv[1])
+assert file_of(again.to_estimator()) == file_of(local)
+assert SparkHedgerowClassifier.load(sys.argv[2]).getOrDefault("max_leaves") == 6
 print("same model")
 """
 
 
-def test_spark_connect() -> None:
+def test_spark_connect(tmp_path: Path) -> None:
     """In a process of its own: a process has one kind of session."""
     for name in ("grpc", "grpc_status", "zstandard"):
         pytest.importorskip(name, reason="pyspark[connect] is not installed")
     found = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", PROGRAM, str(tmp_path / "model"), str(tmp_path / "estimator")],
         env={
             **os.environ,
             "PYSPARK_PYTHON": sys.executable,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from hedgerow.comm.collectives import Collectives
@@ -83,3 +85,19 @@ def run_ranks(
     for error in own or errors:
         raise error
     return [outcome.result for outcome in outcomes]  # type: ignore[misc]
+
+
+@contextmanager
+def blocked_address() -> Iterator[str]:
+    """Yield an address that does not answer, as behind a firewall: its queue of callers is full."""
+    with ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        place = server.getsockname()
+        for _ in range(9):
+            caller = stack.enter_context(socket.socket())
+            caller.settimeout(0.1)
+            try:
+                caller.connect(place)
+            except TimeoutError:
+                break
+        yield f"{place[0]}:{place[1]}"

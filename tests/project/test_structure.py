@@ -50,7 +50,7 @@ BUDGET = {
     "kernels": 12_730,
     "metrics": 2_335,
     "model": 3_120,
-    "modules": 5_150,
+    "modules": 5_140,
     "objectives": 6_720,
     "plot": 3_330,
     "report": 1_780,

@@ -417,7 +417,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         if others:
             refuse_arguments(HedgerowClassifier.predict, others, OF_ESTIMATORS_PREDICT)
         booster = self._fitted_booster(X)
-        return _classes_of(booster, self._raw(booster, X, offset))
+        return classes_of_raw(booster, self._raw(booster, X, offset))
 
     def predict_proba(self, X: Any, offset: Any = None, **others: Never) -> FloatArray:
         """Predict the probability of each class, corrected for class weights.
@@ -463,7 +463,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             the log-odds of each label.
         """
         booster = self._fitted_booster(X)
-        return _decision(booster, self._raw(booster, X, offset))
+        return decision_of_raw(booster, self._raw(booster, X, offset))
 
     @of_one_fit
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -486,7 +486,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
     def staged_predict(self, X: Any, offset: Any = None) -> Iterator[AnyArray]:
         """Yield the result of :meth:`predict` after each round."""
         booster = self._fitted_booster(X)
-        return (_classes_of(booster, raw) for raw in self._staged_raw(booster, X, offset))
+        return (classes_of_raw(booster, raw) for raw in self._staged_raw(booster, X, offset))
 
     def staged_predict_proba(self, X: Any, offset: Any = None) -> Iterator[FloatArray]:
         """Yield the result of :meth:`predict_proba` after each round."""
@@ -496,7 +496,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
     def staged_decision_function(self, X: Any, offset: Any = None) -> Iterator[FloatArray]:
         """Yield the result of :meth:`decision_function` after each round."""
         booster = self._fitted_booster(X)
-        return (_decision(booster, raw) for raw in self._staged_raw(booster, X, offset))
+        return (decision_of_raw(booster, raw) for raw in self._staged_raw(booster, X, offset))
 
     def _to_record(self) -> dict[str, Any]:
         if self.booster_.target_names is not None:  # the model's record has the names of the labels
@@ -516,13 +516,14 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         return {"classes_": classes}
 
 
-def _classes_of(booster: Booster, raw: FloatArray) -> AnyArray:
+def classes_of_raw(booster: Booster, raw: FloatArray) -> AnyArray:
     """Return the predicted class of each row, or the indicators of several labels."""
     found, classes = booster.from_raw(raw, "value"), booster.classes
     return found if classes is None else classes[found]
 
 
-def _decision(booster: Booster, raw: FloatArray) -> FloatArray:
+def decision_of_raw(booster: Booster, raw: FloatArray) -> FloatArray:
+    """Return raw scores in the shape of ``decision_function``."""
     if booster.target_names is not None or len(raw) > 2:
         return np.ascontiguousarray(raw.T)
     if len(raw) == 1:
