@@ -67,6 +67,8 @@ class Batch(NamedTuple):
     numbers: FloatArray = NO_NUMBERS
 
 
+_NO_SCORES, _NO_LEAVES = np.zeros((1, 0)), np.zeros((0, 0), dtype=np.int32)
+
 FEW_ROWS = 16
 """Smaller batches always walk the trees; larger ones use the cheaper engine."""
 
@@ -187,14 +189,16 @@ class Predictor:
 
             self._each_block(values, n_threads, find)
             return leaves
-        rows, categories, stops, _ = self._batch(values)
+        rows, categories, stops, numbers = self._batch(values)
         leaves = np.empty((len(values), self._n_trees), dtype=np.int32)
+        contents = (*self._leaves, numbers)
         tables = self._tables.walk32 if rows[0].itemsize == 4 else self._tables.walk64
         block, n_slots = self._block(kernels.WALK_BLOCK, 8), len(self._tables.splits.slots)
 
         def task(start: int, stop: int) -> None:
             space = kernels.walk_space(n_slots, block, stop - start)
-            kernels.find_leaves(rows, tables, leaves, block, start, stop, categories, space)
+            part = (_NO_SCORES, block, start, stop, 0, self._n_trees, categories)
+            kernels.walk_trees(rows, tables, *part, space, contents, leaves)
 
         run_blocks(task, len(values), n_threads, self._rows_per_thread(self._tables.walk_cost))
         if stops is not None:
@@ -314,7 +318,7 @@ class Predictor:
                 kernels.add_masked_trees(rows, masks, *part, space, leaves, ranks)
             else:
                 space = kernels.walk_space(len(walk[0]), block, stop - start)
-                kernels.add_walked_trees(rows, walk, *part, space, leaves)
+                kernels.walk_trees(rows, walk, *part, space, leaves, _NO_LEAVES)
 
         if few:
             task(0, n_rows)

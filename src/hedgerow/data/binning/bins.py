@@ -89,7 +89,7 @@ def find_sparse_cuts(
     entries, n_features = table.entries(), table.n_features
     listed = _NO_ROWS if len(rows) == table.n_rows else rows
     counts = np.zeros(n_features, dtype=np.int64)
-    count_entries(entries, listed, counts)
+    count_entries(entries.row_start, entries.column, listed, counts)
     start = np.concatenate(([0], np.cumsum(counts)))
     values = np.empty(start[-1], dtype=table.value.dtype)
     masses = np.empty(0 if mass is None else start[-1])

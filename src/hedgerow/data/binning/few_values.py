@@ -105,7 +105,7 @@ class FewValues:
             entries.column[first:last], entries.value[first:last], entries.lowest,
         )  # fmt: skip
         counts = np.zeros(n_features, dtype=np.int64)
-        count_entries(part, _NO_ROWS, counts)
+        count_entries(part.row_start, part.column, _NO_ROWS, counts)
         self._widen(n_features)
         self._n_entries[:n_features] += counts
         if self._is_full:

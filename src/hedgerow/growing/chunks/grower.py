@@ -40,18 +40,26 @@ from hedgerow.growing.chunks.space import Sizes, Spaces, Traffic, greet, sizes_f
 from hedgerow.growing.chunks.stages import nodes as node_stages
 from hedgerow.growing.chunks.stages import passes
 from hedgerow.growing.chunks.stages import rows as row_stages
-from hedgerow.growing.chunks.stages.building import Building
+from hedgerow.growing.chunks.stages.building import Building, end_builds
 from hedgerow.growing.core import setup
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.compiled_grower import CompiledGrower
 from hedgerow.growing.core.grower import finish_nodes, options_of
 from hedgerow.growing.core.slopes import LineLimits, line_outputs
+from hedgerow.growing.core.stages.frontier import start_tree
 from hedgerow.growing.core.stages.gradients import choose_packing
+from hedgerow.growing.core.stages.leaves import set_values
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import follows_gradients, make_sampler
-from hedgerow.growing.sampling.thresholds import CELLS, DIGIT_BITS, LEVELS, next_digit
+from hedgerow.growing.sampling.thresholds import (
+    CELLS,
+    DIGIT_BITS,
+    LEVELS,
+    next_digit,
+    tally_keys,
+)
 from hedgerow.growing.vectors.arrays import make_trial, with_vectors
-from hedgerow.growing.vectors.gradients import choose_dropped
+from hedgerow.growing.vectors.gradients import choose_dropped, join_outputs, write_words
 from hedgerow.kernels.histograms.histogram import Columns
 from hedgerow.kernels.histograms.pairs import no_pairs
 from hedgerow.objectives.derivatives import PRECOMPUTED
@@ -271,7 +279,7 @@ class ChunkGrower(CompiledGrower):
         outputs.measured[:1] = of_parts[:, 0, OF_SUMS] if several else 0
         if self._by_gradient:
             if several:
-                self._team.run(row_stages.join_gradients, state, self.n_rows)
+                self._team.run(join_outputs, state, self.n_rows)
                 exchange.counts(self._counts[-1:])
             self._find_threshold()
         sums = np.zeros((state.team.n_threads, row_stages.SUMS), dtype=np.int64)
@@ -281,7 +289,7 @@ class ChunkGrower(CompiledGrower):
                 measured = exchange.sums(outputs.measured.sum(axis=0))
                 outputs.measured[:], outputs.measured[0] = 0, measured
             choose_dropped(outputs.measured, self.n_rows, outputs.dropped)
-            self._team.run(row_stages.write_all_words, state)
+            self._team.run(write_words, state)
         n_inside = scalars[s.IS_N_ROWS]
         return exchange.sums(np.concatenate(([n_inside], sums.sum(axis=0))).astype(np.int64))
 
@@ -291,7 +299,7 @@ class ChunkGrower(CompiledGrower):
         state, exchange, scalars = self._state, self._exchange, self._state.scalars
         sampler, everyone = state.options.sampler, np.zeros((0, 2, CELLS), dtype=np.int64)
         for level in range(LEVELS):
-            self._team.run(row_stages.tally_digit, state, level, self.n_rows)
+            self._team.run(tally_keys, state, level, self.n_rows)
             own = sampler.tallies[:, level].sum(axis=0)
             everyone = exchange.measures(own.reshape(-1)).reshape(-1, 2, CELLS)
             sampler.tallies[:, level], sampler.tallies[0, level] = 0, everyone.sum(axis=0)
@@ -352,7 +360,7 @@ class ChunkGrower(CompiledGrower):
         self._n_inside = int(scalars[s.IS_N_ROWS])
         self._first_segments()
         scalars[s.IS_N_ROWS] = of_sample[0]
-        node_stages.open_root(state)
+        start_tree(state)
         scalars[s.IS_N_ROWS] = self._n_inside
         # Of several outputs the sums are in the histograms alone, and these are 0.
         sums = of_sample[1:].reshape(2, 2)[int(scalars[s.IS_DROPPED_BITS] > 0)]
@@ -437,18 +445,15 @@ class ChunkGrower(CompiledGrower):
     ) -> None:
         """Visit chunks (default: all): rows of the parents, histograms of the builds."""
         self._n_passes += 1
-        where, n_threads = self._team.where, int(self._state.team.n_threads)
-        plan = passes.Plan(parents, self._segments, building)
-
-        def visit(lead: passes.Lead) -> None:
-            for chunk in self._store.chunks(numbers, uses):
-                passes.write_bins(chunk, n_threads, where)
-                lead(passes.VISIT)
-            if len(building.nodes) > 0:
-                lead(passes.END_BUILDS)
-
-        self._team.run_pass(self._state, plan, visit)
-        if len(building.nodes) > 0 and self._exchange.adds:
+        state, where = self._state, np.zeros(passes.WHERE_FIELDS, dtype=np.int64)
+        plan = (state, parents, self._segments, building, where)
+        for chunk in self._store.chunks(numbers, uses):
+            passes.write_bins(chunk, int(state.team.n_threads), where)
+            self._team.run(passes.visit_chunk, *plan)
+        if len(building.nodes) == 0:
+            return
+        self._team.run(end_builds, state, building)
+        if self._exchange.adds:
             self._add_ranks(building)
 
     # -- histograms ---------------------------------------------------------------------
@@ -550,7 +555,8 @@ class ChunkGrower(CompiledGrower):
             sums[:, 0, :, leaves] = of_leaves.transpose(1, 0, 2)
         else:  # histograms hold exact sums
             sums[0, 0] = state.tree.table[:n_nodes, [s.NODE_G, s.NODE_H]].T
-        node_stages.set_all_values(state, sums)
+        for output, of_nodes in enumerate(sums):
+            set_values(state, output, of_nodes)
         if state.settings.adds_scores == 1:
             values = state.tree.numbers[leaves, s.NUMBER_VALUE][None]
             if n_parts > 1:

@@ -19,6 +19,7 @@ from hedgerow.growing.chunks.stages import nodes as stages
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.setup import Fit, make_batch
 from hedgerow.growing.symmetric.arrays import make_level
+from hedgerow.growing.symmetric.level import choose_cut, divide_level, open_level, start_levels
 from hedgerow.params import BoostParams
 
 _LEFT_SUMS = [s.NODE_G_LEFT, s.NODE_H_LEFT, s.NODE_N_LEFT]
@@ -86,13 +87,15 @@ class SymmetricChunkGrower(ChunkGrower):
             self._choose()
             if self._state.level.choice[s.FOUND_FEATURE] >= 0:
                 self._measure()
-            stages.divide_nodes(self._state)
+            divide_level(self._state)
+            open_level(self._state)
             self._n_divided = 0
             if len(self._parents()) > 0:
                 return
 
     def _close_root(self) -> None:
-        stages.begin_levels(self._state)
+        start_levels(self._state)
+        open_level(self._state)
         self._n_divided = 0
         self._close(self._state.tree.batch[:1])
 
@@ -109,7 +112,7 @@ class SymmetricChunkGrower(ChunkGrower):
         of_ranks = self._exchange.splits(best)[0]
         if vectors.used == 1:
             vectors.trial.parent[:, 0] = of_ranks[..., -1].view(np.float64).max()
-        stages.choose_cut_of_ranks(state, np.ascontiguousarray(of_ranks[..., :-1]))
+        choose_cut(state, np.ascontiguousarray(of_ranks[..., :-1]))
 
     def _measure(self) -> None:
         """Share the left sums of the cut in each node, measured by the rank that has its column."""

@@ -97,8 +97,6 @@ def open_tree(thread: int, state: s.State) -> tuple[int, int]:
     else:
         draw_rows(thread, state)
     if state.gpu.used == 1:
-        if several:
-            barrier(state.team)  # all threads have written the words of their rows
         start_rows(thread, state)
     if is_sorted:
         start_lists(thread, state)

@@ -187,7 +187,6 @@ def draw_rows(thread: int, state: s.State) -> None:
         return
     for level in range(LEVELS):
         tally_keys(thread, state, level, n_rows)
-        barrier(state.team)
         if thread == 0:
             next_digit(sampler, level, n_rows, state.scalars)
         barrier(state.team)

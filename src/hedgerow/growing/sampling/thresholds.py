@@ -12,7 +12,7 @@ from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.stages.gradients import QUANTIZED_BITS
-from hedgerow.kernels.primitives.barrier import share
+from hedgerow.kernels.primitives.barrier import barrier, share
 from hedgerow.kernels.primitives.intrinsics import bits_of_float
 
 LARGEST = 1 << QUANTIZED_BITS
@@ -21,7 +21,7 @@ LEVELS = 3
 CELLS = (1 << DIGIT_BITS) + 8  # the first digit of 2**30 is one more than the others have
 
 
-@kernel(inner=True)
+@kernel
 def tally_keys(thread: int, state: s.State, level: int, n_rows: int) -> None:
     """Tally the next digit of a thread's keys that begin as the threshold; first write the keys."""
     # ``n_rows`` are those of all ranks.
@@ -35,6 +35,7 @@ def tally_keys(thread: int, state: s.State, level: int, n_rows: int) -> None:
         write_keys_of_goss(state.rows, tally, place)
     else:
         write_keys_of_mvs(state, n_rows, tally, place)
+    barrier(state.team)
 
 
 @kernel(inner=True)

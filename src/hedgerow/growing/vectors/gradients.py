@@ -79,7 +79,7 @@ def write_part(
         )
 
 
-@kernel(inner=True)
+@kernel
 def write_words(thread: int, state: s.State) -> None:
     """Write the words of a thread's rows, output after output for some rows at a time."""
     # Row after row, each with the places and bits of all outputs, they took an eighth of the time
@@ -102,6 +102,7 @@ def write_words(thread: int, state: s.State) -> None:
             if settings.constant_hessian == 0:
                 to += N_LANES
                 write_part(span, 1, dropped[output, 1], noise, 31, words, to, width, some)
+    barrier(state.team)
 
 
 @kernel(inner=True)
@@ -157,7 +158,7 @@ def write_sizes(
         counts[s.COUNT_H_SUM] += np.int64(np.rint(h))
 
 
-@kernel(inner=True)
+@kernel
 def join_outputs(thread: int, state: s.State, n_rows: int) -> None:
     """Write the sizes of the gradients of a thread's rows, over all outputs."""
     # ``n_rows`` are those of all ranks.

@@ -38,7 +38,7 @@ _ONE_BITS = np.int64(0x3FF0000000000000)
 _SERIES = tuple(2.0 / (2 * k + 1) for k in range(11))
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def logarithm(x: float) -> float:
     """Return the natural logarithm of a normal number > 0, with the same bits on every machine."""
     # ``x = 2^e m`` with m near 1, and ``log m = 2 artanh((m - 1) / (m + 1))`` by its series; the
@@ -65,7 +65,7 @@ def logarithm(x: float) -> float:
     return exponent * _LN2 + s * p
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def x_log_x(x: float) -> float:
     """Return ``x log x``, or 0 for x <= 0 and for negligible numbers."""
     return x * logarithm(x) if x > 1e-300 else 0.0

@@ -163,14 +163,8 @@ def cuts_of(column: Column, missing_left: int) -> tuple[int, int]:
 @kernel(inner=True)
 def find_missing(cells: AnyArray, start: int, count: int) -> int:
     """Count the missing values among the cells of a node."""
-    first, last = np.uint64(start), np.uint64(start + count)
-    while first < last:  # the first missing cell lies in [first, last]
-        middle = (first + last) >> _ONE
-        if rank_of(cells[middle]) == _LOW:
-            last = middle
-        else:
-            first = middle + _ONE
-    return np.int64(start + count) - np.int64(first)
+    stop = start + count
+    return stop - first_of_other_rank(cells, start, stop, MISSING_RANK - 1)
 
 
 @kernel(inner=True)

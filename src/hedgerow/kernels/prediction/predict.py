@@ -43,7 +43,7 @@ the next part (:func:`add_masked_trees`).
 Walk.  Single rows and trees of very many leaves go from node to node without
 branches, eight rows at a time: children are neighbours and a leaf is its own
 child, so every row takes as many steps as the tree is deep
-(:func:`add_walked_trees`, :func:`find_leaves`).
+(:func:`walk_trees`).
 
 Where leaves hold vectors, one walk ends at a vector with a number for each output
 (:func:`add_vectors`); where leaves have slopes, it ends at a line, or at one for each output
@@ -171,7 +171,7 @@ def mask_space(n_slots: int, most_parts: int, block: int) -> npt.NDArray[np.uint
 
 
 def walk_space(n_slots: int, block: int, n_rows: int) -> npt.NDArray[np.uint64]:
-    """Return scratch space for one call of :func:`add_walked_trees` or :func:`find_leaves`."""
+    """Return scratch space for one call of :func:`walk_trees`."""
     return np.empty((n_slots + 1) * max(1, min(block, n_rows)), np.uint64)
 
 
@@ -280,7 +280,7 @@ def walk_tree(
 
 
 @kernel
-def add_walked_trees(
+def walk_trees(
     rows: tuple[Any, ...],
     tables: tuple[Any, ...],
     scores: FloatArray,
@@ -292,9 +292,11 @@ def add_walked_trees(
     categories: tuple[Any, ...],
     space: AnyArray,
     leaves: tuple[Any, ...],
+    found: AnyArray,
 ) -> None:
     """Add trees like :func:`add_masked_trees`, by walking; for few rows or large trees."""
-    slots, nodes, value, node, _, roots, depths = tables
+    # If ``found``, int32 (n_rows, n_trees), is not empty, it gets the leaves, and no score changes.
+    slots, nodes, value, node, number, roots, depths = tables
     n_slots, n_outputs = np.uint64(len(slots)), np.uint64(len(scores))
     stop = np.uint64(stop)
     block = max(_ONE, min(np.uint64(block), stop - np.uint64(start)))
@@ -305,7 +307,10 @@ def add_walked_trees(
         fill_keys(rows, slots, categories, row, n, keys, n_slots, _ONE)
         for tree in range(np.uint64(first_tree), np.uint64(stop_tree)):
             walk_tree(nodes, roots[tree], depths[tree], keys, n_slots, n, ends)
-            if len(node) == 0:
+            if len(found) > 0:
+                for i in range(n):
+                    found[row + i, tree] = number[ends[i]]
+            elif len(node) == 0:
                 output = tree % n_outputs
                 for i in range(n):
                     scores[output, row + i] += value[ends[i]]
@@ -313,30 +318,3 @@ def add_walked_trees(
                 for i in range(n):
                     ends[i] = node[ends[i]]
                 add_leaves(leaves, ends, n, scores, tree, row)
-
-
-@kernel
-def find_leaves(
-    rows: tuple[Any, ...],
-    tables: tuple[Any, ...],
-    leaves: AnyArray,
-    block: int,
-    start: int,
-    stop: int,
-    categories: tuple[Any, ...],
-    space: AnyArray,
-) -> None:
-    """Write the leaf of each row and tree to int32 ``leaves`` (n_rows, n_trees)."""
-    slots, nodes, _, _, number, roots, depths = tables
-    n_slots = np.uint64(len(slots))
-    stop = np.uint64(stop)
-    block = max(_ONE, min(np.uint64(block), stop - np.uint64(start)))
-    ends = words_as(space, 0, block, np.uint64)
-    keys = words_as(space, block, n_slots * block, rows[0].dtype)
-    for row in range(np.uint64(start), stop, block):
-        n = min(block, stop - row)
-        fill_keys(rows, slots, categories, row, n, keys, n_slots, _ONE)
-        for tree in range(np.uint64(len(roots))):
-            walk_tree(nodes, roots[tree], depths[tree], keys, n_slots, n, ends)
-            for i in range(n):
-                leaves[row + i, tree] = number[ends[i]]

@@ -68,11 +68,6 @@ def give_order(team: ThreadTeam, order: int) -> None:
     atomic_add(team.signal, _ORDER_NUMBER, 1)
 
 
-def last_order(team: ThreadTeam) -> int:
-    """Return the latest order, 0 before the first."""
-    return int(team.signal[_ORDER])
-
-
 @kernel
 def await_order(team: ThreadTeam, last_number: int) -> int:
     """Wait for an order later than number ``last_number`` and return it."""

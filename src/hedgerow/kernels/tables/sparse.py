@@ -79,14 +79,16 @@ class Places(NamedTuple):
 
 
 @kernel
-def count_entries(entries: Entries, rows: IntArray, counts: IntArray) -> None:
+def count_entries(
+    row_start: IntArray, column: np.ndarray, rows: IntArray, counts: IntArray
+) -> None:
     """Add the number of entries of ``rows`` (all rows if empty) to the counts of the columns."""
     listed = len(rows) > 0
-    n = np.uint64(len(rows) if listed else len(entries.row_start) - 1)
+    n = np.uint64(len(rows) if listed else len(row_start) - 1)
     for i in range(n):
         row = np.uint64(rows[i]) if listed else i
-        for e in range(np.uint64(entries.row_start[row]), np.uint64(entries.row_start[row + _ONE])):
-            counts[np.uint64(entries.column[e])] += 1
+        for e in range(np.uint64(row_start[row]), np.uint64(row_start[row + _ONE])):
+            counts[np.uint64(column[e])] += 1
 
 
 @kernel

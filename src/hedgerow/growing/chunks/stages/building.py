@@ -35,6 +35,7 @@ from hedgerow.kernels.histograms.pairs import SPACING
 from hedgerow.kernels.histograms.partition import copy_forward, copy_reversed, divide
 from hedgerow.kernels.histograms.vector_histogram import Sums, add_to_columns, empty_columns
 from hedgerow.kernels.primitives.barrier import barrier, share
+from hedgerow.kernels.primitives.intrinsics import by_reference
 
 
 class Building(NamedTuple):
@@ -194,12 +195,13 @@ def build_chunk(
                 )  # fmt: skip
 
 
-@kernel(inner=True)
+@kernel
 def end_builds(thread: int, state: s.State, building: Building) -> None:
     """Complete the sums of all threads; add those of all parts to those of part 0."""
-    bins, columns, vectors = state.bins, state.columns, state.vectors
-    stride, packing = bins.stride, packing_of(state.scalars)
-    n_parts = state.team.n_threads // building.n_groups
+    shared = by_reference(state)
+    bins, columns, vectors, team = shared.bins, shared.columns, shared.vectors, shared.team
+    stride, packing = bins.stride, packing_of(shared.scalars)
+    n_parts = team.n_threads // building.n_groups
     if thread // building.n_groups < n_parts:
         span = share_columns(thread, building)
         for build in range(len(building.nodes)):
@@ -208,8 +210,8 @@ def end_builds(thread: int, state: s.State, building: Building) -> None:
             else:
                 empty_cells(thread, build, packing, columns, span, stride, building)
             building.filled[thread, build] = 0
-    barrier(state.team)
-    span = share(building.last - building.first, thread, state.team.n_threads)
+    barrier(team)
+    span = share(building.last - building.first, thread, team.n_threads)
     for build in range(len(building.nodes)):
         for part in range(1, n_parts):
             for k in range(building.first + span[0], building.first + span[1]):
@@ -221,4 +223,4 @@ def end_builds(thread: int, state: s.State, building: Building) -> None:
                     add_vector_sums(bins, column, to, source, 1, building.sums, filled)
                 else:
                     add_histogram_sums(building.histograms, to, source, stride, 1)
-    barrier(state.team)
+    barrier(team)

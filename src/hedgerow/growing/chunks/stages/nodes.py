@@ -19,18 +19,10 @@ from hedgerow.growing.core import state as s
 from hedgerow.growing.core.batch import best_thread, member
 from hedgerow.growing.core.grow import search_child
 from hedgerow.growing.core.stages.building import subtract_node
-from hedgerow.growing.core.stages.frontier import commit_job, open_children, start_tree
-from hedgerow.growing.core.stages.leaves import set_values
+from hedgerow.growing.core.stages.frontier import commit_job, open_children
 from hedgerow.growing.core.state import FOUND_FIELDS, JOB_HISTOGRAMS, NODE_SLOT, SUBTRACTED, State
 from hedgerow.growing.sampling.draws import allow_children
-from hedgerow.growing.symmetric.level import (
-    choose_cut,
-    divide_level,
-    open_level,
-    split_penalty,
-    start_levels,
-    write_choice,
-)
+from hedgerow.growing.symmetric.level import split_penalty, write_choice
 from hedgerow.growing.symmetric.search import find_best, measure_node, search_job, start_of
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.histograms.vector_histogram import Sums
@@ -39,12 +31,6 @@ from hedgerow.kernels.primitives.intrinsics import bits_of_float, by_reference, 
 
 # Fields of a node of several outputs, after those of its best split.
 FOUND_PARENT, FOUND_GIVEN, FOUND_OWN = range(FOUND_FIELDS, FOUND_FIELDS + 3)
-
-
-@kernel
-def open_root(state: State) -> None:
-    """Make the root the only node, and the batch."""
-    start_tree(by_reference(state))
 
 
 @kernel
@@ -243,29 +229,10 @@ def commit_splits(state: State, jobs: IntArray, found: IntArray) -> None:
         commit_job(shared, jobs[j], found[j])
 
 
-# -- the finished tree --------------------------------------------------------------------
-
-
-@kernel
-def set_all_values(state: State, sums: IntArray) -> None:
-    """Set values and covers of all nodes; int64 (outputs of the tree, 1, 2, nodes)."""
-    shared = by_reference(state)
-    for output in range(len(sums)):
-        set_values(shared, output, sums[output])
-
-
 # -- levels of symmetric trees ------------------------------------------------------------
 
 # All histograms of a level are kept.  Each rank has those of its block of columns; the rank with
 # the best cut measures the nodes and sends the result to the other ranks.
-
-
-@kernel
-def begin_levels(state: State) -> None:
-    """Make the root the first level."""
-    shared = by_reference(state)
-    start_levels(shared)
-    open_level(shared)
 
 
 @kernel
@@ -288,12 +255,6 @@ def search_chunk_level(thread: int, state: State, block: tuple[int, int], found:
 
 
 @kernel
-def choose_cut_of_ranks(state: State, found: IntArray) -> None:
-    """Take the best cut of all ranks: int64 (ranks, 2, FOUND_FIELDS)."""
-    choose_cut(by_reference(state), found)
-
-
-@kernel
 def measure_kept(state: State) -> None:
     """Compute the left sums of the chosen cut in every node, and the bins that go left."""
     none, level, shared = np.int64(0), state.level, by_reference(state)
@@ -304,11 +265,3 @@ def measure_kept(state: State) -> None:
         totals = measure_node(shared, node, slot, totals)
     write_choice(shared, totals)
     level.penalty[0] = split_penalty(shared)
-
-
-@kernel
-def divide_nodes(state: State) -> None:
-    """Divide the nodes of the level, and open the next one."""
-    shared = by_reference(state)
-    divide_level(shared)
-    open_level(shared)

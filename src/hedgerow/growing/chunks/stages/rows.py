@@ -24,8 +24,7 @@ from hedgerow.growing.core import state as s
 from hedgerow.growing.core.stages.gradients import fix_rows
 from hedgerow.growing.sampling.draws import sample_rows
 from hedgerow.growing.sampling.goss import choose_rows
-from hedgerow.growing.sampling.thresholds import tally_keys
-from hedgerow.growing.vectors.gradients import join_outputs, weigh_outputs, write_words
+from hedgerow.growing.vectors.gradients import weigh_outputs
 from hedgerow.kernels.primitives.barrier import barrier, share
 from hedgerow.kernels.primitives.intrinsics import by_reference
 
@@ -40,19 +39,6 @@ def measure_gradients(thread: int, state: s.State, counts: IntArray) -> None:
     shared = by_reference(state)
     for output in range(len(counts)):
         fix_rows(thread, shared, output, counts[output, thread])
-    barrier(state.team)
-
-
-@kernel
-def join_gradients(thread: int, state: s.State, n_rows: int) -> None:
-    """Write the sizes of the gradients of all outputs, of ``n_rows`` rows of all ranks."""
-    join_outputs(thread, by_reference(state), n_rows)
-
-
-@kernel
-def tally_digit(thread: int, state: s.State, level: int, n_rows: int) -> None:
-    """Tally the next digit of the keys of ``n_rows`` rows of all ranks."""
-    tally_keys(thread, by_reference(state), level, n_rows)
     barrier(state.team)
 
 
@@ -101,13 +87,6 @@ def add_packed_sums(
         h += (value & below) >> count_bits
     sums[SUM_PACKED_G] += g
     sums[SUM_PACKED_H] += h
-
-
-@kernel
-def write_all_words(thread: int, state: s.State) -> None:
-    """Write the words of the rows of several outputs."""
-    write_words(thread, by_reference(state))
-    barrier(state.team)
 
 
 @kernel

@@ -71,7 +71,7 @@ def may_split(state: s.State, node: int) -> bool:
     return enough and row[s.NODE_DEPTH] < state.settings.max_depth
 
 
-@kernel(inline=True, inner=True)
+@kernel(inline=True)
 def start_tree(state: s.State) -> None:
     """Thread 0: empty the tree and make the root the only job of the batch."""
     tree, scalars, n_slots = state.tree, state.scalars, state.settings.n_slots
