@@ -12,14 +12,7 @@ from hedgerow.growing.core import joining, tree
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.joining import WalkedRows
 from hedgerow.growing.core.setup import Fit
-from hedgerow.growing.core.tree import (
-    NO_ROWS,
-    GrownTree,
-    TreeOfTable,
-    add_lines,
-    add_scores,
-    joined,
-)
+from hedgerow.growing.core.tree import NO_ROWS, GrownTree, TreeOfTable, add_tree, joined
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.helpers import engine
@@ -97,9 +90,6 @@ def test_walks_of_kept_nodes_add_what_walks_of_any_tree_add(
         assert isinstance(one, TreeOfTable)
         rows, output = (NO_ROWS, some, some[:1])[number % 3], number % 2
         walked.add(one, output, rows)
-        if linear:
-            add_lines(one, matrix, numbers, rows, expected[output : output + 1], 1)
-        else:
-            add_scores(one.finished(), matrix, rows, expected[output], 1)
+        add_tree(one.finished(), (matrix, numbers), rows, expected, output, 1)
     assert found.tobytes() == expected.tobytes()
     assert (found != start).any(axis=1).all()

@@ -44,7 +44,7 @@ BUDGET = {
     "distributed": 2_950,
     "estimators": 5_590,
     "explain": 1_870,
-    "growing": 12_000,
+    "growing": 11_940,
     "inspection": 1_910,
     "io": 3_090,
     "kernels": 12_690,

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray, distinct
+from hedgerow.data.binning.bins import integer_midpoints
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import ColumnKind
 from hedgerow.growing.cart.state import Columns
@@ -98,7 +99,7 @@ def thresholds_between(low: IntArray, high: IntArray, kind: ColumnKind) -> IntAr
     """Return keys of the middles between neighbouring values ``low < high``, given as keys."""
     # ``low <= middle < high`` as keys, however close the values are.
     if kind == "int":
-        return (low & high) + ((low ^ high) >> 1)  # rounded down, without overflow
+        return integer_midpoints(low, high)
     below, above = floats_of_keys(low), floats_of_keys(high)
     with np.errstate(invalid="ignore"):
         middle = below / 2.0 + above / 2.0

@@ -346,8 +346,8 @@ class ChunkGrower(CompiledGrower):
 
     def leaf_segments(self) -> tuple[RowArray, IntArray, IntArray]:
         """Return the rows of this rank by leaf of the last tree: rows, leaves, starts."""
-        # As :func:`hedgerow.growing.core.setup.segments_of`, but the leaves are in the order of
-        # their nodes, and of several ranks some may have leaves without rows.
+        # As for rows in memory, but the leaves are in the order of their nodes, and some may have
+        # no rows of this rank.
         leaves = np.flatnonzero(self._left == 0)
         rows, starts = self._rows_in_order(None, leaves)
         return rows, leaves, starts

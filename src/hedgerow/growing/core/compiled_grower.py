@@ -13,9 +13,8 @@ from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.compile import entry_of
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.grow import ORDER_GROW, ORDER_STOP, work
-from hedgerow.growing.core.setup import Fit, segments_of
+from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.tree import GrownTree, Nodes, NodeStore, TreeOfTable
-from hedgerow.growing.sampling.goss import weights_of
 from hedgerow.threads import Team
 
 
@@ -115,12 +114,17 @@ class CompiledGrower(ABC):
         return self._state.rows.rows[n_inside : self._state.settings.n_rows]
 
     def row_weights(self, rows: RowArray) -> FloatArray | None:
-        """Return weights of some rows in the last tree's sample; see :func:`weights_of`."""
-        return weights_of(self._state.options, rows)
+        """Return the weights of some sampled rows of the last tree, or None if all are equal."""
+        weights = self._state.options.sampler.weights
+        return None if len(weights) == 0 else np.asarray(weights[rows])
 
     def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
-        """Return the last tree's rows by leaf (:func:`hedgerow.growing.core.setup.segments_of`)."""
-        return segments_of(self._state.tree, self._state.scalars, self._state.rows.rows)
+        """Return the last tree's rows by leaf: rows, leaves, starts."""
+        state, n_rows = self._state, int(self._state.scalars[s.IS_N_ROWS])
+        table = state.tree.table[: int(state.scalars[s.IS_N_NODES])]
+        leaves = np.flatnonzero(table[:, s.NODE_LEFT] == 0)
+        leaves = leaves[np.argsort(table[leaves, s.NODE_START])]
+        return state.rows.rows[:n_rows], leaves, np.append(table[leaves, s.NODE_START], n_rows)
 
     def close(self) -> None:
         """End the helpers; the grower must not be used afterwards."""

@@ -302,18 +302,6 @@ def features_of(arrays: s.Tree, n_nodes: int) -> npt.NDArray[np.int32]:
     return np.where(inner, table[:, s.NODE_FEATURE], -1).astype(np.int32)
 
 
-def segments_of(
-    arrays: s.Tree, scalars: IntArray, rows: npt.NDArray[np.uint32]
-) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
-    """Return rows of the last tree by leaf."""
-    n_rows = int(scalars[s.IS_N_ROWS])
-    table = arrays.table[: int(scalars[s.IS_N_NODES])]
-    leaves = np.flatnonzero(table[:, s.NODE_LEFT] == 0)
-    leaves = leaves[np.argsort(table[leaves, s.NODE_START])]
-    starts = np.append(table[leaves, s.NODE_START], n_rows)
-    return rows[:n_rows], leaves, starts
-
-
 class SumsPool:
     """Sums of histograms, lent for the time that one tree grows.
 

@@ -240,72 +240,6 @@ def _concatenated(parts: Sequence[Nodes]) -> Nodes:
     )
 
 
-def add_scores(
-    tree: GrownTree, matrix: BinnedMatrix, rows: RowArray, scores: FloatArray, n_threads: int
-) -> None:
-    """Add the tree's value of each of ``rows`` (of all, if there are none) to its score."""
-    _add_values(tree.steps(), tree.value, matrix, rows, scores, n_threads)
-
-
-def _add_values(
-    steps: Steps,
-    value: FloatArray,
-    matrix: BinnedMatrix,
-    rows: RowArray,
-    scores: FloatArray,
-    n_threads: int,
-) -> None:
-    column, sets, left, right = steps
-    if matrix.paired:
-        column, sets = column >> 1, left_bytes(column, sets)
-    by_row, width, nodes = matrix.by_row, matrix.bytes_per_tile, (column, sets, left, right, value)
-
-    def walk(start: int, stop: int) -> None:
-        space = walk_space(len(value))
-        add_tree_scores(by_row, width, nodes, rows, start, stop, space, scores)
-
-    run_blocks(walk, len(rows) or matrix.n_rows, n_threads, ROWS_PER_WALK)
-
-
-def add_vectors(
-    tree: GrownTree, matrix: BinnedMatrix, rows: RowArray, scores: FloatArray, n_threads: int
-) -> None:
-    """Add a tree with vector leaves to the scores (n_outputs, n_rows), in one walk."""
-    assert tree.vectors is not None
-    ends, numbers = np.zeros(matrix.n_rows), np.arange(len(tree.value), dtype=np.float64)
-    _add_values(tree.steps(), numbers, matrix, rows, ends, n_threads)
-    vectors = tree.vectors
-    run_blocks(
-        lambda start, stop: add_chosen_vectors(vectors, ends, rows, start, stop, scores),
-        len(rows) or matrix.n_rows,
-        n_threads,
-        ROWS_PER_WALK,
-    )
-
-
-def add_lines(
-    tree: GrownTree,
-    matrix: BinnedMatrix,
-    numbers: FloatArray,
-    rows: RowArray,
-    scores: FloatArray,
-    n_threads: int,
-) -> None:
-    """Add a tree with linear leaves in the ``numbers`` of the rows to the scores of its outputs."""
-    assert tree.slopes is not None
-    # The walk ends at the first line of a leaf.
-    ends, node = np.zeros(matrix.n_rows), np.arange(len(tree.value), dtype=np.float64)
-    _add_values(tree.steps(), len(scores) * node, matrix, rows, ends, n_threads)
-    value, slopes = tree.values_of_lines, tree.slopes
-    for output, own in enumerate(scores):
-        chosen = ends if output == 0 else ends + output
-
-        def add(start: int, stop: int, chosen: FloatArray = chosen, own: FloatArray = own) -> None:
-            add_chosen_lines(value, slopes, numbers, chosen, rows, start, stop, own)
-
-        run_blocks(add, len(rows) or matrix.n_rows, n_threads, ROWS_PER_WALK)
-
-
 def add_tree(
     tree: GrownTree,
     rows: tuple[BinnedMatrix, FloatArray | None],
@@ -315,15 +249,44 @@ def add_tree(
     n_threads: int,
 ) -> None:
     """Add any tree that ``output`` has grown to raw scores (n_outputs, n_rows)."""
-    matrix, numbers = rows
-    if tree.slopes is not None:
-        assert numbers is not None
-        own = raw[output : output + 1] if tree.vectors is None else raw
-        add_lines(tree, matrix, numbers, chosen, own, n_threads)
-    elif tree.vectors is not None:
-        add_vectors(tree, matrix, chosen, raw, n_threads)
-    else:
-        add_scores(tree, matrix, chosen, raw[output], n_threads)
+    # The rows are ``chosen``, or all if there are none.
+    (matrix, numbers), slopes, vectors = rows, tree.slopes, tree.vectors
+    column, sets, left, right = tree.steps()
+    if matrix.paired:
+        column, sets = column >> 1, left_bytes(column, sets)
+
+    def in_blocks(task: Callable[[int, int], None]) -> None:
+        run_blocks(task, len(chosen) or matrix.n_rows, n_threads, ROWS_PER_WALK)
+
+    def walk(value: FloatArray, scores: FloatArray) -> None:
+        nodes, width = (column, sets, left, right, value), matrix.bytes_per_tile
+
+        def add(start: int, stop: int) -> None:
+            space = walk_space(len(value))
+            add_tree_scores(matrix.by_row, width, nodes, chosen, start, stop, space, scores)
+
+        in_blocks(add)
+
+    if vectors is None and slopes is None:
+        walk(tree.value, raw[output])
+        return
+    # The walk ends at the number of a node, which is that of its vector or of its first line.
+    ends, node = np.zeros(matrix.n_rows), np.arange(len(left), dtype=np.float64)
+    if slopes is None:
+        walk(node, ends)
+        in_blocks(lambda start, stop: add_chosen_vectors(vectors, ends, chosen, start, stop, raw))
+        return
+    values, own = tree.values_of_lines, raw[output : output + 1] if vectors is None else raw
+    walk(len(own) * node, ends)
+    for number, scores in enumerate(own):
+        lines = ends if number == 0 else ends + number
+
+        def add_line(
+            start: int, stop: int, lines: FloatArray = lines, scores: FloatArray = scores
+        ) -> None:
+            add_chosen_lines(values, slopes, numbers, lines, chosen, start, stop, scores)
+
+        in_blocks(add_line)
 
 
 def columns_of_lines(trees: Iterable[GrownTree]) -> list[int]:

@@ -85,7 +85,7 @@ class CudaGrower(TreeGrower):
         self._on_gpu.read_ids(self._state.rows.rows[:n_inside])
 
     def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
-        """Return the last tree's rows by leaf (:func:`hedgerow.growing.core.setup.segments_of`)."""
+        """Return the last tree's rows by leaf: rows, leaves, starts."""
         self._read_rows()
         return super().leaf_segments()
 

@@ -44,7 +44,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray, RowArray, aligned_empty, aligned_zeros
+from hedgerow.arrays import FloatArray, IntArray, aligned_empty, aligned_zeros
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.stages.gradients import narrow_word
@@ -247,10 +247,3 @@ def make_sampler(
         tallies=aligned_zeros((n_threads, LEVELS, 2, CELLS), np.int64),
         weights=weights,
     )
-
-
-def weights_of(options: s.Options, rows: RowArray) -> FloatArray | None:
-    """Return the weights of some sampled rows, or None if all are equal."""
-    if len(options.sampler.weights) == 0:
-        return None
-    return np.asarray(options.sampler.weights[rows])
