@@ -59,20 +59,25 @@ def reseal(head: dict[str, Any], payload: bytes) -> bytes:
     return seal(json.dumps(head, separators=(",", ":")).encode(), payload)
 
 
+def arrays_of(data: bytes) -> dict[str, np.ndarray]:
+    """Return the arrays of a file in the order of the file."""
+    head, payload = take_apart(data)
+    dtypes = {"F64": "<f8", "I64": "<i8", "I32": "<i4", "U8": "<u1"}
+    places = {name: entry["data_offsets"] for name, entry in head.items() if name[0] != "_"}
+    return {
+        name: np.frombuffer(payload[slice(*places[name])], dtypes[head[name]["dtype"]])
+        for name in sorted(places, key=lambda name: places[name])
+    }
+
+
 def replace_arrays(data: bytes, **changed: Any) -> bytes:
     """Return the file with some arrays replaced, of any size, and a valid checksum."""
-    head, payload = take_apart(data)
-    parts, position = [], 0
-    order = sorted(FOREST_DTYPES, key=lambda name: head[name]["data_offsets"])
-    for name in order:
-        begin, end = head[name]["data_offsets"]
-        part = payload[begin:end]
-        if name in changed:
-            part = np.asarray(changed[name], dtype=FOREST_DTYPES[name]).tobytes()
-        head[name]["data_offsets"] = [position, position + len(part)]
-        head[name]["shape"] = [len(part) // FOREST_DTYPES[name].itemsize]
-        position += len(part)
-        parts.append(part)
+    (head, _), parts, position = take_apart(data), [], 0
+    for name, array in arrays_of(data).items():
+        part = np.asarray(changed.get(name, array), dtype=array.dtype)
+        head[name] |= {"data_offsets": [position, position + part.nbytes], "shape": [part.size]}
+        position += part.nbytes
+        parts.append(part.tobytes())
     return reseal(head, b"".join(parts))
 
 

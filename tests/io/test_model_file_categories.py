@@ -20,7 +20,14 @@ from hedgerow.model.forest import CategoryTables
 from hedgerow.model.model import Model
 from tests.helpers.examples import examples
 from tests.helpers.random_forests import random_model
-from tests.io.test_model_file import refused, reseal, take_apart, valid_or_refused, with_metadata
+from tests.io.test_model_file import (
+    arrays_of,
+    refused,
+    replace_arrays,
+    take_apart,
+    valid_or_refused,
+    with_metadata,
+)
 
 texts = st.text(st.characters(codec="utf-8"), max_size=4)
 ints = st.integers(-(2**63) + 1, 2**63 - 1)
@@ -113,40 +120,13 @@ def test_save_refuses_levels_without_categories_and_policies_without_meaning() -
         model_to_bytes(add_categories([("a",)], "other"))
 
 
-def replace_levels(**changed: Any) -> bytes:
-    """Return the file with some arrays of levels replaced, and a valid checksum."""
-    head, payload = take_apart(SOME_BYTES)
-    parts, position = [], 0
-    entries = {name: entry for name, entry in head.items() if name != "__metadata__"}
-    for name in sorted(entries, key=lambda name: entries[name]["data_offsets"]):
-        begin, end = head[name]["data_offsets"]
-        size = (end - begin) // max(1, head[name]["shape"][0]) or 1
-        part = payload[begin:end]
-        if name in changed:
-            part = np.asarray(changed[name], dtype=LEVEL_DTYPES[name]).tobytes()
-            size = LEVEL_DTYPES[name].itemsize
-        head[name]["data_offsets"] = [position, position + len(part)]
-        head[name]["shape"] = [len(part) // size]
-        position += len(part)
-        parts.append(part)
-    return reseal(head, b"".join(parts))
-
-
-def arrays() -> dict[str, np.ndarray]:
-    head, payload = take_apart(SOME_BYTES)
-    return {
-        name: np.frombuffer(payload[slice(*head[name]["data_offsets"])], dtype)
-        for name, dtype in LEVEL_DTYPES.items()
-    }
-
-
 def test_arrays_are_as_documented() -> None:
-    found = arrays()
+    found = arrays_of(SOME_BYTES)
     assert found["level_text"].tobytes() == "äöx".encode()
     assert found["level_offset"].tolist() == [0, 2, 4, 4, 5]
     assert found["level_int"].tolist() == [-3, 7]
     assert found["level_float"].tolist() == [0.5, 1.0]
-    assert model_from_bytes(replace_levels())[0].schema == SOME.schema
+    assert model_from_bytes(replace_arrays(SOME_BYTES))[0].schema == SOME.schema
 
 
 @pytest.mark.parametrize(
@@ -172,7 +152,7 @@ def test_arrays_are_as_documented() -> None:
     ],
 )
 def test_hostile_arrays(changed: dict[str, Any], match: str) -> None:
-    refused(replace_levels(**changed), match)
+    refused(replace_arrays(SOME_BYTES, **changed), match)
 
 
 RECORD = json.loads(take_apart(SOME_BYTES)[0]["__metadata__"]["schema"])
@@ -238,7 +218,8 @@ def test_version_1_has_no_categories() -> None:
 def test_random_arrays_with_right_checksum(name: str, data: st.DataObject) -> None:
     size = LEVEL_DTYPES[name].itemsize
     raw = data.draw(st.binary(max_size=80).map(lambda part: part[: len(part) // size * size]))
-    model = valid_or_refused(replace_levels(**{name: np.frombuffer(raw, LEVEL_DTYPES[name])}))
+    changed = {name: np.frombuffer(raw, LEVEL_DTYPES[name])}
+    model = valid_or_refused(replace_arrays(SOME_BYTES, **changed))
     if model is not None:
         assert model_to_bytes(model_from_bytes(model_to_bytes(model))[0]) == model_to_bytes(model)
 

@@ -18,7 +18,7 @@ from hedgerow.boosting.resume.continuing import Start
 from hedgerow.cli.main import main
 from hedgerow.errors import HedgerowError, ModelFormatError
 from hedgerow.schedules import CosineDecay
-from tests.io.test_model_file import reseal, take_apart
+from tests.io.test_model_file import take_apart, with_metadata
 
 RNG = np.random.default_rng(0)
 N = 120
@@ -165,10 +165,8 @@ def places_of_earlier(name: str, folder: str) -> set[Place]:
 
 
 def forged(data: bytes, name: str, path: tuple[Any, ...], new: Any) -> bytes:
-    head, payload = take_apart(data)
-    value = replaced(json.loads(head["__metadata__"][name]), path, new)
-    head["__metadata__"][name] = json.dumps(value)
-    return reseal(head, payload)
+    value = replaced(json.loads(take_apart(data)[0]["__metadata__"][name]), path, new)
+    return with_metadata(data, **{name: json.dumps(value)})
 
 
 def look_everywhere(estimator: Any, path: str) -> None:

@@ -11,10 +11,11 @@ import pytest
 
 from hedgerow import Booster, Dataset, load, train
 from hedgerow.errors import ModelFormatError
-from hedgerow.io import container, model_from_bytes
+from hedgerow.io import model_from_bytes
 from hedgerow.io.slopes import check_slopes
 from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.model.forest import Forest
+from tests.io.test_model_file import refused, with_metadata
 from tests.model.test_vector_lines import FEW, X, Y, bytes_of
 
 
@@ -61,16 +62,7 @@ def test_files_of_lines_beside_other_features(name: str) -> None:
 
 @pytest.mark.parametrize("version", ["3", "4", "7", "8"])
 def test_earlier_versions_cannot_hold_them(booster: Booster, version: str) -> None:
-    data = bytes_of(booster)
-    length = container.header_length(data, len(data))
-    header = container.parse_header(data[container.LENGTH_BYTES : container.LENGTH_BYTES + length])
-    payload = memoryview(data)[container.LENGTH_BYTES + length :]
-    arrays = {name: container.array_at(header, name, payload) for name in header.entries}
-    metadata = {k: v for k, v in header.metadata.items() if k != "checksum"}
-    parts = container.pack(metadata | {"schema_version": version}, arrays)
-    forged = b"".join(map(bytes, parts))
-    with pytest.raises(ModelFormatError):
-        model_from_bytes(forged)
+    refused(with_metadata(bytes_of(booster), schema_version=version))
 
 
 def spoiled(forest: Forest, **parts: Any) -> Forest:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.argument_types import path_text
-from hedgerow.arrays import AnyArray, BoolArray
+from hedgerow.arrays import BoolArray
 from hedgerow.atomic import write_atomically
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import container, strict_json
@@ -74,24 +74,14 @@ def load_tree(path: str | os.PathLike[str]) -> tuple[CartTree, dict[str, Any]]:
 def tree_from_bytes(data: bytes) -> tuple[CartTree, dict[str, Any]]:
     """Return the tree and the record of its estimator from the content of a file."""
     header, payload = container.unpack(data)
-    _check_header(header)
-    arrays = {name: container.array_at(header, name, payload) for name in _DTYPES}
-    tree = _tree_of(arrays, header.metadata)
-    check_tree(tree)
-    return tree, record_of_text(header.metadata["estimator"], "estimator")
-
-
-def _check_header(header: container.Header) -> None:
-    found = header.metadata.get("format")
+    metadata, found = header.metadata, header.metadata.get("format")
     if found != FORMAT_OF_TREES:
         what = "a boosted model: read it with hedgerow.load" if found == "hedgerow" else "another"
         raise ModelFormatError(f"this is not the file of a single tree, but {what}.")
-    if header.metadata.get("schema_version") != VERSION:
+    if metadata.get("schema_version") != VERSION:
         raise ModelFormatError("the file was written by a newer Hedgerow: upgrade it.")
     container.check_header(header, _DTYPES, {"schema", "estimator"})
-
-
-def _tree_of(arrays: dict[str, AnyArray], metadata: Mapping[str, str]) -> CartTree:
+    arrays = {name: container.array_at(header, name, payload) for name in _DTYPES}
     n_nodes = len(arrays["feature"])
     if n_nodes == 0:
         raise ModelFormatError("the tree has no nodes.")
@@ -99,7 +89,9 @@ def _tree_of(arrays: dict[str, AnyArray], metadata: Mapping[str, str]) -> CartTr
     if rest or n_values == 0:
         raise ModelFormatError("value must have the same number of entries for each node.")
     arrays["value"] = arrays["value"].reshape(n_nodes, n_values)
-    return CartTree(**arrays, schema=schema_of_text(metadata["schema"]))
+    tree = CartTree(**arrays, schema=schema_of_text(metadata["schema"]))
+    check_tree(tree)
+    return tree, record_of_text(metadata["estimator"], "estimator")
 
 
 def check_tree(tree: CartTree) -> None:

@@ -64,12 +64,17 @@ class FileLock:
         self._descriptor: int | None = _open(path)
         try:
             _acquire(self._descriptor)
-            self._note_holder()
+            with contextlib.suppress(OSError):  # for the messages of other processes
+                os.ftruncate(self._descriptor, 0)
+                os.write(self._descriptor, f"process {os.getpid()}".encode())
         except OSError as error:
             if error.errno in _BUSY:
-                holder = self._holder()
+                holder = b""
+                with contextlib.suppress(OSError):
+                    holder = os.read(self._descriptor, 40)
                 self.release()
-                raise StorageError(f"{path} is locked by {holder}.") from None
+                named = holder.decode("ascii", "replace") or "another process"
+                raise StorageError(f"{path} is locked by {named}.") from None
             logger.warning("%s cannot be locked: %s", path, error)
         except BaseException:
             self.release()
@@ -82,19 +87,6 @@ class FileLock:
             with contextlib.suppress(OSError):
                 _give_back(descriptor)  # also releases the lock of forked children
             os.close(descriptor)
-
-    def _note_holder(self) -> None:
-        """Write the owner into the file, for error messages of other processes; ignore failures."""
-        assert self._descriptor is not None
-        with contextlib.suppress(OSError):
-            os.ftruncate(self._descriptor, 0)
-            os.write(self._descriptor, f"process {os.getpid()}".encode())
-
-    def _holder(self) -> str:
-        assert self._descriptor is not None
-        with contextlib.suppress(OSError):
-            return os.read(self._descriptor, 40).decode("ascii", "replace") or "another process"
-        return "another process"
 
 
 def _open(path: str) -> int:
@@ -282,7 +274,9 @@ class CheckpointFolder:
                 faults.append(f"rounds {end + 1} to {begin - 1} are missing")
                 break
             try:
-                part = self._read_part(name, end, -last)
+                part = checkpoint_parts.rounds_from_bytes(self._read(name), self._fit)
+                if (part.first, part.end) != (end, -last):
+                    raise ModelFormatError("its rounds do not match its name")
                 if parts and not part.goes_with(parts[0]):
                     raise ModelFormatError("its shape differs from the rounds before it")
             except checkpoint_parts.OtherFitError:
@@ -299,12 +293,6 @@ class CheckpointFolder:
                 used.add(name)
                 end = part.end
         return parts, used, faults
-
-    def _read_part(self, name: str, first: int, end: int) -> Rounds:
-        part = checkpoint_parts.rounds_from_bytes(self._read(name), self._fit)
-        if (part.first, part.end) != (first, end):
-            raise ModelFormatError("its rounds do not match its name")
-        return part
 
     def _read(self, name: str) -> bytes:
         path = self._file(name)

@@ -35,7 +35,7 @@ from hedgerow.growing.core.tree import GrownTree
 from hedgerow.io import container, strict_json
 from hedgerow.io.container import Header
 from hedgerow.io.slopes import SLOPE_DTYPES, read_slopes, slope_arrays
-from hedgerow.io.validate import FOREST_DTYPES, VECTOR_DTYPES, check_forest
+from hedgerow.io.validate import FOREST_DTYPES, VECTOR_DTYPES, check_forest, read_vectors
 from hedgerow.kernels.prediction.slopes import (
     Slopes,
     joined_slopes,
@@ -185,12 +185,7 @@ def _trees(arrays: Mapping[str, AnyArray]) -> tuple[GrownTree, ...]:
     feature, start = arrays["feature"], arrays["tree_start"]
     fields: dict[str, Any] = {name: arrays[name] for name in FOREST_DTYPES}
     n_nodes, column = len(feature), arrays["column"]
-    vectors = arrays.get("vector")
-    if vectors is not None:
-        n_outputs = len(arrays["base_score"])
-        if len(vectors) != n_nodes * n_outputs:
-            raise ModelFormatError("vector must hold a number for each node and output.")
-        vectors = vectors.reshape(n_nodes, n_outputs)
+    vectors = read_vectors(arrays)
     slopes, n_features = read_slopes(arrays), int(feature.max(initial=0)) + 1
     forest = Forest(**fields, n_features=n_features, vectors=vectors, slopes=slopes)
     check_forest(forest)

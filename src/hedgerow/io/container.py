@@ -168,7 +168,8 @@ def unpack(data: bytes | bytearray | memoryview) -> tuple[Header, memoryview]:
     start, payload = bytes(view[: LENGTH_BYTES + length]), view[LENGTH_BYTES + length :]
     header = parse_header(start[LENGTH_BYTES:])
     check_tiling(header, len(view))
-    check_digest(start, payload)
+    if start[_CHECKSUM] != _digest(start, [payload]):
+        raise ModelFormatError("the checksum does not match: the file was damaged or altered.")
     return header, payload
 
 
@@ -229,12 +230,6 @@ def check_tiling(header: Header, file_size: int) -> None:
         raise ModelFormatError(
             f"the header announces a file of {expected:,} bytes, it has {file_size:,}: {what}."
         )
-
-
-def check_digest(start: bytes, payload: memoryview) -> None:
-    """Verify the checksum; ``start`` holds all bytes before the arrays."""
-    if start[_CHECKSUM] != _digest(start, [payload]):
-        raise ModelFormatError("the checksum does not match: the file was damaged or altered.")
 
 
 def array_at(header: Header, name: str, payload: memoryview) -> AnyArray:

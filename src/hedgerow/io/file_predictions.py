@@ -151,7 +151,8 @@ def _groups(tables: Iterator[Any]) -> Iterator[Any]:
     for table in tables:
         waiting.append(table)
         n_waiting += table.num_rows
-        n_rows = _group_rows(table.schema)
+        width = sum(_bytes_of(field.type) for field in table.schema)
+        n_rows = max(1024, min(_GROUP_ROWS, _GROUP_BYTES // max(1, width)))
         while n_waiting >= n_rows:
             joined = pa.concat_tables(waiting)
             yield joined.slice(0, n_rows).combine_chunks()
@@ -159,11 +160,6 @@ def _groups(tables: Iterator[Any]) -> Iterator[Any]:
             n_waiting -= n_rows
     if n_waiting:
         yield pa.concat_tables(waiting).combine_chunks()
-
-
-def _group_rows(schema: Any) -> int:
-    width = sum(_bytes_of(field.type) for field in schema)
-    return max(1024, min(_GROUP_ROWS, _GROUP_BYTES // max(1, width)))
 
 
 def _bytes_of(kind: Any) -> int:

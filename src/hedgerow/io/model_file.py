@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias, get_args
 
 import numpy as np
@@ -43,7 +43,7 @@ from hedgerow.io.levels import (
     set_arrays,
 )
 from hedgerow.io.slopes import SLOPE_DTYPES, read_slopes, slope_arrays
-from hedgerow.io.validate import FOREST_DTYPES, VECTOR_DTYPES, check_model
+from hedgerow.io.validate import FOREST_DTYPES, VECTOR_DTYPES, check_model, read_vectors
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model, has_foreign_rules
 
@@ -171,7 +171,7 @@ def _read(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
         **{name: arrays[name] for name in FOREST_DTYPES},
         n_features=n_features if inputs is None else inputs.n_inputs,
         categories=read_sets(arrays, split_schema) if has_levels else None,
-        vectors=_vectors_of(arrays),
+        vectors=read_vectors(arrays),
         slopes=read_slopes(arrays),
         n_parallel=_natural(metadata, _PARALLEL) if several else 1,
     )
@@ -235,15 +235,6 @@ def _inputs_of(
     return inputs
 
 
-def _vectors_of(arrays: Mapping[str, AnyArray]) -> AnyArray | None:
-    if "vector" not in arrays:
-        return None
-    flat, shape = arrays["vector"], (len(arrays["feature"]), len(arrays["base_score"]))
-    if len(flat) != shape[0] * shape[1]:
-        raise ModelFormatError("vector must hold a number for each node and output.")
-    return flat.reshape(shape)
-
-
 def schema_text(schema: Schema) -> str:
     """Encode the schema: column names, positions of kinds other than float, options."""
     columns = schema.columns
@@ -286,50 +277,25 @@ def schema_of_text(text: str, arrays: Mapping[str, AnyArray] | None = None) -> S
     if record.keys() != {"kinds", "named", "names"} | more:
         expected = "".join(f"{name}, " for name in sorted(more))
         raise ModelFormatError(f"schema needs {expected}kinds, named and names, no more.")
-    named, names, positions = record["named"], record["names"], record["kinds"]
+    named, names = record["named"], record["names"]
     if not isinstance(named, bool) or not isinstance(names, list):
         raise ModelFormatError("schema has a malformed named or names.")
-    if not all(isinstance(name, str) for name in names) or not isinstance(positions, dict):
-        raise ModelFormatError("schema has malformed names or kinds.")
-    kinds: list[Any] = ["float"] * len(names)
-    for kind, columns_of_kind in positions.items():
-        known = kind == "int" or (kind == "category" and arrays is not None)
-        if not known or not isinstance(columns_of_kind, list):
-            raise ModelFormatError(f"schema has an unknown kind of column, {kind[:50]!r}.")
-        for j in columns_of_kind:
-            if type(j) is not int or not 0 <= j < len(names) or kinds[j] != "float":
-                raise ModelFormatError("schema gives a kind to a column twice or to none.")
-            kinds[j] = kind
+    if not all(isinstance(name, str) for name in names):
+        raise ModelFormatError("schema has malformed names.")
+    known = {kind: kind for kind in (("int",) if arrays is None else ("int", "category"))}
+    kinds = _by_column(record["kinds"], known, len(names), "kinds")
     temporals = _by_column(temporal, {v: k for k, v in _SORTS.items()}, len(names), "temporal")
     roundings = _by_column(rounding, _ROUNDINGS, len(names), "rounding")
     levels = {} if arrays is None else read_levels(record["categories"], arrays)
-    if levels.keys() != {j for j, kind in enumerate(kinds) if kind == "category"}:
+    if levels.keys() != {j for j, kind in kinds.items() if kind == "category"}:
         raise ModelFormatError("schema gives levels to a column that has no categories, or none.")
     columns = tuple(
-        Column(name, kind, levels.get(j, ()), roundings.get(j, "none"), temporals.get(j))
-        for j, (name, kind) in enumerate(zip(names, kinds, strict=True))
-    )
-    _check_temporal(columns)
-    return Schema(columns, named, record.get("unknown", "missing"), zero_missing is True, band)
-
-
-def _by_column(record: Any, known: Mapping[str, Any], n_columns: int, name: str) -> dict[int, Any]:
-    """Return the value of each column that has one, from lists of columns by value."""
-    found: dict[int, Any] = {}
-    if not isinstance(record, dict) or not record.keys() <= known.keys():
-        raise ModelFormatError(f"schema has a malformed {name}.")
-    for value, positions in record.items():
-        if not isinstance(positions, list):
-            raise ModelFormatError(f"schema has a malformed {name}.")
-        for j in positions:
-            if type(j) is not int or not 0 <= j < n_columns or j in found:
-                raise ModelFormatError(f"schema gives {name} to a column twice, or to none.")
-            found[j] = known[value]
-    return found
-
-
-def _check_temporal(columns: Sequence[Column]) -> None:
-    """Raise if a column of other values than integers held dates, times or durations."""
+        Column(
+            name, kinds.get(j, "float"), levels.get(j, ()), roundings.get(j, "none"),
+            temporals.get(j),
+        )
+        for j, name in enumerate(names)
+    )  # fmt: skip
     for column in columns:
         whole = column.kind == "int" or all(type(level) is int for level in column.levels)
         if column.temporal is not None and (column.kind == "float" or not whole):
@@ -337,6 +303,22 @@ def _check_temporal(columns: Sequence[Column]) -> None:
                 f"schema says that column {column.name[:50]!r} held {column.temporal}, but its "
                 "values are no integers."
             )
+    return Schema(columns, named, record.get("unknown", "missing"), zero_missing is True, band)
+
+
+def _by_column(record: Any, known: Mapping[str, Any], n_columns: int, name: str) -> dict[int, Any]:
+    """Return the value of each column that has one, from lists of columns by value."""
+    found: dict[int, Any] = {}
+    if not isinstance(record, dict) or not record.keys() <= known.keys():
+        raise ModelFormatError(f"schema has malformed {name}.")
+    for value, positions in record.items():
+        if not isinstance(positions, list):
+            raise ModelFormatError(f"schema has malformed {name}.")
+        for j in positions:
+            if type(j) is not int or not 0 <= j < n_columns or j in found:
+                raise ModelFormatError(f"schema gives {name} to a column twice, or to none.")
+            found[j] = known[value]
+    return found
 
 
 def record_of_text(text: str, name: str) -> Record:

@@ -83,43 +83,29 @@ def _is_history(value: Any) -> bool:
     return "improvement" in value.get("out_of_bag", ("improvement",))
 
 
-def _is_folds(value: Any) -> bool:
-    """Check the parameters and results of cross-validation."""
-    if not isinstance(value, Mapping):
-        return False
-    rules: dict[str, Callable[[Any], bool]] = {
-        "early_stopping": _is_text,
-        "patience": is_count,
-        "rounds_factor": is_finite,
-        "stride": lambda found: is_finite(found) and 0.0 < found < _MOST,
-        "folds": lambda found: all_of(found, is_count) and len(found) == 2,
-        "tried": lambda found: all_of(found, _is_tried),
-    }
-    return all(rules[name](item) for name, item in value.items() if name in rules)
-
-
-def _is_tried(value: Any) -> bool:
-    """Check one of the settings that cross-validation compared."""
-    if not isinstance(value, Mapping) or not is_count(value.get("rounds")):
-        return False
-    return all(value.get(name) is None or is_finite(value[name]) for name in ("score", "weight"))
-
-
-def _is_member(value: Any) -> bool:
-    """Check one of the kinds of trees of a blend."""
-    if not isinstance(value, Mapping) or not is_finite(value.get("weight")):
-        return False
-    return is_count(value.get("n_estimators"))
-
-
-def _is_refit(value: Any) -> bool:
-    return (
+def _holds(needed: bool = True, **rules: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Return the rule of an object whose entries follow rules, if they are needed or there."""
+    return lambda value: (
         isinstance(value, Mapping)
-        and is_count(value.get("n_rows"))
-        and is_finite(value.get("decay"))
+        and all(rule(value.get(name)) for name, rule in rules.items() if needed or name in value)
     )
 
 
+def _is_finite_or_none(value: Any) -> bool:
+    return value is None or is_finite(value)
+
+
+_is_member = _holds(weight=is_finite, n_estimators=is_count)
+_is_tried = _holds(rounds=is_count, score=_is_finite_or_none, weight=_is_finite_or_none)
+_is_folds = _holds(
+    needed=False,
+    early_stopping=_is_text,
+    patience=is_count,
+    rounds_factor=is_finite,
+    stride=lambda found: is_finite(found) and 0.0 < found < _MOST,
+    folds=lambda found: all_of(found, is_count) and len(found) == 2,
+    tried=lambda found: all_of(found, _is_tried),
+)
 _COUNT: _Rule = is_count, "a nonnegative integer"
 _TEXT: _Rule = _is_text, "text"
 
@@ -136,10 +122,7 @@ _RULES: dict[str, _Rule] = {
         lambda value: value is None or is_count(value),
         "a nonnegative integer, or null",
     ),
-    "history": (
-        _is_history,
-        "an object of objects of lists of numbers",
-    ),
+    "history": (_is_history, "an object of objects of lists of numbers"),
     "init_scores": (
         lambda value: _maps_to(value, lambda scores: _maps_to(scores, is_number)),
         "an object of objects of numbers",
@@ -150,7 +133,7 @@ _RULES: dict[str, _Rule] = {
         lambda value: all_of(value, _is_member) and len(value) > 0,
         "a list of objects with weight and n_estimators",
     ),
-    "refit": (_is_refit, "an object with n_rows and decay"),
+    "refit": (_holds(n_rows=is_count, decay=is_finite), "an object with n_rows and decay"),
 }
 
 

@@ -11,6 +11,7 @@ and a walk takes fewer steps than the tree has nodes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -81,6 +82,16 @@ def check_model(model: Model) -> None:
     check_slope_columns(model.forest, model.split_schema)
     check_training_record(model.training, model.schema.n_features)
     _check_objective(model)
+
+
+def read_vectors(arrays: Mapping[str, AnyArray]) -> AnyArray | None:
+    """Return the vectors of leaves among the arrays of a file; None if there are none."""
+    if "vector" not in arrays:
+        return None
+    flat, shape = arrays["vector"], (len(arrays["feature"]), len(arrays["base_score"]))
+    if len(flat) != shape[0] * shape[1]:
+        raise ModelFormatError("vector must hold a number for each node and output.")
+    return flat.reshape(shape)
 
 
 def check_forest(forest: Forest) -> None:
