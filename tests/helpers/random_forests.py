@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from hedgerow.data.schema import Column, Schema
+from hedgerow.io.validate import FOREST_DTYPES
 from hedgerow.kernels.tables.keys import keys_of_floats
-from hedgerow.model.forest import NODE_FIELDS, Forest
+from hedgerow.model.forest import NODE_FIELDS, CategoryTables, Forest
 from hedgerow.model.model import Model
+
+
+def forest_of(
+    n_features: int,
+    *,
+    base_score: Sequence[float] = (0.0,),
+    tree_start: Sequence[int] | None = None,
+    categories: CategoryTables | None = None,
+    **nodes: Any,
+) -> Forest:
+    """Return a forest of lists of its nodes; one tree, and 0 for what is not given."""
+    n_nodes = len(nodes["feature"])
+    start = (0, n_nodes) if tree_start is None else tree_start
+    return Forest(
+        **{
+            name: np.array(nodes.get(name, [0] * n_nodes), dtype=FOREST_DTYPES[name])
+            for name in NODE_FIELDS
+        },
+        tree_start=np.array(start, dtype=np.int64),
+        base_score=np.array(base_score, dtype=np.float64),
+        n_features=n_features,
+        categories=categories,
+    )
+
 
 _FLOATS = np.array([0.0, 1.5, -2.25, 0.1, 5e-324, -5e-324, 1e308, -1e308, np.inf, -np.inf, 1 / 3])
 _INTS = np.array([0, -1, 1, 7, 2**53 + 1, 2**63 - 1, -(2**63) + 1])
-_DTYPES = {"feature": np.int32, "left": np.int32, "right": np.int32, "missing_left": np.uint8}
 
 
 def random_tree(rng: np.random.Generator, kinds: list[str], n_leaves: int) -> dict[str, list]:
@@ -62,14 +89,9 @@ def random_model(
     n_trees = n_rounds * n_outputs
     trees = [random_tree(rng, kinds, int(rng.integers(1, max_leaves + 1))) for _ in range(n_trees)]
     nodes = {name: [value for tree in trees for value in tree[name]] for name in NODE_FIELDS}
-    arrays = {
-        name: np.array(values, dtype=_DTYPES.get(name, np.float64 if name in _REAL else np.int64))
-        for name, values in nodes.items()
-    }
-    starts = np.cumsum([0, *(len(tree["feature"]) for tree in trees)], dtype=np.int64)
-    forest = Forest(
-        **arrays, tree_start=starts, base_score=rng.normal(size=n_outputs), n_features=n_features
-    )
+    starts = np.cumsum([0, *(len(tree["feature"]) for tree in trees)])
+    base = rng.normal(size=n_outputs)
+    forest = forest_of(n_features, base_score=base, tree_start=starts, **nodes)
     prefix = "größe_" if named else "x"
     columns = tuple(Column(f"{prefix}{j}", kind) for j, kind in enumerate(kinds))
     objective = "softmax" if n_outputs > 1 else "logistic"
@@ -78,6 +100,3 @@ def random_model(
         "history": {"train": {"loss": [0.5, 0.25]}},
     }
     return Model(forest, Schema(columns, named), objective, training)
-
-
-_REAL = ("value", "gain", "cover")

@@ -32,9 +32,9 @@ from hedgerow.errors import DataTypeError, ModelFormatError
 from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
 from hedgerow.io.strict_json import MAX_CONTAINERS, MAX_DEPTH, MAX_VALUES
 from hedgerow.io.validate import FOREST_DTYPES
-from hedgerow.model.forest import Forest
+from hedgerow.model.forest import NODE_FIELDS
 from hedgerow.model.model import Model
-from tests.helpers.random_forests import random_model
+from tests.helpers.random_forests import forest_of, random_model
 
 ESTIMATOR = {"class": "HedgerowClassifier", "classes_": ["a", "b"], "params": {"n_jobs": None}}
 SMALL = random_model(3, n_rounds=1, n_features=2)
@@ -162,19 +162,18 @@ def test_file_and_bytes_are_the_same(tmp_path: Path) -> None:
 
 def test_bytes_are_pinned() -> None:
     """A change of this digest is a change of the format: add a reader, keep the old one."""
-    forest = Forest(
-        feature=np.array([1, -1, -1], dtype=np.int32),
-        threshold=np.array([7, 0, 0]),
-        missing_left=np.array([1, 0, 0], dtype=np.uint8),
-        left=np.array([1, 0, 0], dtype=np.int32),
-        right=np.array([2, 0, 0], dtype=np.int32),
-        value=np.array([0.0, -0.5, 0.5]),
-        gain=np.array([2.0, 0.0, 0.0]),
-        cover=np.array([4.0, 2.0, 2.0]),
-        count=np.array([4, 2, 2]),
-        tree_start=np.array([0, 3]),
-        base_score=np.array([0.25]),
-        n_features=2,
+    forest = forest_of(
+        2,
+        base_score=[0.25],
+        feature=[1, -1, -1],
+        threshold=[7, 0, 0],
+        missing_left=[1, 0, 0],
+        left=[1, 0, 0],
+        right=[2, 0, 0],
+        value=[0.0, -0.5, 0.5],
+        gain=[2.0, 0.0, 0.0],
+        cover=[4.0, 2.0, 2.0],
+        count=[4, 2, 2],
     )
     schema = Schema((Column("a"), Column("b", "int")), named=True)
     data = model_to_bytes(Model(forest, schema, "squared_error", {"seed": 1}))
@@ -315,19 +314,16 @@ def test_random_arrays_with_right_checksum(name: str, data: st.DataObject) -> No
 # ------------------------------------------------------------------ hostile trees
 
 STUMP = Model(
-    Forest(
-        feature=np.array([0, 1, -1, -1, -1], dtype=np.int32),
-        threshold=np.array([1 << 60, 7, 0, 0, 0]),
-        missing_left=np.array([1, 0, 0, 0, 0], dtype=np.uint8),
-        left=np.array([1, 3, 0, 0, 0], dtype=np.int32),
-        right=np.array([2, 4, 0, 0, 0], dtype=np.int32),
-        value=np.zeros(5),
-        gain=np.array([2.0, 1.0, 0, 0, 0]),
-        cover=np.ones(5),
-        count=np.array([4, 2, 2, 1, 1]),
-        tree_start=np.array([0, 5]),
-        base_score=np.zeros(1),
-        n_features=2,
+    forest_of(
+        2,
+        feature=[0, 1, -1, -1, -1],
+        threshold=[1 << 60, 7, 0, 0, 0],
+        missing_left=[1, 0, 0, 0, 0],
+        left=[1, 3, 0, 0, 0],
+        right=[2, 4, 0, 0, 0],
+        gain=[2.0, 1.0, 0, 0, 0],
+        cover=[1.0] * 5,
+        count=[4, 2, 2, 1, 1],
     ),
     Schema((Column("a"), Column("b", "int")), named=True),
     "squared_error",
@@ -592,16 +588,8 @@ def test_no_hang_and_no_memory_blow_up(filling: bytes) -> None:
 def test_memory_of_a_large_model(tmp_path: Path) -> None:
     """Memory holds the file, the arrays once, and the temporaries of the checks."""
     n_trees = 100_000
-    forest = Forest(
-        **{
-            name: np.tile(getattr(STUMP.forest, name), n_trees)
-            for name in FOREST_DTYPES
-            if name not in ("tree_start", "base_score")
-        },
-        tree_start=np.arange(n_trees + 1) * 5,
-        base_score=np.zeros(1),
-        n_features=2,
-    )
+    nodes = {name: np.tile(getattr(STUMP.forest, name), n_trees) for name in NODE_FIELDS}
+    forest = forest_of(2, tree_start=np.arange(n_trees + 1) * 5, **nodes)
     path = tmp_path / "m"
     save_model(replace(STUMP, forest=forest), path)
     tracemalloc.start()

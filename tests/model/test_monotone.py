@@ -17,13 +17,13 @@ from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.limits.isotonic import common_bound, order_leaves
 from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model.cells import Cells
-from hedgerow.model.forest import CategoryTables, Forest
+from hedgerow.model.forest import CategoryTables
 from hedgerow.model.model import Model
 from hedgerow.model.monotone import verify_monotone
 from hedgerow.model.predict import Predictor
 from tests.helpers.examples import examples
 from tests.helpers.marking import crossed
-from tests.helpers.random_forests import random_model
+from tests.helpers.random_forests import forest_of, random_model
 
 ALL = {"x0": 1, "x1": -1, "x2": 1}
 
@@ -426,19 +426,14 @@ def test_violation_beside_categories_is_shown_in_values(unknown, seed) -> None:
 def test_values_where_walks_stop_count_only_where_walks_stop(unknown, verdict) -> None:
     """For x0 <= 5 a split of towns predicts 10 for unknown towns; otherwise the value is 2."""
     columns = (Column("x0"), Column("town", "category", ("a", "b")))
-    forest = Forest(
-        feature=np.array([0, 1, -1, -1, -1], np.int32),
-        threshold=np.array([int(keys_of_floats(np.array(5.0))), 0, 0, 0, 0]),
-        missing_left=np.array([0, 1, 0, 0, 0], np.uint8),
-        left=np.array([1, 3, 0, 0, 0], np.int32),
-        right=np.array([2, 4, 0, 0, 0], np.int32),
-        value=np.array([0.0, 10.0, 2.0, 0.0, 1.0]),
-        gain=np.array([1.0, 1.0, 0.0, 0.0, 0.0]),
-        cover=np.ones(5),
-        count=np.array([4, 2, 2, 1, 1]),
-        tree_start=np.array([0, 5]),
-        base_score=np.zeros(1),
-        n_features=2,
+    forest = forest_of(
+        2,
+        feature=[0, 1, -1, -1, -1],
+        threshold=[int(keys_of_floats(np.array(5.0))), 0, 0, 0, 0],
+        missing_left=[0, 1, 0, 0, 0],
+        left=[1, 3, 0, 0, 0],
+        right=[2, 4, 0, 0, 0],
+        value=[0.0, 10.0, 2.0, 0.0, 1.0],
         categories=CategoryTables(
             sets=np.array([[1, 0, 0, 0]], np.uint64),
             level_bin=np.array([0, 1], np.uint8),

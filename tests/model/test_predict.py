@@ -22,6 +22,7 @@ from hedgerow.model.engine_tables import EngineTables
 from hedgerow.model.forest import Forest, joined_forests
 from hedgerow.model.predict import FEW_ROWS, Predictor
 from tests.helpers.examples import examples
+from tests.helpers.random_forests import forest_of
 from tests.reference import naive_predict as naive
 
 LARGEST = np.iinfo(np.int64).max
@@ -56,19 +57,16 @@ def random_forest(
     table = np.concatenate([*trees, np.empty((0, 3), int)])
     n = len(table)
     inner = table[:, 0] >= 0
-    return Forest(
-        feature=np.where(inner, rng.integers(0, n_features, n), -1).astype(np.int32),
-        threshold=np.where(inner, rng.choice(thresholds, n), 0).astype(np.int64),
-        missing_left=(inner & (rng.random(n) < 0.5)).astype(np.uint8),
-        left=table[:, 1].astype(np.int32),
-        right=table[:, 2].astype(np.int32),
+    return forest_of(
+        n_features,
+        feature=np.where(inner, rng.integers(0, n_features, n), -1),
+        threshold=np.where(inner, rng.choice(thresholds, n), 0),
+        missing_left=inner & (rng.random(n) < 0.5),
+        left=table[:, 1],
+        right=table[:, 2],
         value=rng.standard_normal(n) * 10.0 ** rng.integers(-8, 8, n),
-        gain=np.zeros(n),
-        cover=np.zeros(n),
-        count=np.zeros(n, np.int64),
-        tree_start=np.cumsum([0, *(len(tree) for tree in trees)]).astype(np.int64),
+        tree_start=np.cumsum([0, *(len(tree) for tree in trees)]),
         base_score=rng.standard_normal(n_outputs),
-        n_features=n_features,
     )
 
 

@@ -21,13 +21,12 @@ from hedgerow import Booster, Dataset, ParameterError, train
 from hedgerow.data.schema import Column, Schema
 from hedgerow.datasets import load_pima
 from hedgerow.kernels.tables.keys import keys_of_floats
-from hedgerow.model.forest import NODE_FIELDS, Forest
 from hedgerow.model.model import Model
 from hedgerow.plot import forest_frame, plot_tree, tree_dot, tree_rules, tree_text
 from hedgerow.plot.labels import pick_tree, short_number
 from hedgerow.plot.layout import GAP, LINE, PAGE_LINES, PAGE_WIDTH, SLACK, Layout, lay_out
 from tests.helpers.marking import mostly_slow
-from tests.helpers.random_forests import random_model, random_tree
+from tests.helpers.random_forests import forest_of, random_model, random_tree
 
 BIG = 2**53 + 1
 
@@ -36,22 +35,23 @@ def keys(*values: float) -> list[int]:
     return [int(key) for key in keys_of_floats(np.array(values))]
 
 
+TWO_SPLITS: dict[str, Any] = {
+    "feature": [0, -1, 1, -1, -1],
+    "missing_left": [1, 0, 0, 0, 0],
+    "left": [1, 0, 3, 0, 0],
+    "right": [2, 0, 4, 0, 0],
+    "gain": [52.34567, 0.0, 3.0, 0.0, 0.0],
+    "cover": [37.5, 12.5, 25.0, 12.5, 12.5],
+    "count": [150, 50, 100, 48, 52],
+}
+
+
 def small_model(second: Column, second_threshold: int) -> Model:
     """``petal_width <= 0.8``, and on its right side a split of the second column."""
-    forest = Forest(
-        feature=np.array([0, -1, 1, -1, -1], dtype=np.int32),
-        threshold=np.array([*keys(0.8), 0, second_threshold, 0, 0]),
-        missing_left=np.array([1, 0, 0, 0, 0], dtype=np.uint8),
-        left=np.array([1, 0, 3, 0, 0], dtype=np.int32),
-        right=np.array([2, 0, 4, 0, 0], dtype=np.int32),
-        value=np.array([0.0, -0.43125, 0.1, 0.25, 1 / 3]),
-        gain=np.array([52.34567, 0.0, 3.0, 0.0, 0.0]),
-        cover=np.array([37.5, 12.5, 25.0, 12.5, 12.5]),
-        count=np.array([150, 50, 100, 48, 52]),
-        tree_start=np.array([0, 5]),
-        base_score=np.zeros(1),
-        n_features=2,
-    )
+    forest = forest_of(
+        2, threshold=[*keys(0.8), 0, second_threshold, 0, 0],
+        value=[0.0, -0.43125, 0.1, 0.25, 1 / 3], **TWO_SPLITS,
+    )  # fmt: skip
     return Model(forest, Schema((Column("petal_width"), second), named=True), "squared_error")
 
 
@@ -65,33 +65,17 @@ def chain(n_splits: int) -> Model:
     inner = np.arange(n) % 2 == 0
     inner[-1] = False
     node = np.arange(n)
-    forest = Forest(
-        feature=np.where(inner, 0, -1).astype(np.int32),
-        threshold=np.where(inner, 1 << 60, 0),
-        missing_left=np.zeros(n, dtype=np.uint8),
-        left=np.where(inner, node + 2, 0).astype(np.int32),
-        right=np.where(inner, node + 1, 0).astype(np.int32),
-        value=np.zeros(n),
-        gain=np.zeros(n),
-        cover=np.ones(n),
-        count=np.ones(n, dtype=np.int64),
-        tree_start=np.array([0, n]),
-        base_score=np.zeros(1),
-        n_features=1,
-    )
+    forest = forest_of(
+        1, feature=np.where(inner, 0, -1), threshold=np.where(inner, 1 << 60, 0),
+        left=np.where(inner, node + 2, 0), right=np.where(inner, node + 1, 0),
+        cover=np.ones(n), count=np.ones(n),
+    )  # fmt: skip
     return Model(forest, Schema((Column("a"),)), "squared_error")
 
 
 def model_of(n_leaves: int, seed: int = 0) -> Model:
     """Return a random tree with exactly this many leaves."""
-    tree = random_tree(np.random.default_rng(seed), ["float"] * 4, n_leaves)
-    like = IRIS.forest
-    forest = Forest(
-        **{name: np.array(tree[name], dtype=getattr(like, name).dtype) for name in NODE_FIELDS},
-        tree_start=np.array([0, len(tree["feature"])]),
-        base_score=np.zeros(1),
-        n_features=4,
-    )
+    forest = forest_of(4, **random_tree(np.random.default_rng(seed), ["float"] * 4, n_leaves))
     columns = tuple(Column(name) for name in ("age", "income", "x" * 20, "a_name_" * 8))
     return Model(forest, Schema(columns, named=True), "squared_error")
 

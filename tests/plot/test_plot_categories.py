@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from hedgerow import Booster, CARTClassifier, CARTRegressor, Dataset, train
 from hedgerow.data import Column, Schema
 from hedgerow.errors import DataError
-from hedgerow.kernels.tables.keys import keys_of_floats
-from hedgerow.model.forest import NODE_FIELDS, CategoryTables, Forest
+from hedgerow.model.forest import CategoryTables
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
 from hedgerow.plot import forest_frame, tree_dot, tree_rules, tree_text
@@ -23,8 +22,15 @@ from hedgerow.plot.divisions import level_text, set_text
 from hedgerow.plot.labels import pick_tree
 from hedgerow.plot.layout import lay_out
 from tests.helpers.examples import examples
-from tests.helpers.random_forests import random_tree
-from tests.plot.test_plot import assert_legible, close_figures, in_letters, parse_dot
+from tests.helpers.random_forests import forest_of, random_tree
+from tests.plot.test_plot import (
+    TWO_SPLITS,
+    assert_legible,
+    close_figures,
+    in_letters,
+    keys,
+    parse_dot,
+)
 from tests.reference import naive_category
 
 # -- models made by hand ---------------------------------------------------------------
@@ -52,21 +58,11 @@ CITIES = ("Bonn", "Kiev", "Lima", "Oslo", "Rome")
 def city_model(city_set=(3, 4), missing_left=1, levels=CITIES, unknown="missing", bins=None):
     """``city in ...``, and on its right side ``age <= 40``."""
     columns = (Column("city", "category", tuple(levels)), Column("age"))
-    forest = Forest(
-        feature=np.array([0, -1, 1, -1, -1], dtype=np.int32),
-        threshold=np.array([0, 0, int(keys_of_floats(np.array(40.0))), 0, 0]),
-        missing_left=np.array([missing_left, 0, 0, 0, 0], dtype=np.uint8),
-        left=np.array([1, 0, 3, 0, 0], dtype=np.int32),
-        right=np.array([2, 0, 4, 0, 0], dtype=np.int32),
-        value=np.array([0.0, -0.5, 0.1, 0.25, 0.75]),
-        gain=np.array([52.34567, 0.0, 3.0, 0.0, 0.0]),
-        cover=np.array([37.5, 12.5, 25.0, 12.5, 12.5]),
-        count=np.array([150, 50, 100, 48, 52]),
-        tree_start=np.array([0, 5]),
-        base_score=np.zeros(1),
-        n_features=2,
+    nodes = TWO_SPLITS | {"missing_left": [missing_left, 0, 0, 0, 0]}
+    forest = forest_of(
+        2, threshold=[0, 0, *keys(40.0), 0, 0], value=[0.0, -0.5, 0.1, 0.25, 0.75], **nodes,
         categories=tables_of(columns, [city_set], {"city": bins} if bins else None),
-    )
+    )  # fmt: skip
     return Model(forest, Schema(columns, named=True, unknown=unknown), "squared_error")
 
 
@@ -259,15 +255,7 @@ def category_model(seed, unknown):
             tree["threshold"][node] = len(sets)
             sets.append([b for b in range(4) if rng.random() < 0.5])
         tree["value"][node] = float(node)
-    like = city_model().forest
-    arrays = {name: np.array(tree[name], dtype=getattr(like, name).dtype) for name in NODE_FIELDS}
-    forest = Forest(
-        **arrays,
-        tree_start=np.array([0, len(tree["feature"])]),
-        base_score=np.zeros(1),
-        n_features=3,
-        categories=tables_of(columns, sets, bins),
-    )
+    forest = forest_of(3, categories=tables_of(columns, sets, bins), **tree)
     return Model(forest, Schema(columns, named=True, unknown=unknown), "squared_error")
 
 
