@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hedgerow.argument_types import path_text
 from hedgerow.boosting.row_data.classes import labels_to_record
@@ -18,9 +18,6 @@ from hedgerow.io.strict_json import Bounds
 from hedgerow.metrics import task_of
 from hedgerow.model.model import Model
 from hedgerow.objectives import objective_of_record
-
-if TYPE_CHECKING:
-    from hedgerow.convert.meaning import Imported
 
 _CHANCES = {"lightgbm": "LightGBM", "xgboost": "XGBoost"}
 """Libraries whose boosters predict the probabilities of classes."""

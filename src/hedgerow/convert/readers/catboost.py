@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.arrays import AnyArray
 from hedgerow.convert.meaning import Imported, Meaning, finished, linked, several
 from hedgerow.convert.readers import records
 from hedgerow.convert.readers.catboost_inputs import columns_of
@@ -44,7 +44,14 @@ def read_catboost(record: dict[str, Any]) -> Imported:
             raise ModelFormatError(
                 f"{what} of CatBoost cannot be read: Hedgerow does not have them."
             )
-    scale, bias = _scale_and_bias(record)
+    found = records.listed(record, "scale_and_bias")
+    if len(found) != 2:
+        raise ModelFormatError("'scale_and_bias' must have two entries.")
+    scale = records.number({"scale": found[0]}, "scale")
+    biases = found[1] if isinstance(found[1], list) else [found[1]]
+    bias = records.floats({"bias": biases}, "bias")
+    if not 1 <= len(bias) <= _MOST_OUTPUTS or not np.isfinite(bias).all():
+        raise ModelFormatError("'scale_and_bias' must have a finite bias for each output.")
     splits = splits_of(record, about, columns_of(about))
     n_outputs = len(bias)
     where, read = "trees", nested_tree
@@ -73,18 +80,6 @@ _REFUSED = {
     "embedding_features": "embeddings",
     "estimated_features": "estimated features",
 }
-
-
-def _scale_and_bias(record: dict[str, Any]) -> tuple[float, FloatArray]:
-    found = records.listed(record, "scale_and_bias")
-    if len(found) != 2:
-        raise ModelFormatError("'scale_and_bias' must have two entries.")
-    scale = records.number({"scale": found[0]}, "scale")
-    biases = found[1] if isinstance(found[1], list) else [found[1]]
-    bias = records.floats({"bias": biases}, "bias")
-    if not 1 <= len(bias) <= _MOST_OUTPUTS or not np.isfinite(bias).all():
-        raise ModelFormatError("'scale_and_bias' must have a finite bias for each output.")
-    return scale, bias
 
 
 def _info(record: dict[str, Any], name: str) -> dict[str, Any]:

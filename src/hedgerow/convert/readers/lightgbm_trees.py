@@ -97,17 +97,9 @@ def _splits(nodes: Nodes) -> tuple[IntArray, BoolArray, bool]:
         raise ModelFormatError("decision_type has an unknown type of missing values.")
     missing_left = np.where(kind == _NO_MISSING, cut >= 0.0, default_left) & number
     by_zero = number & (kind == _ZERO_MISSING)
-    if not by_zero.any():
-        return keys_up_to(cut), missing_left, False
-    if (by_zero == number).all():
-        return keys_up_to(cut), missing_left, True
-    return keys_up_to(_around_zero(nodes, cut, by_zero, default_left)), missing_left, False
-
-
-def _around_zero(
-    nodes: Nodes, cut: FloatArray, by_zero: BoolArray, default_left: BoolArray
-) -> FloatArray:
-    """Return cuts that separate zeros as missing values, if only some columns treat them so."""
+    if not by_zero.any() or (by_zero == number).all():
+        return keys_up_to(cut), missing_left, bool(by_zero.any())
+    # Only some columns treat zeros as missing: their cuts separate zeros from other values.
     left, right = by_zero & default_left, by_zero & ~default_left
     apart = (left & (cut < -ZERO)) | (right & (cut > ZERO))
     if apart.any():
@@ -117,7 +109,8 @@ def _around_zero(
             "not, which Hedgerow does not support."
         )
     cut = np.where(left, np.maximum(cut, ZERO), cut)
-    return np.where(right, np.minimum(cut, np.nextafter(-ZERO, -np.inf)), cut)
+    cut = np.where(right, np.minimum(cut, np.nextafter(-ZERO, -np.inf)), cut)
+    return keys_up_to(cut), missing_left, False
 
 
 def _read_lines(nodes: Nodes, table: TreeTable, n_features: int) -> Slopes | None:

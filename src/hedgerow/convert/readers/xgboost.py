@@ -168,24 +168,18 @@ def _meaning(
     if not isinstance(name, str) or name not in MEANINGS:
         raise ModelFormatError(f"the objective {str(name)[:60]!r} of XGBoost is not supported.")
     meaning, link = MEANINGS[name]
-    start = _raw_scores(base, link)
+    one = np.float32(1.0)  # XGBoost converts in float32
+    with np.errstate(divide="ignore", invalid="ignore"):
+        raw = {"identity": base, "log": np.log(base), "logit": -np.log(one / base - one)}[link]
+    if not np.isfinite(raw).all():
+        raise ModelFormatError("'base_score' is outside the range of predictions.")
     if n_outputs > 1 and not classes and name not in _SEVERAL_LEVELS:
         if meaning.objective not in FOR_SEVERAL:
             raise ModelFormatError(f"{name!r} with {n_outputs} outputs is not supported.")
         meaning = several(meaning, n_outputs)
     elif meaning.objective == "softmax" and n_outputs < 2:
         raise ModelFormatError(f"{name!r} needs at least two classes.")
-    return meaning, start
-
-
-def _raw_scores(base: FloatArray, link: str) -> FloatArray:
-    """Convert base scores by the link, in float32 as XGBoost does."""
-    one = np.float32(1.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        raw = {"identity": base, "log": np.log(base), "logit": -np.log(one / base - one)}[link]
-    if not np.isfinite(raw).all():
-        raise ModelFormatError("'base_score' is outside the range of predictions.")
-    return raw.astype(np.float64)
+    return meaning, raw.astype(np.float64)
 
 
 def _read_tree(record: dict[str, Any], n_features: int, n_outputs: int) -> TreeTable:
@@ -285,22 +279,18 @@ def _coded_columns(
         named.setdefault(int(table.feature[node]), set()).update(listed.tolist())
     if any(not 0 <= j < n_features for j in named):
         raise ModelFormatError("a category column does not exist.")
-    known = {} if cats is None else _encodings(cats, n_features)
-    return {
-        j: known[j] if j in known else Coded.of_numbers(codes, "down", f"column {j}")
-        for j, codes in named.items()
-    }
-
-
-def _encodings(cats: Any, n_features: int) -> dict[int, Coded]:
-    """Return the categories that the model contains."""
-    if not isinstance(cats, dict):
+    known = {} if cats is None else cats  # the categories that the model contains
+    if not isinstance(known, dict):
         raise ModelFormatError("'cats' must be an object.")
-    encodings = records.objects(cats, "enc", missing=True)
+    encodings = records.objects(known, "enc", missing=True)
     if len(encodings) not in (0, n_features):
         raise ModelFormatError(f"'enc' must have {n_features} entries.")
     levels = {j: _levels(encoding, j) for j, encoding in enumerate(encodings)}
-    return {j: Coded.of(own, range(len(own)), f"column {j}") for j, own in levels.items() if own}
+    coded = {j: Coded.of(own, range(len(own)), f"column {j}") for j, own in levels.items() if own}
+    return {
+        j: coded[j] if j in coded else Coded.of_numbers(codes, "down", f"column {j}")
+        for j, codes in named.items()
+    }
 
 
 def _levels(encoding: dict[str, Any], j: int) -> list[Any]:

@@ -166,16 +166,10 @@ def lightgbm_metrics(value: Any, given: Mapping[str, Any]) -> Any:
         elif at:
             raise ParameterError(f"metric={brief(each)} is not supported: {base!r} has no ranks.")
         elif known is not None:
-            found.append(_at_alpha(known, given))
+            of_loss = {"pinball": "quantile", "huber": "huber"}.get(known)
+            own = of_loss is None or given.get("objective") == of_loss  # has the same ``alpha``
+            found.append(known if own else f"{known}@{number(given.get('alpha', 0.9))}")
     return _one_or_all(found)
-
-
-def _at_alpha(known: str, given: Mapping[str, Any]) -> str:
-    """Return a metric with LightGBM's ``alpha``, unless the objective has the same one."""
-    of_loss = {"pinball": "quantile", "huber": "huber"}.get(known)
-    if of_loss is None or given.get("objective") == of_loss:
-        return known
-    return f"{known}@{number(given.get('alpha', 0.9))}"
 
 
 def xgboost_metrics(value: Any) -> Any:
@@ -206,7 +200,13 @@ def _catboost_metric(text: str) -> str:
     name, options = read_options("eval_metric", text)
     known = choice("eval_metric", peers.CATBOOST_METRICS)(name)
     needs_ranks = name.lower() in _ONLY_AT
-    _drop_harmless(text, known, options)
+    options.pop("hints", None)
+    if not flag(options.pop("use_weights", "true")):
+        raise ParameterError(
+            f"eval_metric={brief(text)}: weights of rows always count here: leave use_weights out."
+        )
+    # A note tells of the gains of NDCG, and delta of quantiles is small.
+    options.pop({"ndcg": "type", "pinball": "delta"}.get(known, ""), None)
     if known == "auc":
         return str(choice("eval_metric", _KINDS_OF_AUC)(options.pop("type", "classic")))
     option = _OPTIONS_OF_METRICS.get(known)
@@ -226,16 +226,3 @@ def _catboost_metric(text: str) -> str:
         at = "0.5"
     minus = "-" if known == "map" else ""  # a query without relevant rows counts as 0
     return f"{known}@{number(at)}{minus}" if at not in (None, "-1") else f"{known}{minus}"
-
-
-def _drop_harmless(text: str, known: str, options: dict[str, str]) -> None:
-    """Remove options that change no value; raise for weights that are not used."""
-    options.pop("hints", None)
-    if not flag(options.pop("use_weights", "true")):
-        raise ParameterError(
-            f"eval_metric={brief(text)}: weights of rows always count here: leave use_weights out."
-        )
-    if known == "ndcg":
-        options.pop("type", None)  # a note tells of the gains
-    if known == "pinball":
-        options.pop("delta", None)

@@ -112,24 +112,19 @@ def _parts(text: str) -> list[str]:
     return [part.strip() for part in inside.split(",") if part.strip()]
 
 
-def as_list(value: Any) -> Any:
-    """Return a list of whole numbers from text with commas, with or without brackets."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return [int(part) for part in _parts(value)]
-    except ValueError:
-        raise ValueError("it must be a list of whole numbers") from None
-
-
-def as_numbers(value: Any) -> Any:
+def as_list(value: Any, kind: Callable[[str], Any] = int, what: str = "whole numbers") -> Any:
     """Return a list of numbers from text with commas, with or without brackets."""
     if not isinstance(value, str):
         return value
     try:
-        return [float(part) for part in _parts(value)]
+        return [kind(part) for part in _parts(value)]
     except ValueError:
-        raise ValueError("it must be a list of numbers") from None
+        raise ValueError(f"it must be a list of {what}") from None
+
+
+def as_numbers(value: Any) -> Any:
+    """Return a list of numbers, which need not be whole."""
+    return as_list(value, float, "numbers")
 
 
 def levels(value: Any) -> Any:
@@ -146,13 +141,9 @@ def directions(value: Any) -> Any:
         return as_list(value) or None
     pairs = (part.rpartition(":") for part in _parts(value))
     try:
-        return {_column(column): int(sign) for column, _, sign in pairs}
+        return {int(name) if name.isdecimal() else name: int(sign) for name, _, sign in pairs}
     except ValueError:
         raise ValueError("its directions must be -1, 0 or 1") from None
-
-
-def _column(text: str) -> int | str:
-    return int(text) if text.isdecimal() else text
 
 
 def columns(value: Any) -> Any:

@@ -70,7 +70,13 @@ def write(plain: PlainModel, approximate: bool, notes: list[str]) -> bytes:
         "max_feature_idx": str(schema.n_features - 1),
         "objective": _objective(plain, notes),
         "feature_names": " ".join(names),
-        "feature_infos": " ".join(_info(plain, j) for j in range(schema.n_features)),
+        # Without a range, LightGBM treats a column as categories.
+        "feature_infos": " ".join(
+            ":".join(map(str, range(max(1, len(column.levels)))))
+            if column.kind == "category"
+            else "[-inf:inf]"
+            for column in plain.columns
+        ),
     }
     texts = [
         "".join(f"{line}\n" for line in (f"Tree={number}", *block, "", ""))
@@ -78,7 +84,9 @@ def write(plain: PlainModel, approximate: bool, notes: list[str]) -> bytes:
     ]
     header["tree_sizes"] = " ".join(str(len(text)) for text in texts)  # they are ASCII
     lines = ["tree", *(f"{name}={value}" for name, value in header.items() if value), "", ""]
-    end = ["end of trees", "", _categories(plain), ""]
+    levels = [list(column.levels) for column in plain.columns if column.kind == "category"]
+    listed = f"pandas_categorical:{json.dumps(levels) if levels else 'null'}"
+    end = ["end of trees", "", listed, ""]
     return ("\n".join(lines) + "".join(texts) + "\n".join(end)).encode()
 
 
@@ -112,19 +120,6 @@ def _names(plain: PlainModel, notes: list[str]) -> list[str]:
     if names != list(plain.names):
         notes.append("spaces in column names became underscores.")
     return names
-
-
-def _info(plain: PlainModel, j: int) -> str:
-    """Return the range of a column; without one, LightGBM treats the column as categories."""
-    column = plain.columns[j]
-    if column.kind != "category":
-        return "[-inf:inf]"
-    return ":".join(map(str, range(max(1, len(column.levels)))))
-
-
-def _categories(plain: PlainModel) -> str:
-    levels = [list(c.levels) for c in plain.columns if c.kind == "category"]
-    return f"pandas_categorical:{json.dumps(levels) if levels else 'null'}"
 
 
 def _one_leaf(value: float) -> list[str]:

@@ -46,7 +46,10 @@ def write(plain: PlainModel, approximate: bool, notes: list[str]) -> bytes:
     graph = _Graph(plain)
     graph.add_trees(graph.features())
     graph.add_link()
-    _check_inputs(graph)
+    taken = {"", *graph.known, *(constant.name for constant in graph.constants)}
+    for name in (given.name for given in graph.inputs if given.name in taken):
+        held = f"a column named {name!r}, a name that the graph needs,"
+        raise refuse(held if name else "a column without a name", _TARGET, ": rename the column")
     model = helper.make_model(
         helper.make_graph(graph.nodes, "hedgerow", graph.inputs, graph.outputs, graph.constants),
         producer_name="hedgerow",
@@ -56,20 +59,6 @@ def write(plain: PlainModel, approximate: bool, notes: list[str]) -> bytes:
     onnx.checker.check_model(model)
     data: bytes = model.SerializeToString()
     return data
-
-
-def _check_inputs(graph: onnx_parts.Graph) -> None:
-    """Raise for columns whose name an input of a graph cannot have."""
-    taken = {"", *graph.known, *(constant.name for constant in graph.constants)}
-    for given in graph.inputs:
-        if given.name in taken:
-            raise refuse(
-                f"a column named {given.name!r}, a name that the graph needs,"
-                if given.name
-                else "a column without a name",
-                _TARGET,
-                ": rename the column",
-            )
 
 
 class _Graph(onnx_parts.Graph):

@@ -40,7 +40,9 @@ class Graph:
     """Parts of a ``GraphProto`` during construction; ``known`` are the outputs of the nodes."""
 
     def __init__(self, plain: PlainModel) -> None:
-        self.plain = plain
+        from onnx import helper
+
+        self.plain, self.helper = plain, helper
         self.nodes: list[Any] = []
         self.inputs: list[Any] = []
         self.outputs: list[Any] = []
@@ -49,9 +51,7 @@ class Graph:
 
     def node(self, kind: str, given: list[str], out: str, domain: str = "", **options: Any) -> str:
         """Add an operator with one output, and return the output's name."""
-        from onnx import helper
-
-        self.nodes.append(helper.make_node(kind, given, [out], domain=domain, **options))
+        self.nodes.append(self.helper.make_node(kind, given, [out], domain=domain, **options))
         self.known.add(out)
         return out
 
@@ -78,16 +78,12 @@ class Graph:
 
     def input(self, name: str, kind: int, width: int) -> str:
         """Declare an input of shape (rows, width)."""
-        from onnx import helper
-
-        self.inputs.append(helper.make_tensor_value_info(name, kind, ["rows", width]))
+        self.inputs.append(self.helper.make_tensor_value_info(name, kind, ["rows", width]))
         return name
 
     def output(self, name: str, kind: int, shape: list[Any]) -> None:
         """Declare an output."""
-        from onnx import helper
-
-        self.outputs.append(helper.make_tensor_value_info(name, kind, shape))
+        self.outputs.append(self.helper.make_tensor_value_info(name, kind, shape))
 
 
 def tensor(values: AnyArray, name: str) -> Any:

@@ -58,28 +58,10 @@ def _head(plain: PlainModel) -> list[str]:
     if plain.crosses:
         listed = ", ".join(f"({c.first}, {c.second}, {c.operation!r})" for c in plain.crosses)
         lines.append(f"CROSSES = [{listed}]")
-    lines += ["inf = math.inf", "", "", *_read(plain), *_READ_VALUE]
-    lines += _ADD_STATISTICS if plain.statistics else []
-    lines += _ADD_CROSSES if plain.crosses else []
-    if plain.forest.slopes is not None:
-        slopes = plain.forest.slopes
-        bounded = np.isfinite(slopes.low[np.diff(slopes.start) > 0])
-        lines += [*(_LINE if bounded.any() else []), *([] if bounded.all() else _OPEN_LINE)]
-    if plain.schema.zero_missing:
-        at = lines.index("        x = float(x)")
-        lines.insert(at + 1, f"        x = math.nan if abs(x) <= {plain.schema.zero_band!r} else x")
-    return lines
-
-
-def _statistic(plain: PlainModel, statistic: Statistic) -> str:
-    """Return columns, numbers of levels, values by key, and the values of other keys."""
-    n_levels = tuple(plain.schema.n_levels(j) for j in statistic.columns)
-    values = dict(zip(statistic.keys.tolist(), statistic.values.T.tolist(), strict=True))
-    return f"    ({statistic.columns!r}, {n_levels!r}, {values!r}, {statistic.prior.tolist()!r}),"
-
-
-def _read(plain: PlainModel) -> list[str]:
-    return [
+    lines += [
+        "inf = math.inf",
+        "",
+        "",
         "def read(row):",
         '    """Values as numbers: NaN if missing, categories as codes, -1 for an unknown one."""',
         '    if hasattr(row, "keys"):',
@@ -91,69 +73,84 @@ def _read(plain: PlainModel) -> list[str]:
         "",
         "",
     ]
+    text = _READ_VALUE
+    if plain.schema.zero_missing:
+        number = "        x = float(x)\n"
+        zero = f"        x = math.nan if abs(x) <= {plain.schema.zero_band!r} else x\n"
+        text = text.replace(number, number + zero)
+    text += _ADD_STATISTICS if plain.statistics else ""
+    text += _ADD_CROSSES if plain.crosses else ""
+    if plain.forest.slopes is not None:
+        slopes = plain.forest.slopes
+        bounded = np.isfinite(slopes.low[np.diff(slopes.start) > 0])
+        text += (_LINE if bounded.any() else "") + ("" if bounded.all() else _OPEN_LINE)
+    return [*lines, *text.splitlines()]
 
 
-_READ_VALUE = [
-    "def read_value(j, x):",
-    "    if x is None or x != x:",
-    "        return math.nan",
-    "    if j not in CODES:",
-    "        x = float(x)",
-    "        return x",
-    '    if ROUNDING[j] != "none" and math.isfinite(x):',
-    '        x = math.floor(x) if ROUNDING[j] == "down" else math.trunc(x)',
-    "    return CODES[j].get(x, -1)",
-]
-_ADD_STATISTICS = [
-    "",
-    "",
-    "def add_statistics(x):",
-    '    """Add the statistics of categories; a missing value is a category of its own."""',
-    "    for columns, n_levels, values, others in STATISTICS:",
-    "        key = 0",
-    "        for j, n in zip(columns, n_levels):",
-    "            key = key * (n + 2) + (n + 1 if x[j] != x[j] else x[j])",
-    "        known = all(x[j] != -1 for j in columns)",
-    "        x += values.get(key, others) if known else others",
-]
-_ADD_CROSSES = [
-    "",
-    "",
-    "def add_crosses(x):",
-    '    """Add products, differences and ratios of two values."""',
-    "    x += [crossed(x[j], x[k], operation) for j, k, operation in CROSSES]",
-    "",
-    "",
-    "def crossed(a, b, operation):",
-    '    if operation == "product":',
-    "        return a * b",
-    '    if operation == "difference":',
-    "        return a - b",
-    "    return a / b if b != 0.0 else math.nan",
-]
-_LINE = [
-    "",
-    "",
-    "def line(x, low, high, terms):",
-    '    """The sum of slope * (x[j] - center) between low and high."""',
-    "    total = 0.0",
-    "    for j, slope, center in terms:",
-    "        if math.isfinite(x[j]):",
-    "            total += slope * (x[j] - center)",
-    "    return min(max(total, low), high) if total == total else 0.0",
-]
-_OPEN_LINE = [
-    "",
-    "",
-    "def open_line(x, instead, terms):",
-    '    """The sum of slope * x[j]; another value if one of them is missing."""',
-    "    total = 0.0",
-    "    for j, slope in terms:",
-    "        if x[j] != x[j]:",
-    "            return instead",
-    "        total += slope * x[j]",
-    "    return total",
-]
+def _statistic(plain: PlainModel, statistic: Statistic) -> str:
+    """Return columns, numbers of levels, values by key, and the values of other keys."""
+    n_levels = tuple(plain.schema.n_levels(j) for j in statistic.columns)
+    values = dict(zip(statistic.keys.tolist(), statistic.values.T.tolist(), strict=True))
+    return f"    ({statistic.columns!r}, {n_levels!r}, {values!r}, {statistic.prior.tolist()!r}),"
+
+
+_READ_VALUE = """\
+def read_value(j, x):
+    if x is None or x != x:
+        return math.nan
+    if j not in CODES:
+        x = float(x)
+        return x
+    if ROUNDING[j] != "none" and math.isfinite(x):
+        x = math.floor(x) if ROUNDING[j] == "down" else math.trunc(x)
+    return CODES[j].get(x, -1)
+"""
+_ADD_STATISTICS = """
+
+def add_statistics(x):
+    \"\"\"Add the statistics of categories; a missing value is a category of its own.\"\"\"
+    for columns, n_levels, values, others in STATISTICS:
+        key = 0
+        for j, n in zip(columns, n_levels):
+            key = key * (n + 2) + (n + 1 if x[j] != x[j] else x[j])
+        known = all(x[j] != -1 for j in columns)
+        x += values.get(key, others) if known else others
+"""
+_ADD_CROSSES = """
+
+def add_crosses(x):
+    \"\"\"Add products, differences and ratios of two values.\"\"\"
+    x += [crossed(x[j], x[k], operation) for j, k, operation in CROSSES]
+
+
+def crossed(a, b, operation):
+    if operation == "product":
+        return a * b
+    if operation == "difference":
+        return a - b
+    return a / b if b != 0.0 else math.nan
+"""
+_LINE = """
+
+def line(x, low, high, terms):
+    \"\"\"The sum of slope * (x[j] - center) between low and high.\"\"\"
+    total = 0.0
+    for j, slope, center in terms:
+        if math.isfinite(x[j]):
+            total += slope * (x[j] - center)
+    return min(max(total, low), high) if total == total else 0.0
+"""
+_OPEN_LINE = """
+
+def open_line(x, instead, terms):
+    \"\"\"The sum of slope * x[j]; another value if one of them is missing.\"\"\"
+    total = 0.0
+    for j, slope in terms:
+        if x[j] != x[j]:
+            return instead
+        total += slope * x[j]
+    return total
+"""
 
 
 def _tree(plain: PlainModel, number: int, tree: PlainTree) -> list[str]:
@@ -217,52 +214,44 @@ def _tail(plain: PlainModel, n_trees: int) -> list[str]:
         "    return scores",
         "",
         "",
-        *_PREDICT[plain.link or "raw"],
+        *_PREDICT[plain.link or "raw"].splitlines(),
     ]
 
 
-_SIGMOID = [
-    "def sigmoid(z):",
-    "    if z >= 0.0:",
-    "        return 1.0 / (1.0 + math.exp(-z))",
-    "    return math.exp(z) / (1.0 + math.exp(z))",
-    "",
-    "",
-]
-_RAW = [
-    "def predict(row):",
-    "    scores = raw_scores(row)",
-    "    return scores[0] if len(scores) == 1 else scores",
-]
-_PREDICT: dict[str, list[str]] = {
+_SIGMOID = """\
+def sigmoid(z):
+    if z >= 0.0:
+        return 1.0 / (1.0 + math.exp(-z))
+    return math.exp(z) / (1.0 + math.exp(z))
+
+
+"""
+_RAW = """\
+def predict(row):
+    scores = raw_scores(row)
+    return scores[0] if len(scores) == 1 else scores
+"""
+_SHARES = """\
+def predict(row):
+    \"\"\"The probability of each class.\"\"\"
+"""
+_PREDICT = {
     "raw": _RAW,
     "identity": _RAW,
-    "shares": [
-        "def predict(row):",
-        '    """The probability of each class."""',
-        "    return raw_scores(row)",
-    ],
-    "log": ["def predict(row):", "    return math.exp(raw_scores(row)[0])"],
-    "logit": [
-        *_SIGMOID,
-        "def predict(row):",
-        '    """The probability of the second class."""',
-        "    return sigmoid(raw_scores(row)[0])",
-    ],
-    "logit_each": [
-        *_SIGMOID,
-        "def predict(row):",
-        '    """The probability of each class."""',
-        "    return [sigmoid(z) for z in raw_scores(row)]",
-    ],
-    "softmax": [
-        "def predict(row):",
-        '    """The probability of each class."""',
-        "    scores = raw_scores(row)",
-        "    most = max(scores)",
-        "    shares = [math.exp(z - most) for z in scores]",
-        "    return [share / sum(shares) for share in shares]",
-    ],
+    "shares": f"{_SHARES}    return raw_scores(row)",
+    "log": "def predict(row):\n    return math.exp(raw_scores(row)[0])",
+    "logit": f"""{_SIGMOID}\
+def predict(row):
+    \"\"\"The probability of the second class.\"\"\"
+    return sigmoid(raw_scores(row)[0])
+""",
+    "logit_each": f"{_SIGMOID}{_SHARES}    return [sigmoid(z) for z in raw_scores(row)]",
+    "softmax": f"""{_SHARES}\
+    scores = raw_scores(row)
+    most = max(scores)
+    shares = [math.exp(z - most) for z in scores]
+    return [share / sum(shares) for share in shares]
+""",
 }
 
 
