@@ -48,6 +48,16 @@ _SLOW = {**_FIRST_ORDER, "learning_rate": 0.1}
 _NEWTON = {**_SLOW, "leaf_estimation": "newton", "reg_lambda": 1.0}
 _HISTOGRAMS = {**_NEWTON, "tree_method": "hist"}
 _LEAFWISE = {**_HISTOGRAMS, "max_leaves": 8, "max_depth": None, "grow_policy": "leafwise"}
+_FOREST = {
+    "boosting": "rf",
+    "n_estimators": _TREES,
+    "subsample": 0.632,
+    "max_leaves": 256,
+    "min_samples_leaf": 3,
+    "reg_lambda": 0.0,
+    "min_child_weight": 0.0,
+    "early_stopping": False,
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,6 +186,7 @@ def rungs_for(split: Split) -> tuple[Rung, ...]:
     tuple of Rung
     """
     boosted = HedgerowRegressor if split.task == "regression" else HedgerowClassifier
+    n_features = len(split.feature_names)
 
     def rung(name: str, what: str, **params: Any) -> Rung:
         return Rung(name, what, lambda _: boosted(**params, random_state=0))
@@ -203,27 +214,12 @@ def rungs_for(split: Split) -> tuple[Rung, ...]:
         rung("DART", "Earlier trees are dropped while a tree is grown.",
              **_LEAFWISE, boosting="dart"),
         rung("random forest", "The mean of deep trees, each on its own rows and columns.",
-             **_forest_params(split)),
+             **_FOREST, colsample_bynode=min(1.0, max(1.0, np.sqrt(n_features)) / n_features)),
     ]  # fmt: skip
     if split.n_classes == 2:
         exponential = {**_SLOW, "objective": "exponential"}
         rungs.insert(3, rung("AdaBoost's loss", "Exponential loss, shrunken.", **exponential))
     return tuple(rungs)
-
-
-def _forest_params(split: Split) -> dict[str, Any]:
-    n_features = len(split.feature_names)
-    return {
-        "boosting": "rf",
-        "n_estimators": _TREES,
-        "subsample": 0.632,
-        "colsample_bynode": min(1.0, max(1.0, np.sqrt(n_features)) / n_features),
-        "max_leaves": 256,
-        "min_samples_leaf": 3,
-        "reg_lambda": 0.0,
-        "min_child_weight": 0.0,
-        "early_stopping": False,
-    }
 
 
 def _full_tree(split: Split) -> Any:

@@ -111,10 +111,24 @@ def model_page(found: Findings, title: str, *, rows_name: str = "the test rows")
     str
         Self-contained HTML: no script, no link.  Needs matplotlib.
     """
+    booster = found.booster
+    task = found.task if found.classes is None else f"{len(found.classes)} classes"
+    if found.y.ndim == 2:
+        task = f"{found.y.shape[1]} {'targets' if task == 'regression' else 'labels'}"
+    trained = booster.model.training.get("n_rows")
+    known = "" if trained is None else f", trained on {trained:,} rows"
+    lead = (
+        f"{booster.num_trees:,} trees, {booster.num_features} columns, {task}, objective "
+        f"{booster.objective}{known}; tested on {len(found.y):,} rows of {rows_name}. Hedgerow "
+        f"{__version__}."
+    )
+    warned = "".join(f"<li>{escaped(text)}</li>" for text in found.warnings)
     parts = [
         f"<h1>{escaped(title)}</h1>",
-        f'<p class="lead">{_lead(found, rows_name)}</p>',
-        _warnings(found.warnings),
+        f'<p class="lead">{escaped(lead)}</p>',
+        f'<div class="warnings"><strong>Warnings</strong><ul>{warned}</ul></div>'
+        if warned
+        else '<p class="fine">No warnings: no dominating column, no unseen category, no drift.</p>',
         "<h2>Scores</h2>",
         _scores(found),
         *predictions_html(found),
@@ -127,31 +141,6 @@ def model_page(found: Findings, title: str, *, rows_name: str = "the test rows")
         *_columns(found),
     ]
     return page_html(title, parts, _STYLE)
-
-
-def _lead(found: Findings, rows_name: str) -> str:
-    booster = found.booster
-    task = found.task if found.classes is None else f"{len(found.classes)} classes"
-    if found.y.ndim == 2:
-        task = (
-            f"{found.y.shape[1]} targets" if task == "regression" else f"{found.y.shape[1]} labels"
-        )
-    trained = booster.model.training.get("n_rows")
-    known = "" if trained is None else f", trained on {trained:,} rows"
-    return escaped(
-        f"{booster.num_trees:,} trees, {booster.num_features} columns, {task}, objective "
-        f"{booster.objective}{known}; tested on {len(found.y):,} rows of {rows_name}. Hedgerow "
-        f"{__version__}."
-    )
-
-
-def _warnings(texts: Sequence[str]) -> str:
-    if not texts:
-        return (
-            '<p class="fine">No warnings: no dominating column, no unseen category, no drift.</p>'
-        )
-    items = "".join(f"<li>{escaped(text)}</li>" for text in texts)
-    return f'<div class="warnings"><strong>Warnings</strong><ul>{items}</ul></div>'
 
 
 def _scores(found: Findings) -> str:
@@ -197,18 +186,14 @@ def _importances(found: Findings) -> list[str]:
     if not drawn:
         return []
     parts = ["<h2>Importances</h2>", f'<div class="panels pair">{"".join(drawn)}</div>']
-    return parts + _beeswarm(found)
-
-
-def _beeswarm(found: Findings) -> list[str]:
     explanation = found.overview
     if explanation is None or (explanation.output_names and found.classes is not None):
-        return []
+        return parts
     output, named = _shown_output(found)
     size = (7.2, 1.2 + 0.36 * min(15, len(explanation.feature_names)))
     draw = partial(plot_beeswarm, explanation, output=output)
     caption = f"SHAP values of the rows{named}, by the value of the column."
-    return [inline_plot(size, draw, caption, "wide")]
+    return [*parts, inline_plot(size, draw, caption, "wide")]
 
 
 def _shown_output(found: Findings) -> tuple[int | None, str]:
@@ -230,7 +215,8 @@ def _dependence(found: Findings) -> list[str]:
     if not used:
         return []
     outputs, note = _outputs(found)
-    label = _axis_label(found)
+    what = "prediction" if found.probability is None else "probability"
+    label = f"mean {'score' if found.task in _SHOWN_RAW else what}"
     drawn = []
     for effect in (found.effects[name] for name in used[:_PANELS]):
         figure = new_figure(4.4, 3.0)
@@ -267,12 +253,6 @@ def _lines_of(n_outputs: int, names: Sequence[object], what: str) -> tuple[list[
     own = [escaped(s.short(names[k], 20)) for k in shown]
     named = ", ".join(f"{name} ({line})" for name, line in zip(own, _LINES, strict=False))
     return shown, f"{what}, with the column set to each value in turn: {named}."
-
-
-def _axis_label(found: Findings) -> str:
-    if found.task in _SHOWN_RAW:
-        return "mean score"
-    return "mean prediction" if found.probability is None else "mean probability"
 
 
 def _surprises(found: Findings) -> list[str]:

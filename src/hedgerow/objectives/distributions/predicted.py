@@ -30,6 +30,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy
 from scipy import special
 
 from hedgerow.arrays import FloatArray, real_numbers
@@ -64,7 +65,7 @@ class Distribution(ABC):
 
     @abstractmethod
     def _law(self) -> Any:
-        """Return the frozen distribution of scipy.stats, which is slow to import."""
+        """Return the frozen distribution of scipy.stats, which SciPy imports on first use."""
 
     @property
     @abstractmethod
@@ -171,9 +172,7 @@ class Normal(Distribution):
     scale: FloatArray
 
     def _law(self) -> Any:
-        from scipy import stats
-
-        return stats.norm(self.location, self.scale)
+        return scipy.stats.norm(self.location, self.scale)
 
     @property
     def mean(self) -> FloatArray:
@@ -201,9 +200,7 @@ class LogNormal(Distribution):
     scale: FloatArray
 
     def _law(self) -> Any:
-        from scipy import stats
-
-        return stats.lognorm(self.scale, scale=np.exp(np.minimum(self.location, _FARTHEST)))
+        return scipy.stats.lognorm(self.scale, scale=np.exp(np.minimum(self.location, _FARTHEST)))
 
     @property
     def mean(self) -> FloatArray:
@@ -231,9 +228,7 @@ class Gamma(Distribution):
     shape: FloatArray
 
     def _law(self) -> Any:
-        from scipy import stats
-
-        return stats.gamma(self.shape, scale=self.expected / self.shape)
+        return scipy.stats.gamma(self.shape, scale=self.expected / self.shape)
 
     @property
     def mean(self) -> FloatArray:
@@ -259,9 +254,7 @@ class Poisson(Distribution):
     rate: FloatArray
 
     def _law(self) -> Any:
-        from scipy import stats
-
-        return stats.poisson(self.rate)
+        return scipy.stats.poisson(self.rate)
 
     @property
     def mean(self) -> FloatArray:
@@ -298,9 +291,7 @@ class NegativeBinomial(Distribution):
     size: FloatArray
 
     def _law(self) -> Any:
-        from scipy import stats
-
-        return stats.nbinom(self.size, self.size / (self.size + self.rate))
+        return scipy.stats.nbinom(self.size, self.size / (self.size + self.rate))
 
     @property
     def mean(self) -> FloatArray:
