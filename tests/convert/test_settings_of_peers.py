@@ -88,50 +88,6 @@ def test_every_parameter_of_lightgbm_is_known() -> None:
             assert LIGHTGBM.canonical(other) == name, (name, other)
 
 
-@pytest.mark.parametrize(
-    ("function", "given", "ours"),
-    [
-        (
-            from_xgboost_params,
-            {"monotone_constraints": "(1,-1)"},
-            {"monotone_constraints": [1, -1]},
-        ),
-        (
-            from_xgboost_params,
-            {"interaction_constraints": "[[0, 1], [2]]"},
-            {"interaction_constraints": [[0, 1], [2]]},
-        ),
-        (
-            from_lightgbm_params,
-            {"interaction_constraints": "[0,1],[2]"},
-            {"interaction_constraints": [[0, 1], [2]]},
-        ),
-        (
-            from_xgboost_params,
-            {"monotone_constraints": {"a": 1}},
-            {"monotone_constraints": {"a": 1}},
-        ),
-        (from_lightgbm_params, {"enable_bundle": True}, {"bundle_features": "auto"}),
-        (from_xgboost_params, {"max_cat_to_onehot": 2**31 - 1}, {"max_cat_to_onehot": 254}),
-        (
-            from_xgboost_params,
-            {"objective": "rank:ndcg", "lambdarank_num_pair_per_sample": 12},
-            {"objective": "lambdarank", "truncation_level": 12},
-        ),
-        (
-            from_xgboost_params,
-            {"lambdarank_pair_method": "mean", "lambdarank_num_pair_per_sample": 2,
-             "objective": "rank:pairwise"},
-            {"objective": "rank_pairwise", "pair_method": "mean", "pairs_per_row": 2},
-        ),
-    ],
-)  # fmt: skip
-def test_constraints_as_text_and_numbers_that_are_other_ones_here(function, given, ours) -> None:
-    found = function(given, defaults=False).params
-    assert {name: found[name] for name in ours} == ours
-    assert set(found) <= {*ours, "max_leaves", "min_samples_leaf"}
-
-
 def test_constraints_that_are_no_lists() -> None:
     with pytest.raises(ParameterError, match="lists of columns"):
         from_xgboost_params({"interaction_constraints": "0, (1"})

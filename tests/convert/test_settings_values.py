@@ -7,12 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hedgerow import (
-    ParameterError,
-    from_catboost_params,
-    from_lightgbm_params,
-    from_xgboost_params,
-)
+from hedgerow import ParameterError
+from hedgerow import from_catboost_params as of_catboost
+from hedgerow import from_lightgbm_params as of_lightgbm
+from hedgerow import from_xgboost_params as of_xgboost
 from hedgerow.convert.settings.catboost import CATBOOST
 from hedgerow.convert.settings.lightgbm import LIGHTGBM
 from hedgerow.convert.settings.xgboost import XGBOOST
@@ -31,52 +29,44 @@ def _named(value: object) -> str:
 @pytest.mark.parametrize(
     ("function", "given", "ours"),
     [
-        (from_lightgbm_params, {"linear_tree": "false"}, {"linear_leaves": False}),
-        (from_lightgbm_params, {"extra_trees": "-"}, {"extra_trees": False}),
-        (from_lightgbm_params, {"extra_trees": "+"}, {"extra_trees": True}),
-        (from_lightgbm_params, {"zero_as_missing": "TRUE"}, {"zero_as_missing": True}),
-        (from_lightgbm_params, {"enable_bundle": "false"}, {"bundle_features": False}),
-        (from_lightgbm_params, {"num_leaves": "31"}, {"max_leaves": 31}),
-        (from_lightgbm_params, {"eta": "0.1"}, {"learning_rate": 0.1}),
-        (from_lightgbm_params, {"boost_from_average": "true", "sigmoid": "1"}, {}),
-        (from_lightgbm_params, {"is_unbalance": "-", "reg_sqrt": "false"}, {}),
-        (from_lightgbm_params, {"categorical_feature": "0,2"}, {"categorical_features": [0, 2]}),
+        (of_lightgbm, {"linear_tree": "false"}, {"linear_leaves": False}),
+        (of_lightgbm, {"extra_trees": "-"}, {"extra_trees": False}),
+        (of_lightgbm, {"extra_trees": "+"}, {"extra_trees": True}),
+        (of_lightgbm, {"zero_as_missing": "TRUE"}, {"zero_as_missing": True}),
+        (of_lightgbm, {"enable_bundle": "false"}, {"bundle_features": False}),
+        (of_lightgbm, {"num_leaves": "31"}, {"max_leaves": 31}),
+        (of_lightgbm, {"eta": "0.1"}, {"learning_rate": 0.1}),
+        (of_lightgbm, {"boost_from_average": "true", "sigmoid": "1"}, {}),
+        (of_lightgbm, {"is_unbalance": "-", "reg_sqrt": "false"}, {}),
+        (of_lightgbm, {"categorical_feature": "0,2"}, {"categorical_features": [0, 2]}),
+        (of_lightgbm, {"categorical_feature": "name:a,b"}, {"categorical_features": ["a", "b"]}),
+        (of_xgboost, {"max_depth": "3", "eta": "0.5"}, {"max_depth": 3, "learning_rate": 0.5}),
+        (of_xgboost, {"scale_pos_weight": "1", "one_drop": "false"}, {}),
+        (of_xgboost, {"feature_weights": "0.5,1"}, {"feature_weights": [0.5, 1.0]}),
+        (of_xgboost, {"missing": "nan"}, {}),
+        (of_xgboost, {"missing": 0}, {"zero_as_missing": True}),
         (
-            from_lightgbm_params,
-            {"categorical_feature": "name:a,b"},
-            {"categorical_features": ["a", "b"]},
-        ),
-        (
-            from_xgboost_params,
-            {"max_depth": "3", "eta": "0.5"},
-            {"max_depth": 3, "learning_rate": 0.5},
-        ),
-        (from_xgboost_params, {"scale_pos_weight": "1", "one_drop": "false"}, {}),
-        (from_xgboost_params, {"feature_weights": "0.5,1"}, {"feature_weights": [0.5, 1.0]}),
-        (from_xgboost_params, {"missing": "nan"}, {}),
-        (from_xgboost_params, {"missing": 0}, {"zero_as_missing": True}),
-        (
-            from_xgboost_params,
+            of_xgboost,
             {"objective": "reg:quantileerror", "quantile_alpha": "[0.1,0.9]"},
             {"objective": "quantile", "quantile": [0.1, 0.9]},
         ),
-        (from_catboost_params, {"depth": "4", "langevin": "false"}, {"max_depth": 4}),
-        (from_catboost_params, {"class_weights": [1, 5]}, {"class_weight": {0: 1, 1: 5}}),
-        (from_catboost_params, {"class_weights": {"a": 5}}, {"class_weight": {"a": 5}}),
-        (from_lightgbm_params, {"class_weight": "balanced"}, {"class_weight": "balanced"}),
-        (from_lightgbm_params, {"feature_contri": np.array([]), "alpha": "0.5"}, {}),
+        (of_catboost, {"depth": "4", "langevin": "false"}, {"max_depth": 4}),
+        (of_catboost, {"class_weights": [1, 5]}, {"class_weight": {0: 1, 1: 5}}),
+        (of_catboost, {"class_weights": {"a": 5}}, {"class_weight": {"a": 5}}),
+        (of_lightgbm, {"class_weight": "balanced"}, {"class_weight": "balanced"}),
+        (of_lightgbm, {"feature_contri": np.array([]), "alpha": "0.5"}, {}),
         (
-            from_catboost_params,
+            of_catboost,
             {"monotone_constraints": "(1,0,0,-1)"},
             {"monotone_constraints": [1, 0, 0, -1]},
         ),
         (
-            from_catboost_params,
+            of_catboost,
             {"monotone_constraints": "0:1,age:-1"},
             {"monotone_constraints": {0: 1, "age": -1}},
         ),
         (
-            from_lightgbm_params,
+            of_lightgbm,
             {"objective": "binary", "min_child_samples": 5, "feature_fraction": 0.5, "seed": 1},
             {
                 "objective": "logistic",
@@ -86,7 +76,7 @@ def _named(value: object) -> str:
             },
         ),
         (
-            from_lightgbm_params,
+            of_lightgbm,
             {"early_stopping_round": 3, "max_depth": -1, "metric": "auc,binary_logloss"},
             {
                 "early_stopping": True,
@@ -95,21 +85,45 @@ def _named(value: object) -> str:
                 "eval_metric": ["auc", "logloss"],
             },
         ),
-        (from_lightgbm_params, {"ms_penalty": 2.0}, {"monotone_penalty": 2.0}),
+        (of_lightgbm, {"ms_penalty": 2.0}, {"monotone_penalty": 2.0}),
+        (of_xgboost, {"monotone_constraints": "(1,-1)"}, {"monotone_constraints": [1, -1]}),
         (
-            from_lightgbm_params,
-            {"objective": "fair", "fair_c": 2.0},
-            {"objective": "fair", "delta": 2.0},
+            of_xgboost,
+            {"interaction_constraints": "[[0, 1], [2]]"},
+            {"interaction_constraints": [[0, 1], [2]]},
         ),
-        (from_lightgbm_params, {"path_smooth": 1.0}, {"path_smooth": 1.0}),
-        (from_lightgbm_params, {"fs": "cuts.json"}, {"forced_splits": "cuts.json"}),
         (
-            from_xgboost_params,
+            of_lightgbm,
+            {"interaction_constraints": "[0,1],[2]"},
+            {"interaction_constraints": [[0, 1], [2]]},
+        ),
+        (of_xgboost, {"monotone_constraints": {"a": 1}}, {"monotone_constraints": {"a": 1}}),
+        (of_lightgbm, {"enable_bundle": True}, {"bundle_features": "auto"}),
+        (of_xgboost, {"max_cat_to_onehot": 2**31 - 1}, {"max_cat_to_onehot": 254}),
+        (
+            of_xgboost,
+            {"objective": "rank:ndcg", "lambdarank_num_pair_per_sample": 12},
+            {"objective": "lambdarank", "truncation_level": 12},
+        ),
+        (
+            of_xgboost,
+            {
+                "lambdarank_pair_method": "mean",
+                "lambdarank_num_pair_per_sample": 2,
+                "objective": "rank:pairwise",
+            },
+            {"objective": "rank_pairwise", "pair_method": "mean", "pairs_per_row": 2},
+        ),
+        (of_lightgbm, {"objective": "fair", "fair_c": 2.0}, {"objective": "fair", "delta": 2.0}),
+        (of_lightgbm, {"path_smooth": 1.0}, {"path_smooth": 1.0}),
+        (of_lightgbm, {"fs": "cuts.json"}, {"forced_splits": "cuts.json"}),
+        (
+            of_xgboost,
             {"objective": "reg:tweedie", "tweedie_variance_power": 1.3, "lambda": 2.0},
             {"objective": "tweedie", "tweedie_power": 1.3, "reg_lambda": 2.0},
         ),
         (
-            from_catboost_params,
+            of_catboost,
             {"iterations": 3, "l2_leaf_reg": 2, "random_seed": 0, "logging_level": "Silent"},
             {"n_estimators": 3, "reg_lambda": 2, "random_state": 0},
         ),
@@ -123,32 +137,32 @@ def test_text_has_the_meaning_that_it_has_in_the_library(function, given, ours) 
 @pytest.mark.parametrize(
     ("function", "given"),
     [
-        (from_lightgbm_params, {"linear_tree": "yes"}),
-        (from_lightgbm_params, {"extra_trees": 2}),
-        (from_lightgbm_params, {"num_leaves": "many"}),
-        (from_lightgbm_params, {"min_data_in_leaf": "2.5"}),
-        (from_lightgbm_params, {"boost_from_average": "false"}),
-        (from_lightgbm_params, {"label_gain": "0,one"}),
-        (from_lightgbm_params, {"categorical_feature": "a,b"}),
-        (from_lightgbm_params, {"max_bin": [3]}),
-        (from_lightgbm_params, {"feature_contri": np.ones(2)}),
-        (from_lightgbm_params, {"tree_learner": "voting"}),
-        (from_xgboost_params, {"lambdarank_normalization": "yes"}),
-        (from_xgboost_params, {"gamma": "small"}),
-        (from_xgboost_params, {"gamma": [1]}),
-        (from_xgboost_params, {"missing": -999}),
-        (from_xgboost_params, {"multi_strategy": "some"}),
-        (from_xgboost_params, {"monotone_constraints": "0:up"}),
-        (from_catboost_params, {"early_stopping_rounds": "soon"}),
-        (from_catboost_params, {"bootstrap_type": "Bayesian"}),
-        (from_catboost_params, {"sampling_unit": "Group"}),
-        (from_catboost_params, {"sampling_frequency": "PerTreeLevel"}),
-        (from_catboost_params, {"has_time": True}),
-        (from_catboost_params, {"approx_on_full_history": True}),
-        (from_catboost_params, {"fold_len_multiplier": 3.0}),
-        (from_catboost_params, {"fold_permutation_block": 10}),
-        (from_catboost_params, {"penalties_coefficient": 3.0}),
-        (from_catboost_params, {"per_float_feature_quantization": "0:border_count=2"}),
+        (of_lightgbm, {"linear_tree": "yes"}),
+        (of_lightgbm, {"extra_trees": 2}),
+        (of_lightgbm, {"num_leaves": "many"}),
+        (of_lightgbm, {"min_data_in_leaf": "2.5"}),
+        (of_lightgbm, {"boost_from_average": "false"}),
+        (of_lightgbm, {"label_gain": "0,one"}),
+        (of_lightgbm, {"categorical_feature": "a,b"}),
+        (of_lightgbm, {"max_bin": [3]}),
+        (of_lightgbm, {"feature_contri": np.ones(2)}),
+        (of_lightgbm, {"tree_learner": "voting"}),
+        (of_xgboost, {"lambdarank_normalization": "yes"}),
+        (of_xgboost, {"gamma": "small"}),
+        (of_xgboost, {"gamma": [1]}),
+        (of_xgboost, {"missing": -999}),
+        (of_xgboost, {"multi_strategy": "some"}),
+        (of_xgboost, {"monotone_constraints": "0:up"}),
+        (of_catboost, {"early_stopping_rounds": "soon"}),
+        (of_catboost, {"bootstrap_type": "Bayesian"}),
+        (of_catboost, {"sampling_unit": "Group"}),
+        (of_catboost, {"sampling_frequency": "PerTreeLevel"}),
+        (of_catboost, {"has_time": True}),
+        (of_catboost, {"approx_on_full_history": True}),
+        (of_catboost, {"fold_len_multiplier": 3.0}),
+        (of_catboost, {"fold_permutation_block": 10}),
+        (of_catboost, {"penalties_coefficient": 3.0}),
+        (of_catboost, {"per_float_feature_quantization": "0:border_count=2"}),
     ],
     ids=_named,
 )
@@ -181,7 +195,7 @@ def test_values_without_a_counterpart_are_refused_by_name(function, given) -> No
     ],
 )
 def test_options_of_catboost_losses(loss, ours) -> None:
-    assert dict(from_catboost_params({"loss_function": loss}, defaults=False).params) == ours
+    assert dict(of_catboost({"loss_function": loss}, defaults=False).params) == ours
 
 
 @pytest.mark.parametrize(
@@ -201,29 +215,29 @@ def test_options_of_catboost_losses(loss, ours) -> None:
 )
 def test_other_options_of_catboost_are_refused(name, text, words) -> None:
     with pytest.raises(ParameterError, match=rf"{name}[\s\S]*{words}"):
-        from_catboost_params({name: text})
+        of_catboost({name: text})
 
 
 @pytest.mark.parametrize(
     ("function", "given", "ours"),
     [
-        (from_catboost_params, {"eval_metric": "NDCG:top=5;type=Exp"}, "ndcg@5"),
-        (from_catboost_params, {"eval_metric": "Quantile:alpha=0.9"}, "pinball@0.9"),
-        (from_catboost_params, {"eval_metric": "PrecisionAt:top=3"}, "precision@3"),
-        (from_catboost_params, {"eval_metric": "Precision"}, "precision"),
-        (from_catboost_params, {"eval_metric": "MAP:top=3"}, "map@3-"),
-        (from_catboost_params, {"eval_metric": "MAP"}, "map-"),
-        (from_catboost_params, {"eval_metric": "AUC:type=Mu;hints=skip_train~false"}, "auc_mu"),
-        (from_xgboost_params, {"eval_metric": "error@0.7"}, "error_at@0.7"),
-        (from_xgboost_params, {"eval_metric": "ndcg@5-"}, "ndcg@5-"),
-        (from_xgboost_params, {"eval_metric": "tweedie-nloglik@1.4"}, "tweedie_nloglik@1.4"),
-        (from_xgboost_params, {"eval_metric": ["mae", "rmse"]}, ["rmse", "mae"]),
-        (from_lightgbm_params, {"metric": "ndcg@3"}, "ndcg@3"),
-        (from_lightgbm_params, {"metric": "ndcg", "eval_at": [3]}, "ndcg@3"),
-        (from_lightgbm_params, {"metric": "map"}, [f"map@{k}" for k in range(1, 6)]),
-        (from_lightgbm_params, {"metric": "quantile", "alpha": 0.7}, "pinball@0.7"),
-        (from_lightgbm_params, {"metric": "quantile", "objective": "quantile"}, "pinball"),
-        (from_lightgbm_params, {"metric": "tweedie"}, "tweedie_nloglik"),
+        (of_catboost, {"eval_metric": "NDCG:top=5;type=Exp"}, "ndcg@5"),
+        (of_catboost, {"eval_metric": "Quantile:alpha=0.9"}, "pinball@0.9"),
+        (of_catboost, {"eval_metric": "PrecisionAt:top=3"}, "precision@3"),
+        (of_catboost, {"eval_metric": "Precision"}, "precision"),
+        (of_catboost, {"eval_metric": "MAP:top=3"}, "map@3-"),
+        (of_catboost, {"eval_metric": "MAP"}, "map-"),
+        (of_catboost, {"eval_metric": "AUC:type=Mu;hints=skip_train~false"}, "auc_mu"),
+        (of_xgboost, {"eval_metric": "error@0.7"}, "error_at@0.7"),
+        (of_xgboost, {"eval_metric": "ndcg@5-"}, "ndcg@5-"),
+        (of_xgboost, {"eval_metric": "tweedie-nloglik@1.4"}, "tweedie_nloglik@1.4"),
+        (of_xgboost, {"eval_metric": ["mae", "rmse"]}, ["rmse", "mae"]),
+        (of_lightgbm, {"metric": "ndcg@3"}, "ndcg@3"),
+        (of_lightgbm, {"metric": "ndcg", "eval_at": [3]}, "ndcg@3"),
+        (of_lightgbm, {"metric": "map"}, [f"map@{k}" for k in range(1, 6)]),
+        (of_lightgbm, {"metric": "quantile", "alpha": 0.7}, "pinball@0.7"),
+        (of_lightgbm, {"metric": "quantile", "objective": "quantile"}, "pinball"),
+        (of_lightgbm, {"metric": "tweedie"}, "tweedie_nloglik"),
     ],
     ids=_named,
 )
@@ -233,8 +247,8 @@ def test_options_of_metrics(function, given, ours) -> None:
 
 def test_metrics_with_options_that_do_not_exist_are_refused() -> None:
     for function, given in (
-        (from_xgboost_params, {"eval_metric": "auc@3"}),
-        (from_lightgbm_params, {"metric": "auc@3"}),
+        (of_xgboost, {"eval_metric": "auc@3"}),
+        (of_lightgbm, {"metric": "auc@3"}),
     ):
         with pytest.raises(ParameterError, match="auc@3"):
             function(given)
@@ -243,35 +257,31 @@ def test_metrics_with_options_that_do_not_exist_are_refused() -> None:
 @pytest.mark.parametrize(
     ("function", "given", "words"),
     [
-        (from_catboost_params, {"loss_function": "QueryRMSE"}, "no squared error within a query"),
-        (from_catboost_params, {"loss_function": "QueryCrossEntropy"}, "no cross-entropy"),
-        (from_catboost_params, {"loss_function": "YetiRank"}, "LambdaRank"),
-        (from_catboost_params, {"loss_function": "PairLogit"}, "pairs of all rows"),
-        (from_catboost_params, {"loss_function": "Logloss"}, "best constant"),
-        (from_catboost_params, {"loss_function": "MAPE"}, "max(1, |y|)"),
-        (from_catboost_params, {"loss_function": "MultiClass"}, "Bayesian"),
-        (from_catboost_params, {"eval_metric": "NDCG"}, "gains"),
-        (from_catboost_params, {"eval_metric": "RecallAt:top=3"}, "without relevant rows is 1"),
-        (from_catboost_params, {"eval_metric": "ERR"}, "are the labels"),
-        (from_catboost_params, {"score_function": "L2"}, "Newton"),
-        (from_catboost_params, {"model_size_reg": 5}, "no penalty"),
-        (from_catboost_params, {"leaf_estimation_backtracking": "No"}, "one Newton step"),
-        (from_catboost_params, {"border_count": 500}, "254 borders"),
-        (from_catboost_params, {"min_data_in_leaf": 5}, "no effect on symmetric trees"),
-        (from_xgboost_params, {"seed_per_iteration": True}, "random numbers differ"),
-        (from_xgboost_params, {"max_bin": 1000}, "255 bins"),
-        (from_xgboost_params, {"max_bin": 64, "tree_method": "approx"}, "sketch_eps"),
-        (from_xgboost_params, {"max_cat_threshold": 300}, "at most 254"),
-        (from_xgboost_params, {"max_leaves": 9}, "last level"),
-        (from_xgboost_params, {"interaction_constraints": [[0, 1]]}, "in no list"),
-        (from_lightgbm_params, {"interaction_constraints": [[0, 1]]}, "in no list"),
-        (from_lightgbm_params, {"bagging_fraction": 0.5}, "without bagging_freq"),
-        (from_lightgbm_params, {"max_bin": 1000}, "255 bins"),
-        (
-            from_lightgbm_params,
-            {"metric": "l1,l2", "early_stopping_round": 5},
-            "any metric",
-        ),
+        (of_catboost, {"loss_function": "QueryRMSE"}, "no squared error within a query"),
+        (of_catboost, {"loss_function": "QueryCrossEntropy"}, "no cross-entropy"),
+        (of_catboost, {"loss_function": "YetiRank"}, "LambdaRank"),
+        (of_catboost, {"loss_function": "PairLogit"}, "pairs of all rows"),
+        (of_catboost, {"loss_function": "Logloss"}, "best constant"),
+        (of_catboost, {"loss_function": "MAPE"}, "max(1, |y|)"),
+        (of_catboost, {"loss_function": "MultiClass"}, "Bayesian"),
+        (of_catboost, {"eval_metric": "NDCG"}, "gains"),
+        (of_catboost, {"eval_metric": "RecallAt:top=3"}, "without relevant rows is 1"),
+        (of_catboost, {"eval_metric": "ERR"}, "are the labels"),
+        (of_catboost, {"score_function": "L2"}, "Newton"),
+        (of_catboost, {"model_size_reg": 5}, "no penalty"),
+        (of_catboost, {"leaf_estimation_backtracking": "No"}, "one Newton step"),
+        (of_catboost, {"border_count": 500}, "254 borders"),
+        (of_catboost, {"min_data_in_leaf": 5}, "no effect on symmetric trees"),
+        (of_xgboost, {"seed_per_iteration": True}, "random numbers differ"),
+        (of_xgboost, {"max_bin": 1000}, "255 bins"),
+        (of_xgboost, {"max_bin": 64, "tree_method": "approx"}, "sketch_eps"),
+        (of_xgboost, {"max_cat_threshold": 300}, "at most 254"),
+        (of_xgboost, {"max_leaves": 9}, "last level"),
+        (of_xgboost, {"interaction_constraints": [[0, 1]]}, "in no list"),
+        (of_lightgbm, {"interaction_constraints": [[0, 1]]}, "in no list"),
+        (of_lightgbm, {"bagging_fraction": 0.5}, "without bagging_freq"),
+        (of_lightgbm, {"max_bin": 1000}, "255 bins"),
+        (of_lightgbm, {"metric": "l1,l2", "early_stopping_round": 5}, "any metric"),
     ],
     ids=_named,
 )
@@ -292,11 +302,7 @@ def test_the_page_has_every_parameter_with_a_counterpart_and_its_remark(library)
 
 @pytest.mark.parametrize(
     ("function", "library"),
-    [
-        (from_lightgbm_params, LIGHTGBM),
-        (from_xgboost_params, XGBOOST),
-        (from_catboost_params, CATBOOST),
-    ],
+    [(of_lightgbm, LIGHTGBM), (of_xgboost, XGBOOST), (of_catboost, CATBOOST)],
     ids=["LightGBM", "XGBoost", "CatBoost"],
 )
 def test_a_parameter_without_a_counterpart_says_what_to_use(function, library) -> None:
