@@ -165,7 +165,9 @@ class Effect(Viewed):
             cuts = self.positions[:-1].tolist()
             found[~absent] = self.values[[bisect_left(cuts, number) for number in present]]
         else:
-            found[~absent] = self._between(present.astype(np.float64))
+            x, numbers = self.positions.astype(np.float64), present.astype(np.float64)
+            lines = [np.interp(numbers, x, own) for own in self.values.reshape(len(x), -1).T]
+            found[~absent] = np.stack(lines, axis=-1).reshape(len(numbers), *self.values.shape[1:])
         return found
 
     def _of_levels(self, present: AnyArray) -> FloatArray:
@@ -192,12 +194,6 @@ class Effect(Viewed):
         shown = str(present[0])[:50] if len(present) else ""
         numbers = part.plain(f"column {self.name!r} holds numbers; got the text {shown!r}.")
         return rounded_categories(numbers, self.rounding)
-
-    def _between(self, numbers: FloatArray) -> FloatArray:
-        x = self.positions.astype(np.float64)
-        columns = self.values.reshape(len(x), -1).T
-        lines = [np.interp(numbers, x, column) for column in columns]
-        return np.stack(lines, axis=-1).reshape(len(numbers), *self.values.shape[1:])
 
     def output(self, number: int) -> Effect:
         """Return the effect on one output."""

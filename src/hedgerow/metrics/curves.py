@@ -46,11 +46,6 @@ class Curve:
             np.append(0.0, np.cumsum(~chosen * mass)[last]),
         )
 
-    @property
-    def one_sided(self) -> bool:
-        """Whether all rows belong to the class, or none."""
-        return not (self.inside[-1] > 0.0 and self.outside[-1] > 0.0)
-
     def area(self) -> float:
         """Return the area under the ROC curve."""
         heights = self.inside[1:] + self.inside[:-1]
@@ -112,7 +107,7 @@ def one_against_rest(
     scores, shares = [], []
     for number in [1] if n_classes == 2 else range(n_classes):
         curve = Curve.of(y_true == number, prediction[:, number], weight)
-        if curve.one_sided:
+        if not (curve.inside[-1] > 0.0 and curve.outside[-1] > 0.0):
             raise needs_classes(name, y_true, n_classes, number)
         scores.append(summary(curve))
         shares.append(float(curve.inside[-1]))

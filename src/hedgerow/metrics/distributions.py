@@ -16,7 +16,6 @@ distribution has the best expected score (Gneiting and Raftery 2007).
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,21 +23,15 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
 from hedgerow.kernels.primitives.exact_sum import weighted_mean
-from hedgerow.metrics.base import Metric, built_in
-from hedgerow.metrics.scores import Mean
 from hedgerow.objectives.distributions.predicted import Distribution, check_level
 
 OF_DISTRIBUTIONS = ("nll", "crps")
 
 
-def _of_raw(name: str, objective: Any, y_true: FloatArray, raw: FloatArray) -> FloatArray:
+def score_of_raw(name: str, objective: Any, y_true: FloatArray, raw: FloatArray) -> FloatArray:
+    """Return ``"nll"`` or ``"crps"`` of each row, for an objective with distributions."""
     found: Distribution = objective.distribution(raw)
     return -found.log_pdf(y_true) if name == "nll" else found.crps(y_true)
-
-
-def distribution_metric(name: str, objective: Any) -> Metric:
-    """Return ``"nll"`` or ``"crps"`` of an objective with distributions, from raw scores."""
-    return built_in(name, Mean(partial(_of_raw, name, objective)), from_raw=True)
 
 
 def nll(y_true: Any, distribution: Distribution, weight: Any = None) -> float:

@@ -24,7 +24,7 @@ from hedgerow.metrics.base import (
 )
 from hedgerow.metrics.catalogue import ALIASES, METRICS, find_metric
 from hedgerow.metrics.curves import concordance
-from hedgerow.metrics.distributions import OF_DISTRIBUTIONS, distribution_metric
+from hedgerow.metrics.distributions import OF_DISTRIBUTIONS, score_of_raw
 from hedgerow.metrics.groups import GroupScores
 from hedgerow.metrics.ranking import NAMES, RankingMetric, ranking_metric
 from hedgerow.metrics.scores import Center, Mean, RowSums
@@ -114,7 +114,7 @@ def _by_name(item: object, objective: Objective, task: Task) -> Metric:
     if hasattr(objective, "distribution"):
         usable += OF_DISTRIBUTIONS
         if isinstance(item, str) and item in OF_DISTRIBUTIONS:
-            return distribution_metric(item, objective)
+            return built_in(item, Mean(partial(score_of_raw, item, objective)), from_raw=True)
     elif is_one_of(item, OF_DISTRIBUTIONS):
         raise ParameterError(
             f"eval_metric {brief(item)} is for objectives that learn a distribution, such as "

@@ -32,6 +32,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from string import ascii_uppercase
 from typing import Literal, TypeAlias
 
 from hedgerow.plot.divisions import LETTERS_OF_PICTURE
@@ -105,7 +106,9 @@ def lay_out(tree: Tree, measure: Measure, max_depth: int | None = None) -> Layou
     pages = _Pages(tree, measure, max_depth)
     boxes: list[Box] = []
     edges: list[Edge] = []
-    letters, roots = _letters(), [(0, "")]
+    words = (itertools.product(ascii_uppercase, repeat=n) for n in itertools.count(1))
+    letters = map("".join, itertools.chain.from_iterable(words))  # A B ... Z AA AB ...
+    roots = [(0, "")]
     left, top, bottom = 0.0, MARGIN, MARGIN
     for root, mark in roots:  # the loop extends the list
         stubs = pages.stubs(root)
@@ -263,10 +266,3 @@ def _label(tree: Tree, node: int, kind: BoxKind, n_leaves: int, cut: str) -> Lab
     one_row = len(name) + len(number) + 3 <= _LONGEST_ROW
     heading = (f"{name} {sign} {number}",) if one_row else (name, f"{sign} {number}")
     return heading, (f"gain {short_number(tree.nodes.gain[node])}", size)
-
-
-def _letters() -> itertools.chain[str]:
-    """Return an iterator over ``A B ... Z AA AB ...``."""
-    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    words = (itertools.product(alphabet, repeat=n) for n in itertools.count(1))
-    return itertools.chain.from_iterable(("".join(word) for word in some) for some in words)
