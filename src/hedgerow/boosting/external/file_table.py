@@ -26,6 +26,8 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.comm.base import Communicator
 from hedgerow.data import AnyTable, Table
+from hedgerow.data.binning.bins import sampled_rows
+from hedgerow.data.binning.cut_sample import CutSample
 from hedgerow.data.external.scratch import ScratchFolder, explained
 from hedgerow.data.schema import Schema
 
@@ -83,23 +85,38 @@ class FileTable(Table):
             if part.n_rows > 0:
                 yield part
 
-    def computed(self, rows: IntArray) -> FloatArray:
-        """Return the statistics and crosses of some rows; only crosses read the files again."""
+    def cuts_of(self, columns: Sequence[int]) -> CutSample:
+        """Return rows from which cuts of columns, or of all inputs but statistics, are chosen."""
+        sample, encoded = self.data.cuts, self.encoded
+        assert sample is not None
+        if encoded is None:
+            return sample.of_columns(columns)
+        inputs = encoded.inputs
+        own = replace(encoded, inputs=replace(inputs, statistics=()))
+        table = own.inputs_of(sample.table, None)
+        return replace(sample.of_columns(inputs.kept), table=table)
+
+    def computed(self, inputs: range, seed: int) -> tuple[FloatArray, FloatArray | None]:
+        """Return statistics, and crosses among these inputs, of rows chosen by number; and weights.
+
+        Only crosses read the files again.
+        """
         encoded = self.encoded
         assert encoded is not None
         assert encoded.values is not None
-        inputs, found = encoded.inputs, [encoded.values[:, rows]]
-        if inputs.crosses:
+        rows = sampled_rows(encoded.values.shape[1], seed)
+        found = [encoded.values[:, rows]]
+        if inputs.stop > encoded.inputs.statistic_columns.stop:
             places, copies = np.unique(rows % (self.n_rows // self.n_copies), return_inverse=True)
-            crosses, start = np.empty((len(inputs.crosses), 1, len(places))), 0
+            crosses, start = np.empty((len(encoded.inputs.crosses), 1, len(places))), 0
             columns = replace(self, encoded=None, n_copies=1, schema=encoded.schema)
             for block in columns.blocks():
                 own = slice(*np.searchsorted(places, (start, start + block.n_rows)))
                 values = cast(Table, block).values[places[own] - start]
-                inputs.cross(values, encoded.schema, crosses[:, :, own])
+                encoded.inputs.cross(values, encoded.schema, crosses[:, :, own])
                 start += block.n_rows
             found.append(crosses[:, 0, copies])
-        return np.concatenate(found).T
+        return np.concatenate(found).T, encoded.sampled_weight
 
     def empty(self, name: str, shape: tuple[int, ...]) -> FloatArray:
         """Return a float64 array in a file of a folder of its own; its values are not set."""

@@ -24,17 +24,16 @@ from hedgerow.boosting.external.file_table import FileTable, by_dataset, read_to
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup.resolved import numbers_for, outputs_of_tree
-from hedgerow.boosting.loop.setup.training_matrix import bins_with_statistics, of_a_kind
+from hedgerow.boosting.loop.setup.training_matrix import choose_bins, of_a_kind
 from hedgerow.boosting.resume.continuing import in_bins_of, keep_bins, start_scores
 from hedgerow.boosting.row_data.statistics import Encoded
 from hedgerow.data import AnyTable, SparseTable, Table, bin_table
-from hedgerow.data.binning.bins import BinSpec, fit_sample, sampled_rows
+from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.bundles import Layout
 from hedgerow.data.binning.matrix import BinnedMatrix, backs_off, spread_bundles
 from hedgerow.data.external.chunk_sink import ChunkSink
 from hedgerow.data.external.memory import give_back_memory
 from hedgerow.data.external.row_store import ChunkStore
-from hedgerow.data.inputs import Inputs
 from hedgerow.data.sparse import sparse_of
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.model.forest import Forest
@@ -57,7 +56,9 @@ def store_rows(
     """
     train, validation = encoded.train, encoded.validation
     table, first = cast(FileTable, train.table), None
-    spec = spec or _bins_of(table, params, n_threads)
+    if spec is None:
+        spec = choose_bins(encoded, params, n_threads)
+        table.data.cuts = None  # a part of the memory that the bins may need
     if start is not None:
         spec = keep_bins(spec, start)
         first = of_a_kind(in_bins_of(spec, start), params)
@@ -183,25 +184,3 @@ def write_chunks(
         target = np.asfortranarray(rows.target)
         found.append(TrainingData(matrix, target, rows.weight, rows.offset, numbers=numbers))
     return found
-
-
-def _bins_of(table: FileTable, params: BoostParams, n_threads: int) -> BinSpec:
-    """Choose the bins of the columns, or of the inputs in their place."""
-    most, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
-    sample, encoded = table.data.cuts, table.encoded
-    assert sample is not None
-    table.data.cuts = None  # a part of the memory that the bins may need
-    if encoded is None:
-        return fit_sample(sample, most, n_threads, forced)
-    inputs, values = encoded.inputs, encoded.values
-    if isinstance(sample.table, SparseTable):  # without statistics, so all columns are kept
-        own = replace(sample, table=encoded.inputs_of(sample.table, None))
-        return fit_sample(own, most, n_threads, forced)
-    others = replace(encoded, inputs=Inputs(inputs.kept, (), inputs.crosses))
-    own = replace(sample.of_columns(inputs.kept), table=others.inputs_of(sample.table, None))
-    if values is None:
-        return fit_sample(own, most, n_threads, forced)
-    rows = sampled_rows(values.shape[1], params.seed)
-    return bins_with_statistics(
-        own, values[:, rows].T, encoded.sampled_weight, inputs, table.schema, params, n_threads
-    )

@@ -34,7 +34,11 @@ from hedgerow.boosting.loop.sample import Sample, with_own_levels
 from hedgerow.boosting.loop.scored import ScoredRows
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
-from hedgerow.boosting.loop.setup.training_matrix import prepare_rows
+from hedgerow.boosting.loop.setup.training_matrix import (
+    bins_of_columns,
+    choose_bins,
+    prepare_rows,
+)
 from hedgerow.boosting.row_data.metric_groups import read_groups, refuse_several
 from hedgerow.boosting.row_data.queries import check_values
 from hedgerow.boosting.row_data.statistics import (
@@ -48,8 +52,8 @@ from hedgerow.boosting.row_data.statistics import (
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.data import AnyTable, BinnedMatrix, Table, fit_bins
-from hedgerow.data.binning.bins import BinSpec, fit_sample, joined_bins, sampled_rows
+from hedgerow.data import AnyTable, BinnedMatrix, Table
+from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.row_store import ChunkStore
 from hedgerow.growing.core.setup import SumsPool
 from hedgerow.metrics import Metric, MetricChoice, make_metrics
@@ -119,7 +123,9 @@ class FoldRows:
         groups = groups_of(self.sample, objective, params)
         self._n_inputs = schema.n_features + n_values(schema, groups, objective)
         if is_hist and groups:
-            self._kept = _bins_of_kept(self.sample, kept_columns(schema, groups), params, n_threads)
+            kept = kept_columns(schema, groups)
+            if kept:
+                self._kept = bins_of_columns(self.sample, kept, params, n_threads)
         elif is_hist:
             encoded = self._crossed = encode(self.sample, (), objective, params, n_threads)
             own = constraints_of_inputs(params, encoded.inputs)
@@ -193,7 +199,7 @@ class FoldRows:
         params = constraints_of_inputs(self.params, encoded.inputs)
         spec, layout = None, None
         if self._kept is not None:
-            spec = _with_statistics(self._kept, encoded, params, n_threads)
+            spec = choose_bins(encoded, params, n_threads, self._kept)
         elif self.whole is not None:
             matrix, layout = self.whole.seen.matrix, self.whole.seen.layout
             assert isinstance(matrix, BinnedMatrix | ChunkStore)
@@ -264,44 +270,3 @@ def weighted_parts(sample: Sample, fold: Fold, weigh: Weigh | None = None) -> tu
     if weigh is not None:
         train, test = weigh(train, test)
     return train.without_equal_weights(), test.without_equal_weights()
-
-
-def _bins_of_kept(
-    sample: Sample, kept: Sequence[int], params: BoostParams, n_threads: int
-) -> BinSpec | None:
-    """Return cuts of the columns without statistics, from all rows; None without such columns."""
-    if not kept:
-        return None
-    table, schema, columns = sample.table, sample.table.schema, list(kept)
-    bins, forced = params.max_bins_by_feature, params.forced_bins
-    most = params.max_bins if bins is None else tuple(bins[j] for j in columns)
-    if isinstance(table, FileTable):
-        assert table.data.cuts is not None
-        return fit_sample(table.data.cuts.of_columns(columns), most, n_threads, forced)
-    assert isinstance(table, Table)
-    own = replace(schema, columns=tuple(schema.columns[j] for j in columns))
-    rows = Table(table.values[:, columns], own)
-    return fit_bins(rows, most, sample.weight, params.seed, n_threads, forced, columns=columns)
-
-
-def _with_statistics(
-    kept: BinSpec, encoded: Encoded, params: BoostParams, n_threads: int
-) -> BinSpec:
-    """Combine the cuts of kept columns with cuts of the fold's own statistics."""
-    table = encoded.train.table
-    assert isinstance(table, Table)
-    n_kept = kept.n_features
-    if n_kept == table.n_features:
-        return replace(kept, schema=table.schema)
-    schema = replace(table.schema, columns=table.schema.columns[n_kept:])
-    bins = params.max_bins_by_feature
-    most = params.max_bins if bins is None else tuple(bins[n_kept:])
-    rows, weight = sampled_rows(table.n_rows, params.seed), encoded.train.weight
-    if isinstance(table, FileTable):
-        values, weight = table.computed(rows), None if weight is None else weight[rows]
-        rows = np.arange(len(rows))
-    else:
-        values = table.values[:, n_kept:]
-    own = Table(values, schema)
-    found = fit_bins(own, most, weight, params.seed, n_threads, rows=rows)
-    return joined_bins(kept, found, table.schema)

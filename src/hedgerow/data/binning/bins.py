@@ -286,16 +286,14 @@ def fit_bins(
     seed: int = 0,
     n_threads: int = 1,
     forced: ForcedCuts | None = None,
-    rows: IntArray | None = None,
     columns: Sequence[int] | None = None,
 ) -> BinSpec:
     """Choose the cuts of every feature, the same for dense and sparse tables of the same numbers.
 
     Missing values are ignored.  A row of weight k counts as k equal rows, and a common factor of
     the weights does not change the cuts.  ``max_bins`` may hold a number for each feature,
-    ``forced`` has cuts to use whatever the data, by name.  ``rows`` are used instead of the seeded
-    sample.  ``columns`` are the numbers of the first columns in the user's table, if others follow
-    that are computed from these.
+    ``forced`` has cuts to use whatever the data, by name.  ``columns`` are the numbers of the first
+    columns in the user's table, if others follow that are computed from these.
     """
     most_bins = _most_bins(max_bins, table.n_features)
     if weight is not None and np.shape(weight) != (table.n_rows,):
@@ -303,12 +301,8 @@ def fit_bins(
             f"weight must have one number for each of the {table.n_rows} rows, "
             f"got shape {np.shape(weight)}."
         )
-    if rows is None:
-        mass = None if weight is None else integer_mass(weight)
-        sample = sample_of(table, mass, seed, n_threads, most_bins, columns)
-    else:
-        mass = None if weight is None else integer_mass(np.asarray(weight)[rows])
-        sample = CutSample(table, rows, mass)
+    mass = None if weight is None else integer_mass(weight)
+    sample = sample_of(table, mass, seed, n_threads, most_bins, columns)
     return fit_sample(sample, max_bins, n_threads, forced)
 
 

@@ -72,7 +72,9 @@ class CutSample:
     level_mass: Mapping[int, FloatArray] = field(default_factory=dict)
 
     def of_columns(self, columns: Sequence[int]) -> CutSample:
-        """Return the sample of some columns of a dense table."""
+        """Return the sample of some columns of a dense table, or of all of a sparse one."""
+        if list(columns) == list(range(self.table.n_features)):
+            return self
         assert isinstance(self.table, Table)
         schema = self.table.schema
         own = replace(schema, columns=tuple(schema.columns[j] for j in columns))

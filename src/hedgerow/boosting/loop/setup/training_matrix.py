@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
-import numpy as np
-
-from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup.resolved import numbers_for
 from hedgerow.boosting.resume.continuing import in_bins_of, keep_bins, start_scores
 from hedgerow.boosting.row_data.statistics import Encoded
-from hedgerow.data import (
-    AnyTable,
-    BinnedMatrix,
-    SparseTable,
-    Table,
-    fit_bins,
-)
+from hedgerow.data import AnyTable, BinnedMatrix, SparseTable, Table, fit_bins
 from hedgerow.data.binning.bins import (
     BinSpec,
     fit_sample,
@@ -28,12 +21,10 @@ from hedgerow.data.binning.bins import (
     sampled_rows,
 )
 from hedgerow.data.binning.bundles import BundleRules, Layout
-from hedgerow.data.binning.cut_sample import SAMPLE_ROWS, CutSample, sample_of
+from hedgerow.data.binning.cut_sample import CutSample
 from hedgerow.data.binning.matrix import bin_bundled, bin_unseen, pair_columns, pairs_may_pay
 from hedgerow.data.external.blocks import ColumnBlocks, sort_columns
-from hedgerow.data.inputs import Inputs
 from hedgerow.data.reading.mapped_table import MappedTable
-from hedgerow.data.schema import Schema
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core.setup import holds_vectors
 from hedgerow.model.forest import Forest, without_vectors
@@ -78,7 +69,7 @@ def prepare_rows(
             seen = data(train, sort_columns(table, n_threads))
         return seen, tuple(data(rows, rows.table) for rows in validation), first
     if spec is None:
-        spec = _bins_of(encoded, params, n_threads)
+        spec = choose_bins(encoded, params, n_threads)
     if start is not None:
         spec = keep_bins(spec, start)
         first = of_a_kind(in_bins_of(spec, start), params)
@@ -89,51 +80,69 @@ def prepare_rows(
     return data(train, matrix), unseen, first
 
 
-def _bins_of(encoded: Encoded, params: BoostParams, n_threads: int) -> BinSpec:
-    """Choose the bins of the inputs of training rows in memory."""
-    train, inputs, seed = encoded.train, encoded.inputs, params.seed
-    most, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
-    kept = None if inputs is None else inputs.kept
-    if inputs is None or not inputs.statistics or train.n_rows <= SAMPLE_ROWS:
-        return fit_bins(train.table, most, train.weight, seed, n_threads, forced, columns=kept)
-    assert isinstance(train.table, Table)
-    # The copies of a row differ in the statistics only.
-    n_rows, means = train.n_rows // encoded.n_copies, inputs.statistic_columns
-    weight = None if train.weight is None else train.weight[:n_rows] * encoded.n_copies
-    mass = None if weight is None else integer_mass(weight)
-    own = CutSample(Table(train.table.values[:n_rows], train.table.schema))
-    own = own.of_columns([j for j in range(inputs.n_inputs) if j not in means])
-    each = np.full(own.table.n_features, params.max_bins)
-    own = sample_of(own.table, mass, seed, n_threads, each, kept)
-    rows = sampled_rows(train.n_rows, seed)
-    values = train.table.values[rows, means.start : means.stop]
-    weight = None if train.weight is None else train.weight[rows]
-    return bins_with_statistics(own, values, weight, inputs, train.table.schema, params, n_threads)
+def choose_bins(
+    encoded: Encoded, params: BoostParams, n_threads: int, first: BinSpec | None = None
+) -> BinSpec:
+    """Choose the bins of the inputs of training rows; those of the ``first`` ones may be known."""
+    train, inputs = encoded.train, encoded.inputs
+    table, n_inputs, late = train.table, train.table.n_features, range(0)
+    if first is not None:
+        late = range(first.n_features, n_inputs)
+    elif inputs is not None:
+        late = inputs.statistic_columns
+    if first is None and len(late) < n_inputs:
+        own = [place for place in range(n_inputs) if place not in late]
+        numbers = own if inputs is None else inputs.kept
+        one = _one_copy(train, encoded.n_copies)
+        first = bins_of_columns(one, own, params, n_threads, numbers)
+    if first is not None and not late:
+        return replace(first, schema=table.schema)
+    # Values that depend on the order of the rows, so rows are chosen by number, not by content.
+    if isinstance(table, FileTable):
+        values, weight = table.computed(late, params.seed)
+    else:
+        rows = sampled_rows(table.n_rows, params.seed)
+        values = cast(Table, table).values[rows, late.start : late.stop]
+        weight = None if train.weight is None else train.weight[rows]
+    names = replace(table.schema, columns=table.schema.columns[late.start : late.stop])
+    drawn = CutSample(Table(values, names), None, None if weight is None else integer_mass(weight))
+    found = fit_sample(drawn, _most_bins(params, late), n_threads)
+    return found if first is None else joined_bins(first, found, table.schema, late.start)
 
 
-def bins_with_statistics(
-    own: CutSample,
-    values: AnyArray,
-    weight: FloatArray | None,
-    inputs: Inputs,
-    schema: Schema,
+def bins_of_columns(
+    train: Sample,
+    columns: Sequence[int],
     params: BoostParams,
     n_threads: int,
+    numbers: Sequence[int] | None = None,
 ) -> BinSpec:
-    """Choose the bins of inputs with statistics, which depend on the order of the rows."""
-    means = inputs.statistic_columns
-    most = list(params.max_bins_by_feature or (params.max_bins,) * inputs.n_inputs)
-    columns = schema.columns[means.start : means.stop]
-    table = Table(values, replace(schema, columns=columns))
-    found = fit_bins(
-        table, most[means.start : means.stop], weight, params.seed, n_threads,
-        rows=np.arange(table.n_rows),
-    )  # fmt: skip
-    del most[means.start : means.stop]
-    if not most:
-        return found
-    first = fit_sample(own, most, n_threads, params.forced_bins)
-    return joined_bins(first, found, schema, means.start)
+    """Choose the bins of some columns, without statistics, from the contents of rows.
+
+    ``numbers`` are those of the first columns in the user's table; default: ``columns``.
+    """
+    table, most = train.table, _most_bins(params, columns)
+    if isinstance(table, FileTable):
+        return fit_sample(table.cuts_of(columns), most, n_threads, params.forced_bins)
+    own, numbers = CutSample(table).of_columns(columns).table, numbers or columns
+    return fit_bins(
+        own, most, train.weight, params.seed, n_threads, params.forced_bins, columns=numbers
+    )
+
+
+def _most_bins(params: BoostParams, columns: Sequence[int]) -> list[int]:
+    bins = params.max_bins_by_feature
+    return [params.max_bins if bins is None else bins[j] for j in columns]
+
+
+def _one_copy(train: Sample, n_copies: int) -> Sample:
+    """Return the first of the copies of rows in memory, which differ in the statistics only."""
+    if n_copies == 1 or isinstance(train.table, FileTable):
+        return train
+    n_rows = train.n_rows // n_copies
+    weight = None if train.weight is None else train.weight[:n_rows] * n_copies
+    table = Table(cast(Table, train.table).values[:n_rows], train.table.schema)
+    return Sample(table, train.target[:n_rows], weight=weight)
 
 
 def bundle_rules(params: BoostParams) -> BundleRules:
