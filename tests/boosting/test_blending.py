@@ -14,6 +14,7 @@ from scipy import sparse
 
 from hedgerow import (
     Booster,
+    Dataset,
     HedgerowClassifier,
     HedgerowRegressor,
     InterruptedFitWarning,
@@ -28,6 +29,9 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import read_any
+from hedgerow.distributed.work import check_rows_may_be_divided
+from hedgerow.errors import AllRowsNeededError
+from hedgerow.estimators.file_fit import fit_files, summarize_targets
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
@@ -196,6 +200,17 @@ def test_weights_are_those_of_the_smallest_loss() -> None:
 def test_what_cannot_be_blended_is_refused(params: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         HedgerowRegressor(**{**FIXED, **params}).fit(X, Y)
+
+
+@pytest.mark.parametrize("blend", [True, np.bool_(True), 2, [LEAVES, LEAVES]], ids=str)
+def test_rows_in_files_and_on_clusters_are_not_blended(blend: Any) -> None:
+    data = Dataset.from_batches(lambda: iter([X.assign(y=Y)]), target="y")
+    estimator = HedgerowRegressor(**FIXED, blend=blend)
+    words = "^blend=.*use blend='auto', or give the rows as a table"
+    with pytest.raises(AllRowsNeededError, match=words):
+        fit_files(estimator, data, summarize_targets(data))
+    with pytest.raises(AllRowsNeededError, match=words):  # one worker trains if all rows fit there
+        check_rows_may_be_divided(estimator, 10**9, 10)
 
 
 def test_a_blend_is_continued_but_not_refitted() -> None:

@@ -359,6 +359,7 @@ def test_a_class_may_be_absent_from_a_fold() -> None:
     [
         ({"callbacks": print}, {}, ParameterError, "callbacks"),
         ({"progress": True}, {}, ParameterError, "progress"),
+        ({"blend": 2}, {}, ParameterError, "blend=2 has no effect in cross_fit"),
         ({"early_stopping": "cv"}, {}, ParameterError, "separate folds"),
         ({"early_stopping": "oob", "subsample": 0.5}, {}, ParameterError, "stopping='fold'"),
         ({"early_stopping": False}, {"stopping": "fold"}, ParameterError, "no effect"),

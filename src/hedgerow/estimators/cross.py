@@ -22,6 +22,7 @@ from sklearn.base import clone
 from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.booster import Booster
+from hedgerow.boosting.automatic.blending import asks_for_several
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
 from hedgerow.boosting.row_data.classes import corrected, weights_of
 from hedgerow.boosting.validation import cross_models
@@ -251,6 +252,11 @@ def _check(estimator: Any, stopping: str, model: str | None) -> None:
         raise ParameterError(
             "folds of the estimator have no effect in cross_fit, whose own folds stop training: "
             "give them as cv."
+        )
+    if asks_for_several(estimator.blend):
+        raise ParameterError(
+            f"blend={brief(estimator.blend)} has no effect in cross_fit, which trains one kind of "
+            "trees in all folds: use blend='auto', or fit the estimator with folds=."
         )
 
 

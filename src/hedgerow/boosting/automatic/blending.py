@@ -77,6 +77,11 @@ def most_members(blend: Blend) -> int:
     return int(blend)
 
 
+def asks_for_several(blend: Blend) -> bool:
+    """Return whether several kinds of trees are asked for, by a number or a list."""
+    return not isinstance(blend, str) and most_members(blend) > 1
+
+
 def check_blend(blend: object) -> None:
     """Raise ``ParameterError`` for an invalid ``blend``, except for values in a list."""
     if isinstance(blend, bool | np.bool_) or (isinstance(blend, str) and blend == "auto"):

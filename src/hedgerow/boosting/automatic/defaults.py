@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from hedgerow.boosting.automatic.blending import members_of, most_members
+from hedgerow.boosting.automatic.blending import asks_for_several, members_of, most_members
 from hedgerow.boosting.automatic.candidates import (
     DataSize,
     candidates_for,
@@ -170,7 +170,7 @@ def choose(
 def _refuse_blend(stopping: StoppingParams) -> None:
     """Raise if several kinds of trees are asked for where folds compare none."""
     blend = stopping.blend
-    if isinstance(blend, bool | int) and blend and most_members(blend) > 1:
+    if asks_for_several(blend) and not isinstance(blend, list | tuple):
         raise ParameterError(
             f"blend={blend} has no effect here: kinds of trees are blended if folds compare them, "
             "so without n_estimators, time_budget, validation rows, a model to continue, or "

@@ -25,6 +25,7 @@ from typing import cast
 
 import numpy as np
 
+from hedgerow.boosting.automatic.blending import asks_for_several
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.external.folds import check_folds_in_chunks
@@ -53,7 +54,7 @@ from hedgerow.comm.base import Communicator, count_rows
 from hedgerow.data import SparseTable, Table, recode
 from hedgerow.data.binning.cut_sample import CutSample, masses_of_levels
 from hedgerow.data.schema import check_same_names, with_more_levels
-from hedgerow.errors import AllRowsNeededError
+from hedgerow.errors import AllRowsNeededError, brief
 from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.kernels.tables.keys import float_of_key, keys_of_floats
 from hedgerow.metrics import scored_as
@@ -86,10 +87,11 @@ def check_parts(data: object, params: BoostParams) -> None:
 
 
 def refuse_members(stopping: StoppingParams) -> None:
-    """Raise ``AllRowsNeededError`` for a list of the kinds of trees of a blend."""
-    if isinstance(stopping.blend, list | tuple):
+    """Raise ``AllRowsNeededError`` if several kinds of trees are asked for."""
+    if asks_for_several(stopping.blend):
         raise AllRowsNeededError(
-            "blend: a list of kinds of trees needs all rows in memory: give the rows as a table."
+            f"blend={brief(stopping.blend)} trains several kinds of trees, which needs all rows in "
+            "memory: use blend='auto', or give the rows as a table."
         )
 
 
