@@ -28,7 +28,7 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from hedgerow.errors import ParameterError, brief
 
@@ -210,12 +210,20 @@ def take_turns(
     try:
         for helper in helpers:
             helper.start()
-        turns.run()
+        while (task := turns.begin_step()) is not None:
+            turns.end_step(task, tasks[task.number]())
     finally:
         turns.end()
         turns.wait_for_helpers()
     if turns.error is not None:
         raise turns.error
+
+
+class Step(NamedTuple):
+    """The next step of a task, after ``n_before`` others."""
+
+    number: int
+    n_before: int
 
 
 class _Turns:
@@ -235,7 +243,8 @@ class _Turns:
         with self._changed:
             self._n_helpers += 1
         try:
-            self.run()
+            while (task := self.begin_step()) is not None:
+                self.end_step(task, self._tasks[task.number]())
         except BaseException as error:
             with self._changed:
                 self.error = self.error or error
@@ -268,22 +277,8 @@ class _Turns:
             self._ended = True
             self._changed.notify_all()
 
-    def run(self) -> None:
-        """Do steps until there are none."""
-        task = self._choose()
-        while task is not None:
-            number, n_steps = task
-            done = self._tasks[number]()
-            with self._changed:
-                self._n_busy -= 1
-                if not done:
-                    self._steps[number] = n_steps + 1
-                self._ended = self._ended or self._after_step()
-                self._changed.notify_all()
-            task = self._choose()
-
-    def _choose(self) -> tuple[int, int] | None:
-        """Return a task with its number of steps so far; None if all tasks have ended."""
+    def begin_step(self) -> Step | None:
+        """Return a step to do; None if all tasks have ended."""
         with self._changed:
             while not self._steps and self._n_busy and not self._ended:
                 self._changed.wait()
@@ -291,7 +286,16 @@ class _Turns:
                 return None
             number = min(self._steps, key=lambda task: (self._steps[task], task))
             self._n_busy += 1
-            return number, self._steps.pop(number)
+            return Step(number, self._steps.pop(number))
+
+    def end_step(self, step: Step, is_last: bool) -> None:
+        """Note that a step is done."""
+        with self._changed:
+            self._n_busy -= 1
+            if not is_last:
+                self._steps[step.number] = step.n_before + 1
+            self._ended = self._ended or self._after_step()
+            self._changed.notify_all()
 
 
 @functools.cache

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
@@ -267,19 +267,20 @@ class ModelSelection:
         if self._budget is not None:
             self._limits = replace(self._limits, is_late=self._budget.deadline(share))
         first = self._try(params)
+        assert first is not None
         self._note(params, first)
-        self.interrupted = first.grown.interrupted
         self._prefer(first)
-        for other in self._request.candidates:
-            self._challenge(params, other, by=self._request.lead)
-        for other in self._request.rare:
-            self._challenge(params, other, _CLEARLY)
-        if self._request.plain is not None and self._is_promising(self._request.plain):
-            self._challenge(params, self._request.plain, _CLEARLY, self._scores_of_best())
-        if (crossed := self._crossed()) is not None and self._is_promising(crossed):
-            self._challenge(params, crossed, _BEYOND_DOUBT, self._scores_of_best())
-        if (finer := self._finer()) is not None:
-            self._challenge(params, finer)
+        for other, by, may_lose_early in self._others():
+            if (may_lose_early and not self._is_promising(other)) or self._is_excluded(other):
+                continue
+            at_equal_rounds = self._scores_of_best() if may_lose_early else ()
+            entry = self._try(other, at_equal_rounds=at_equal_rounds)
+            if entry is None:
+                continue
+            self._note(params, entry)
+            improves = self._metrics[0].improves(entry.score, self.best.score)
+            if improves and (by is None or self._leads(entry, by)):
+                self._prefer(entry)
         if len(self.tried) > 1:
             self.tried[self._place]["chosen"] = True
 
@@ -300,25 +301,23 @@ class ModelSelection:
         crosses = strongest_crosses(gains, schema, folds[0].inputs)
         return replace(self.best.params, feature_crosses=crosses) if crosses else None
 
-    def _challenge(
-        self,
-        first: BoostParams,
-        other: BoostParams,
-        by: float | None = None,
-        at_equal_rounds: Sequence[float] = (),
-    ) -> None:
-        """Try other settings if there is time; they win with a lead of ``by`` standard errors."""
-        if self._is_excluded(other):
-            return
-        entry = self._try_more(other, at_equal_rounds=at_equal_rounds)
-        if entry is None:
-            return
-        self._note(first, entry)
-        self.interrupted = entry.grown.interrupted
-        if self._metrics[0].improves(entry.score, self.best.score) and (
-            by is None or self._leads(entry, by)
-        ):
-            self._prefer(entry)
+    def _others(self) -> Iterator[tuple[BoostParams, float | None, bool]]:
+        """Yield the candidates, each when those before it have been tried.
+
+        Each comes with the standard errors by which it must lead, and whether it may lose on the
+        first fold, or at equal rounds.
+        """
+        request = self._request
+        for other in request.candidates:
+            yield other, request.lead, False
+        for other in request.rare:
+            yield other, _CLEARLY, False
+        if request.plain is not None:
+            yield request.plain, _CLEARLY, True
+        if (crossed := self._crossed()) is not None:
+            yield crossed, _BEYOND_DOUBT, True
+        if (finer := self._finer()) is not None:
+            yield finer, None, False
 
     def _prefer(self, entry: Entry) -> None:
         """Make ``entry``, the latest one, the best one so far."""
@@ -365,11 +364,10 @@ class ModelSelection:
         if len(first[0].test) < _ENOUGH_TESTED:
             curve = []
         at_equal_rounds = best_so_far(curve, self._metrics[0])
-        entry = self._try_more(other, folds=first, to_beat=best, at_equal_rounds=at_equal_rounds)
-        if entry is None:
-            return False
-        self.interrupted = entry.grown.interrupted
-        return self._metrics[0].improves(entry.grown.folds[0].scores[name], best)
+        entry = self._try(other, folds=first, to_beat=best, at_equal_rounds=at_equal_rounds)
+        return entry is not None and self._metrics[0].improves(
+            entry.grown.folds[0].scores[name], best
+        )
 
     def _is_doubtful(self) -> bool:
         """Return whether the best settings so far gain no more than chance explains."""
@@ -407,40 +405,40 @@ class ModelSelection:
         most = math.ceil(best.params.n_estimators * times_finer)
         return replace(best.params, learning_rate=finest, n_estimators=most)
 
-    def _try_more(self, params: BoostParams, **more: Any) -> Entry | None:
-        """Grow folds as :meth:`_try`; None after a first interrupt, with which all ends."""
-        try:
-            return self._try(params, **more)
-        except KeyboardInterrupt as error:
-            if isinstance(error.__context__, KeyboardInterrupt) or is_second():
-                raise
-            self.interrupted = True
-            return None
-
     def _try(
         self,
         params: BoostParams,
         folds: Sequence[Fold] | None = None,
         to_beat: float | None = None,
         at_equal_rounds: Sequence[float] = (),
-    ) -> Entry:
+    ) -> Entry | None:
         """Grow all folds, or some folds until they beat a score.
 
-        They also end when their best score is behind that of ``at_equal_rounds``.
+        They also end when their best score is behind that of ``at_equal_rounds``.  A first
+        interrupt ends the comparison: None unless the folds have complete rounds.
         """
         began = time.monotonic()
-        requested = params_of_folds(params, self._request)
-        rows = self._rows.for_trees(requested)
-        folds, best = folds or self._folds, self._judge(params, to_beat, at_equal_rounds)
-        limits = replace(
-            self._limits, best=best, after_rounds=self._reporter(requested, len(folds), best)
-        )
-        plan = FoldPlan(
-            rows, self._objective, requested, limits, self._metrics, self._n_threads,
-            keep_trees=False,
-        )  # fmt: skip
-        entry = Entry(params, rows, grow_folds(plan, folds), time.monotonic() - began)
+        try:
+            requested = params_of_folds(params, self._request)
+            rows = self._rows.for_trees(requested)
+            folds, best = folds or self._folds, self._judge(params, to_beat, at_equal_rounds)
+            limits = replace(
+                self._limits, best=best, after_rounds=self._reporter(requested, len(folds), best)
+            )
+            plan = FoldPlan(
+                rows, self._objective, requested, limits, self._metrics, self._n_threads,
+                keep_trees=False,
+            )  # fmt: skip
+            grown = grow_folds(plan, folds)
+        except KeyboardInterrupt as error:
+            twice = isinstance(error.__context__, KeyboardInterrupt)
+            if not self.tried or twice or is_second():
+                raise
+            self.interrupted = True
+            return None
+        entry = Entry(params, rows, grown, time.monotonic() - began)
         self._spent += self._cost(params, len(folds), entry.n_rounds)
+        self.interrupted = grown.interrupted
         return entry
 
     def _reporter(
