@@ -31,7 +31,6 @@ from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import read_any
 from hedgerow.distributed.work import check_rows_may_be_divided
 from hedgerow.errors import AllRowsNeededError
-from hedgerow.estimators.file_fit import fit_files, summarize_targets
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
@@ -208,7 +207,7 @@ def test_rows_in_files_and_on_clusters_are_not_blended(blend: Any) -> None:
     estimator = HedgerowRegressor(**FIXED, blend=blend)
     words = "^blend=.*use blend='auto', or give the rows as a table"
     with pytest.raises(AllRowsNeededError, match=words):
-        fit_files(estimator, data, summarize_targets(data))
+        estimator.fit(data, None)
     with pytest.raises(AllRowsNeededError, match=words):  # one worker trains if all rows fit there
         check_rows_may_be_divided(estimator, 10**9, 10)
 

@@ -201,8 +201,6 @@ def test_rows_in_files_are_weighted_as_in_memory(
 ) -> None:
     import pandas as pd
 
-    from hedgerow.estimators.file_fit import fit_files, summarize_targets
-
     target, weights = known
     if target == "several":
         objective = "one_vs_all" if objective == "hinge" else objective
@@ -219,7 +217,7 @@ def test_rows_in_files_are_weighted_as_in_memory(
     def of_files(model=None, rows=None):
         made = HedgerowClassifier(**settings, objective=objective, class_weight=weights)
         data = Dataset.from_files(paths, target, features=["a", "b"], weight=weight)
-        fit_files(made, data, summarize_targets(data), rows, init_model=model)
+        made.fit(data, None, X_val=rows, init_model=model)
         return made
 
     with divided_into(128):

@@ -13,7 +13,14 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from hedgerow import Booster, Dataset, ParameterError, train
+from hedgerow import (
+    Booster,
+    Dataset,
+    HedgerowRegressor,
+    ParameterError,
+    cross_fit,
+    train,
+)
 from hedgerow.boosting.external import resident
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.validation.hold_out import rows_aside
@@ -22,6 +29,7 @@ from hedgerow.cli.reading import tables
 from hedgerow.data.external.memory_plan import RowShape
 from hedgerow.data.sources.base import ReadRequest, Roles
 from hedgerow.data.sources.opening import Source, open_files
+from hedgerow.errors import DataTypeError, HedgerowError
 from hedgerow.io import model_to_bytes
 from hedgerow.params import BoostParams
 from tests.helpers.chunked import bins_of_files
@@ -100,6 +108,33 @@ def test_validation_rows_that_are_given(
         valid = Dataset.from_files(path, "y", **settings)
     found = train({"n_estimators": 8}, Dataset.from_files(files, "y", **settings), valid)
     assert bytes_of(found) == bytes_of(expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "words"),
+    [
+        ({}, {"y": np.zeros(3)}, "y is given, but X is a Dataset of files"),
+        ({}, {"sample_weight": np.zeros(3)}, "sample_weight is given, but X is a Dataset of files"),
+        ({}, {"X_val": Dataset([[0.0]], [0.0])}, "'validation' in X_val are in memory"),
+        ({"warm_start": True}, {}, "warm_start=True needs rows in memory"),
+        ({"folds": 3}, {}, "folds=3 needs rows in memory"),
+    ],
+)
+def test_estimators_of_files_refuse_what_needs_a_table(
+    change: dict[str, Any], arguments: dict[str, Any], words: str, files: list[Path]
+) -> None:
+    rows = Dataset.from_files(files, "y", weight="w")
+    estimator = HedgerowRegressor(n_estimators=2, **change)
+    with pytest.raises(HedgerowError, match=words):
+        estimator.fit(rows, **{"y": None, **arguments})
+
+
+def test_tables_are_no_datasets_for_estimators(files: list[Path], table: pa.Table) -> None:
+    for data in (Dataset.from_files(files, "y", weight="w"), in_memory(table)):
+        with pytest.raises(DataTypeError, match="X must be a table here; got a Dataset"):
+            cross_fit(HedgerowRegressor(), data, None)
+    with pytest.raises(DataTypeError, match="X must be a table here; got a Dataset"):
+        HedgerowRegressor().fit(in_memory(table), None)
 
 
 def test_a_source_is_read_twice_if_no_row_is_set_aside(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from hedgerow.booster import Booster, load, objective_of
 from hedgerow.boosting.automatic.defaults import AUTO, chosen_names
 from hedgerow.boosting.automatic.recipe import AUTOMATIC
 from hedgerow.boosting.row_data.classes import n_classes_of
-from hedgerow.boosting.row_data.row_values import ROW_VALUES
+from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.row_values import ROW_VALUES, given_values
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.cli.reading.tables import Target
 from hedgerow.cli.usage import UsageError, one_line, shows_progress
@@ -47,9 +48,6 @@ def estimator_class(task: str) -> type[Estimator]:
     return classes[task]
 
 
-Columns: TypeAlias = Mapping[str, AnyArray]
-"""Columns by name, which need no data frame library."""
-
 _LEVELS_SHOWN = 5
 _OF_ROWS = frozenset(value.of_fit for value in ROW_VALUES)
 _OF_SOME_MODELS = ("quantile", "loss_parameters", "targets", "offset_columns", "folds")
@@ -58,12 +56,15 @@ _OF_SOME_MODELS = ("quantile", "loss_parameters", "targets", "offset_columns", "
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """The inputs of a fit: a task, parameters of its estimator, and arguments of ``fit``."""
+    """The inputs of a fit: a task, parameters of its estimator, and arguments of ``fit``.
+
+    X   columns by name, sparse rows, or a Dataset of files, which has the targets, too
+    """
 
     task: str
     settings: Mapping[str, Any]
-    X: Columns
-    y: Target
+    X: Any
+    y: Target | None
     more: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -171,6 +172,14 @@ def fold_lines(estimator: Estimator, job: Job) -> list[str]:
         f"{name} of rows not trained on, by 5 folds: {np.mean(scores):.5g} ± {np.std(scores):.2g}"
         for name, scores in found.scores.items()
     ]
+
+
+def validation_rows(job: Job) -> Dataset:
+    """Return the validation rows of a fit, to score them."""
+    found: Any = job.more["X_val"]
+    if job.y is None:
+        return found
+    return Dataset(found, job.more["y_val"], **given_values(job.more, "_val"))
 
 
 def usual_metrics(booster: Booster) -> list[str]:

@@ -25,7 +25,7 @@ from hedgerow.boosting.row_data.targets import targets_of_rows
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import UnknownCategory
 from hedgerow.data.categories.columns import CategoricalFeatures
-from hedgerow.errors import ParameterError, brief
+from hedgerow.errors import DataTypeError, ParameterError, brief
 from hedgerow.estimators.common import seed_of, warn_about_names
 from hedgerow.estimators.explaining import BoostedExplanations
 from hedgerow.estimators.hooks import FitHooks
@@ -46,6 +46,7 @@ from hedgerow.schedules import LearningRate
 
 if TYPE_CHECKING:
     from hedgerow.booster import Booster
+    from hedgerow.boosting.loop.driver import FitOptions
     from hedgerow.boosting.loop.setup.job import Job, KnownTargets
     from hedgerow.boosting.resume.continuing import Start
     from hedgerow.boosting.validation.folds import Fold
@@ -278,6 +279,11 @@ class HedgerowEstimator(
         from hedgerow.boosting.row_data.row_values import given_values
         from hedgerow.boosting.validation.row_sets import validation_sets
 
+        if isinstance(arguments["X"], Dataset):
+            raise DataTypeError(
+                "X must be a table here; got a Dataset: give its X and y (fit also takes those of "
+                "Dataset.from_files and from_batches, with y=None)."
+            )
         rows = Dataset(
             arguments["X"],
             arguments["y"],
@@ -300,10 +306,14 @@ class HedgerowEstimator(
     def _fit_rows(self, arguments: Mapping[str, Any]) -> Self:
         """Train on the rows among the arguments of ``fit``."""
         from hedgerow.boosting.automatic.defaults import choose
-        from hedgerow.boosting.loop.driver import FitOptions
         from hedgerow.boosting.loop.fit import fit
+        from hedgerow.boosting.validation.row_sets import reads_batches
         from hedgerow.io.checkpoint_folder import checkpoint_at
 
+        if reads_batches(arguments["X"]):
+            from hedgerow.estimators.file_fit import fit_files
+
+            return fit_files(self, arguments)
         params, stopping = self._params(), self._stopping()
         kept = checkpoint_at(arguments["checkpoint"], arguments["checkpoint_every"])
         self._check_objective()
@@ -325,15 +335,7 @@ class HedgerowEstimator(
             spec.train,
             spec.known.objective,
             params,
-            FitOptions(
-                stopping,
-                self.eval_metric,
-                self._round_callbacks(lambda model: self._fitted(model, **more)),
-                self.progress,
-                self.n_jobs,
-                spec.start,
-                folds,
-            ),
+            replace(self._options(stopping, spec.start, more), folds=folds),
             validation=spec.validation,
             checkpoint=kept,
             finish=spec.finish,
@@ -346,6 +348,15 @@ class HedgerowEstimator(
         if named is not None:  # by the model to continue, or by y
             more = {"classes_": named}
         return self._adopt(model, **more)
+
+    def _options(
+        self, stopping: StoppingParams, start: Start | None, more: Mapping[str, Any]
+    ) -> FitOptions:
+        """Return the options of a fit; ``more`` are attributes that its targets decide."""
+        from hedgerow.boosting.loop.driver import FitOptions
+
+        callbacks = self._round_callbacks(lambda model: self._fitted(model, **more))
+        return FitOptions(stopping, self.eval_metric, callbacks, self.progress, self.n_jobs, start)
 
     def _adopt(self, model: Model, **more: Any) -> Self:
         """Set the fitted attributes from a trained model, all in one assignment."""

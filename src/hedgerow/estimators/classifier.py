@@ -25,7 +25,7 @@ from hedgerow.estimators.multilabel import (
 from hedgerow.estimators.scores import accuracy
 from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.model.model import Model
-from hedgerow.objectives import Objective, Task, objective_for
+from hedgerow.objectives import Task, objective_for
 from hedgerow.params import CHECKPOINT_SECONDS
 from hedgerow.peer_arguments import OF_ESTIMATORS_PREDICT, refuse_arguments
 
@@ -309,6 +309,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         ----------
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
             Numbers, dates, text or categories; NaN, null and ``None`` are missing (docs/data.md).
+            A Dataset of files holds y and all other values of rows (docs/out-of-core.md).
         y : array-like of shape (n_rows,) or (n_rows, n_labels)
             Class labels: text, integers, booleans, or floats that are integers.  Two or more
             columns of 0 and 1 are several labels of each row (docs/several-targets.md).
@@ -373,14 +374,11 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         def codes_of(rows: Dataset, n_rows: int, name: str) -> FloatArray:
             return indices_of(labels.read_labels(rows.y, n_rows, name, reader), classes, name)
 
-        objective = self._make_objective(classes, codes)
+        chosen, n_outputs = self._chosen_loss(classes)
+        task: Task = "classes" if callable(chosen) and n_outputs > 1 else "two classes"
+        objective = objective_for(chosen, codes, n_outputs, self._loss_values(), task)
         by_class = labels.class_weights(self.class_weight, classes, codes, weight)
         return KnownTargets(codes, objective, codes_of, by_class, classes)
-
-    def _make_objective(self, classes: AnyArray, codes: FloatArray) -> Objective:
-        name, n_outputs = self._chosen_loss(classes)
-        task: Task = "classes" if callable(name) and n_outputs > 1 else "two classes"
-        return objective_for(name, codes, n_outputs, self._loss_values(), task)
 
     def _chosen_loss(self, classes: AnyArray) -> tuple[Any, int]:
         """Return the objective for these classes and its number of outputs."""

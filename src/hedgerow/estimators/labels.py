@@ -208,12 +208,17 @@ def known_classes(source: Any, start: Start | None) -> AnyArray | None:
 def class_weights(
     class_weight: Any, classes: AnyArray, codes: FloatArray, weight: FloatArray | None
 ) -> FloatArray | None:
-    """Return the weight of each class; None if all are 1."""
+    """Return the weight of each class; None if all are 1.
+
+    By balanced weights, all classes that have rows have the same mass.
+    """
     if class_weight is None:
         return None
     if isinstance(class_weight, str) and class_weight == "balanced":
         mass = np.bincount(codes.astype(np.intp), weights=weight, minlength=len(classes))
-        return balanced_weights(mass)
+        present, weights = mass > 0, np.ones(len(mass))
+        weights[present] = mass[present].sum() / (present.sum() * mass[present])
+        return weights
     if not isinstance(class_weight, Mapping):
         raise ParameterError(
             f"class_weight must be None, 'balanced' or a dict from class to weight; "
@@ -233,11 +238,3 @@ def class_weights(
                 f"{brief(label)} has {brief(value)}. To ignore a class, leave its rows out."
             )
     return np.array([float(class_weight.get(label, 1.0)) for label in labels])
-
-
-def balanced_weights(mass: AnyArray) -> FloatArray:
-    """Return class weights by which all classes that have rows have the same mass."""
-    present = mass > 0
-    weights = np.ones(len(mass))
-    weights[present] = mass[present].sum() / (present.sum() * mass[present])
-    return weights

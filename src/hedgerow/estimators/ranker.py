@@ -316,6 +316,7 @@ class HedgerowRanker(HedgerowEstimator):
         ----------
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
             Numbers, dates, text or categories; NaN, null and ``None`` are missing (docs/data.md).
+            A Dataset of files holds y and all other values of rows (docs/out-of-core.md).
         y : array-like of shape (n_rows,)
             Relevance labels 0, 1, 2, ..., higher for more relevant rows.
         sample_weight : array-like of shape (n_rows,) or (n_queries,), or mapping, optional
@@ -437,7 +438,8 @@ class HedgerowRanker(HedgerowEstimator):
         n_rows = len(prediction)
         target = check_vector(target_column(y), n_rows, "y")
         weight = check_weight(weight_of_rows(sample_weight, qid, n_rows), n_rows)
-        query = _queries(qid, n_rows, "qid", "score")
+        require_queries(qid, "qid", "score")
+        query = cast(IntArray, read_qid(qid, n_rows, "qid"))
         if weight is not None and not weight.all():
             present = weight > 0.0
             target, prediction = target[present], prediction[present]
@@ -445,9 +447,3 @@ class HedgerowRanker(HedgerowEstimator):
         gains = None if self.label_gain is None else tuple(self.label_gain)
         metric = RankingMetric("ndcg", None, gains, query_rows(query, len(target)))
         return metric(target, prediction, weight)
-
-
-def _queries(qid: Any, n_rows: int, name: str, method: str) -> IntArray:
-    """Read the query of each row."""
-    require_queries(qid, name, method)
-    return cast(IntArray, read_qid(qid, n_rows, name))

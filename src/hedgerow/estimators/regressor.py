@@ -336,6 +336,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         ----------
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
             Numbers, dates, text or categories; NaN, null and ``None`` are missing (docs/data.md).
+            A Dataset of files holds y and all other values of rows (docs/out-of-core.md).
         y : array-like of shape (n_rows,) or (n_rows, n_targets)
             Finite numbers.  Two or more columns are several targets (docs/several-targets.md).
             ``"cox"`` and ``"aft"`` take times: numbers, negative for censored rows, or a frame,

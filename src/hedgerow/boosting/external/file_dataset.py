@@ -81,6 +81,7 @@ class FileDataset(Dataset):
     communicator   of the ranks that have other rows
     has_intervals  whether the targets are ends of intervals of times; known after a survey
     cuts           rows of all ranks from which cuts are chosen, until these are known
+    summary        what an estimator has found out about the targets
     """
 
     reads_batches: ClassVar[bool] = True
@@ -110,6 +111,7 @@ class FileDataset(Dataset):
         self.communicator: Communicator = communicator or Alone()
         self.has_intervals = False
         self.cuts: CutSample | None = None
+        self.summary: Any = None
         self._room = int(_BATCH_SHARE * memory_limit)
         self._reader = RowReader(source, self._room)
         self._times: tuple[str, tuple[str | None, str | None], bool | None] | None = None

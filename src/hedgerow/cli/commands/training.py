@@ -13,13 +13,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hedgerow.cli.reading import inputs
-from hedgerow.cli.usage import UsageError, remark, say, shows_progress
+from hedgerow.cli.usage import UsageError, remark, say
 from hedgerow.errors import HedgerowError, InterruptedFitWarning
 
 if TYPE_CHECKING:
-    from hedgerow.cli import engine
     from hedgerow.cli.reading.tables import NamedColumns, Way
-    from hedgerow.data.sources.base import Roles
     from hedgerow.data.sources.opening import Source
 
 LIMIT_HELP = (
@@ -156,21 +154,26 @@ def _train(options: argparse.Namespace) -> None:
     source = open_files(options.data, roles, types_known=True)
     if hint := header_hint(source.parts[0].column_names() or ()):
         remark(f"note: {source.name}:{hint}")
-    train = _train_in_memory if way.in_memory else _train_from_files
+    rows = (_read_rows if way.in_memory else _open_rows)(options, way, source)
+    size = f"{rows.n_rows} rows" + (f", {rows.n_columns} columns" if rows.n_columns else "")
+    say(f"{rows.task} ({rows.why}): {size}\n{way}")
+    more = rows.more | {name: getattr(options, name) for name in ("init_model", "checkpoint")}
+    more = {name: value for name, value in more.items() if value is not None}
+    job = engine.Job(rows.task, parse_settings(options.set, rows.task), rows.X, rows.y, more)
+    start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InterruptedFitWarning)  # reported below
-        fit = train(options, way, source)
-    estimator = fit.estimator
-    seconds = time.perf_counter() - fit.start
+        estimator = engine.fit(job)
+    seconds = time.perf_counter() - start
     estimator.save(options.model)
     say(f"trained {estimator.booster_.num_trees} trees in {seconds:.2f} s")
     interrupted = estimator.stopped_by_ == "interrupt"
     lines = engine.score_lines(estimator)
     if options.valid is not None:
-        lines += engine.usual_scores(estimator.booster_, fit.valid())
+        lines += engine.usual_scores(estimator.booster_, engine.validation_rows(job))
     elif not (options.no_score or interrupted):
-        if not lines and fit.job is not None:
-            lines = engine.fold_lines(estimator, fit.job)
+        if not lines and way.in_memory:
+            lines = engine.fold_lines(estimator, job)
         elif usual := engine.usual_metrics(estimator.booster_):
             lines.append(f"validation rows (--valid FILE) would also show {' and '.join(usual)}")
     for line in lines:
@@ -185,29 +188,36 @@ def _train(options: argparse.Namespace) -> None:
     say(f"model written to {options.model}")
 
 
-class _Fit(NamedTuple):
-    """A fit: when it began, its estimator, and what to score it on."""
+class _Rows(NamedTuple):
+    """Rows to train on: a table with its target, or a Dataset of files; ``more`` for ``fit``."""
 
-    start: float
-    estimator: engine.Estimator
-    job: engine.Job | None
-    """The inputs, if they are in memory."""
-    valid: Callable[[], Any]
-    """Makes the data set of the validation rows."""
+    task: str
+    why: str
+    n_rows: int
+    n_columns: int
+    X: Any
+    y: Any
+    more: dict[str, Any]
 
 
-def _train_in_memory(options: argparse.Namespace, way: Way, source: Source) -> _Fit:
-    """Read all rows and fit."""
-    from hedgerow.boosting.row_data.dataset import Dataset
-    from hedgerow.boosting.row_data.row_values import given_values
-    from hedgerow.cli import engine
+def _task_of(
+    options: argparse.Namespace, guess: Callable[[str], tuple[str, str]]
+) -> tuple[str, str]:
+    """Return the task, and why it is this one; ``guess`` takes the name of the target."""
+    if options.task == "auto":
+        return guess((options.target or ["y"])[0])
+    return options.task, "by --qid" if options.task == "ranking" else "as requested"
+
+
+def _read_rows(options: argparse.Namespace, way: Way, source: Source) -> _Rows:
+    """Read all rows."""
     from hedgerow.cli.reading import tables
     from hedgerow.data.sparse import check_width
 
     names, y_name = source.parts[0].column_names(), (options.target or ["y"])[0]
     X: Any
     y: Any
-    more = {name: getattr(options, name) for name in ("offset", "init_model", "checkpoint")}
+    more = {"offset": options.offset}
     if names is None:
         X, y = tables.read_sparse(source.parts)
         n_rows, n_columns = X.shape
@@ -220,24 +230,12 @@ def _train_in_memory(options: argparse.Namespace, way: Way, source: Source) -> _
         # The offset column joins the features for now.
         X, n_rows = table.features([*used, *source.roles.offset]), table.n_rows
         n_columns = len(used)
-    task, why = options.task, "by --qid" if options.task == "ranking" else "as requested"
-    if task == "auto":
-        task, why = tables.guess_task(y, source.name, y_name)
-    settings = parse_settings(options.set, task)
+    task, why = _task_of(options, lambda name: tables.guess_task(y, source.name, name))
     if options.valid is not None:
         more |= _validation(options, source, X, y)
         more["y_val"] = tables.as_targets(more["y_val"], task, options.valid, y_name)
-    targets = tables.as_targets(y, task, source.name, y_name)
-    more = {name: value for name, value in more.items() if value is not None}
-    job = engine.Job(task, settings, X, targets, more)
-    say(f"{task} ({why}): {n_rows} rows, {n_columns} columns\n{way}")
-    start = time.perf_counter()
-    return _Fit(
-        start,
-        engine.fit(job),
-        job,
-        lambda: Dataset(more["X_val"], more["y_val"], **given_values(more, "_val")),
-    )
+    y = tables.as_targets(y, task, source.name, y_name)
+    return _Rows(task, why, n_rows, n_columns, X, y, more)
 
 
 def _row_values(
@@ -280,40 +278,26 @@ def _validation(options: argparse.Namespace, source: Source, X: Any, y: Any) -> 
     return found | _row_values(options, table, of_validation=True)
 
 
-def _train_from_files(options: argparse.Namespace, way: Way, source: Source) -> _Fit:
-    """Fit with rows in files."""
+def _open_rows(options: argparse.Namespace, way: Way, source: Source) -> _Rows:
+    """Open the files, whose rows are read in batches; only the targets are read now."""
     from hedgerow.boosting.external.file_dataset import dataset_of
     from hedgerow.boosting.row_data.row_values import OF_TRAINING
-    from hedgerow.cli import engine
     from hedgerow.cli.reading import tables
     from hedgerow.data.sources.opening import open_files
-    from hedgerow.estimators.file_fit import fit_files, summarize_targets
-    from hedgerow.io.checkpoint_folder import checkpoint_at
+    from hedgerow.estimators.file_fit import summarize_targets
 
-    say(way)
-    y_name = (options.target or ["y"])[0]
-
-    def opened(paths: list[str], roles: Roles) -> Any:
-        source = open_files(paths, roles, types_known=True)
-        return dataset_of(source, cache_dir=options.cache_dir, memory_limit=way.limit)
-
-    data = opened(options.data, source.roles)
-    facts = summarize_targets(data)
-    task, why = options.task, "by --qid" if options.task == "ranking" else "as requested"
-    if task == "auto":
-        task, why = tables.guess_task_of(facts, source.name, y_name)
+    kept = {"cache_dir": options.cache_dir, "memory_limit": way.limit}
+    data = dataset_of(source, **kept)
+    facts, names = summarize_targets(data), data.feature_names
+    task, why = _task_of(options, lambda name: tables.guess_task_of(facts, source.name, name))
     if task == "classification" and not facts.is_text:
-        tables.refuse_fractions(facts.values, source.name, y_name)
-    settings = parse_settings(options.set, task)
-    estimator: Any = engine.estimator_class(task)(**settings, progress=shows_progress())
-    names = data.feature_names
-    roles = replace(source.roles.without(OF_TRAINING), drop=(), features=tuple(names) or None)
-    valid = None if options.valid is None else opened([options.valid], roles)
-    columns = f", {len(names)} columns" if names else ""
-    say(f"{task} ({why}): {facts.n_rows} rows{columns}")
-    start = time.perf_counter()
-    fit_files(estimator, data, facts, valid, checkpoint_at(options.checkpoint), options.init_model)
-    return _Fit(start, engine.finished(estimator), None, lambda: opened([options.valid], roles))
+        tables.refuse_fractions(facts.values, source.name, (options.target or ["y"])[0])
+    valid = None
+    if options.valid is not None:
+        roles = source.roles.without(OF_TRAINING)
+        roles = replace(roles, drop=(), features=tuple(names) or None)
+        valid = dataset_of(open_files([options.valid], roles, types_known=True), **kept)
+    return _Rows(task, why, facts.n_rows, len(names), data, None, {"X_val": valid})
 
 
 _WORDS = {"true": True, "false": False, "none": None, "null": None}

@@ -33,9 +33,13 @@ from hedgerow.data.reading.temporal import array_of_ticks
 from hedgerow.data.sources.arrow_files import open_native
 from hedgerow.data.sources.base import Part, no_column
 from hedgerow.data.sources.facts import ColumnFacts
-from hedgerow.data.sources.opening import keep_text, open_parts, set_text_kinds
+from hedgerow.data.sources.opening import (
+    find_text_kinds,
+    keep_text,
+    open_parts,
+    set_text_kinds,
+)
 from hedgerow.data.sources.paths import PathLike, find_files
-from hedgerow.data.sources.text_files import TextPart, joined_kinds
 
 if TYPE_CHECKING:
     from hedgerow.estimators.file_fit import TargetFacts
@@ -155,8 +159,7 @@ def read_parts(
             if name not in (known := part.column_names() or ()):
                 raise no_column(part.name, name, "needed", known)
     keep_text(parts, text)
-    texts = [part for part in parts if isinstance(part, TextPart)]
-    set_text_kinds(parts, joined_kinds([part.hold(chosen) for part in texts]))
+    set_text_kinds(parts, find_text_kinds(parts, _BATCH_BYTES, chosen))
     raw = [(part, b.columns) for part in parts for b in part.batches(chosen, _BATCH_BYTES)]
     columns = {name: _joined(name, [(part.name, c[name]) for part, c in raw]) for name in chosen}
     path = parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"

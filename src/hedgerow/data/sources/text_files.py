@@ -68,17 +68,12 @@ class TextPart:
         """Return the names in the first line."""
         return self._names
 
-    def find_kinds(self, max_bytes: int) -> dict[str, TextKind]:
-        """Read the file to find the kinds of its columns."""
-        names = [name for name in self._names if name not in self.text]
-        return self._kinds_of(names, self._pieces(names or self._names[:1], max_bytes))
-
-    def hold(self, columns: Sequence[str]) -> dict[str, TextKind]:
-        """Read columns for the next call of :meth:`batches`; return their kinds."""
-        self._held = list(self._pieces(columns, _LARGEST_BLOCK))
-        return self._kinds_of([name for name in columns if name not in self.text], self._held)
-
-    def _kinds_of(self, names: Sequence[str], pieces: Iterable[Any]) -> dict[str, TextKind]:
+    def find_kinds(self, max_bytes: int, held: Sequence[str] | None = None) -> dict[str, TextKind]:
+        """Read columns to find their kinds; ``held`` ones are kept for the next :meth:`batches`."""
+        names = [n for n in (self._names if held is None else held) if n not in self.text]
+        pieces: Iterable[Any] = self._pieces(held or names or self._names[:1], max_bytes)
+        if held is not None:
+            pieces = self._held = list(pieces)
         return joined_kinds(
             {name: parse(piece.column(name), self.decimal)[0] for name in names} for piece in pieces
         )
