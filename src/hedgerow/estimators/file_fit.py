@@ -91,7 +91,7 @@ def _summary_of(data: FileDataset) -> TargetFacts:
     read = labels.read if data.n_targets == 1 else lambda column, name: np.full(len(column), -1.0)
     codes, weights = [np.zeros(0)], list[FloatArray]()
     for rows in data.scan(read):
-        codes.append(rows.target.copy())
+        codes.append(rows.target.reshape(rows.n_rows, -1)[:, 0].copy())
         if rows.weight is not None:
             weights.append(rows.weight.copy())
     n_rows = sum(map(len, codes))
