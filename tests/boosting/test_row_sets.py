@@ -20,7 +20,7 @@ from hedgerow import (
 from hedgerow.boosting.validation.row_sets import stack_tables, validation_sets
 from hedgerow.data import read_any
 from hedgerow.errors import DataError, DataTypeError, ParameterError
-from hedgerow.metrics.groups import GroupedMetric
+from hedgerow.metrics import GroupedMetric
 
 lightgbm = pytest.importorskip("lightgbm")
 
