@@ -112,12 +112,10 @@ def _evaluate(options: argparse.Namespace) -> None:
     import json
 
     from hedgerow.boosting.external.file_dataset import dataset_of
-    from hedgerow.boosting.row_data.dataset import Dataset
     from hedgerow.cli import engine
-    from hedgerow.cli.reading import tables
-    from hedgerow.cli.reading.tables import choose_way
     from hedgerow.data.sources.base import make_roles
-    from hedgerow.data.sources.opening import open_files, open_parts
+    from hedgerow.data.sources.opening import open_files
+    from hedgerow.data.sources.paths import find_files
 
     model = engine.open_model(options.model)
     booster = model.booster
@@ -128,29 +126,14 @@ def _evaluate(options: argparse.Namespace) -> None:
         )
     if task != "ranking" and options.qid is not None:
         raise UsageError("--qid is for ranking models: leave it out")
-    way = choose_way(options.data, None)
-    parts = open_parts(options.data, types_known=True)
-    is_sparse = parts[0].column_names() is None
-    if not is_sparse and options.target is None:
+    if options.target is None and find_files(options.data)[0].format != "libsvm":
         raise UsageError("--target COL is needed: the column with the targets")
-    rows: Any
-    if not way.in_memory:
-        if options.qid is not None:
-            raise UsageError(
-                "--qid needs all rows in memory, but these do not fit: give fewer rows"
-            )
-        names = booster.feature_names if booster.model.schema.named and options.target else None
-        given = {"weight": options.weight, "offset": booster.offset_columns or None}
-        roles = make_roles(options.target, (), names, given)
-        source = open_files(options.data, roles, types_known=True)
-        rows = dataset_of(source, memory_limit=way.limit)
-    elif is_sparse:
-        X, y = tables.read_sparse(parts)
-        X.resize((X.shape[0], max(X.shape[1], booster.num_features)))
-        rows = Dataset(X, y)
-    else:
-        read = _read(options, model, parts, options.target)
-        rows = Dataset(read.X, read.y, read.weight, qid=read.qid)
+    names = booster.feature_names if booster.model.schema.named and options.target else None
+    given = {
+        "weight": options.weight, "qid": options.qid, "offset": booster.offset_columns or None
+    }  # fmt: skip
+    roles = make_roles(options.target, (), names, given)
+    rows = dataset_of(open_files(options.data, roles, types_known=True))
     usual = ["loss"] if booster.target_names is not None else _USUAL.get(task, ["loss"])
     scores = booster.eval(rows, options.metric or usual)
     if options.json:
