@@ -93,10 +93,9 @@ def read_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 PLACES = pytest.mark.parametrize("in_batches", [False, True], ids=["memory", "batches"])
 
 
-@PLACES
 @pytest.mark.parametrize("target", ["value", "label"])
 def test_text_stays_text_where_all_values_look_like_numbers(
-    evaluate: Evaluate, target: str, in_batches: bool, monkeypatch: pytest.MonkeyPatch
+    evaluate: Evaluate, target: str
 ) -> None:
     train(target=target)
     numbers = np.flatnonzero((OTHERS["code"] != "x") & (OTHERS["label"] != "high"))
@@ -106,40 +105,28 @@ def test_text_stays_text_where_all_values_look_like_numbers(
     booster = load("m")
     rows = Dataset({n: OTHERS[n][numbers] for n in FEATURES}, OTHERS[target][numbers])
     expected = pytest.approx(booster.eval(rows, "loss"), rel=1e-12)
-    if in_batches:
-        read_in_batches(monkeypatch)
     for files in (["all.csv"], ["1.csv", "2.csv"]):
         assert evaluate(*files, target=target, metrics=("loss",)) == expected
 
 
-@PLACES
-def test_columns_that_the_model_does_not_use_may_differ(
-    evaluate: Evaluate, in_batches: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_columns_that_the_model_does_not_use_may_differ(evaluate: Evaluate) -> None:
     train(target="value")
     used = {name: OTHERS[name] for name in ("size", "value", "code")}
     write("one.csv", OTHERS)
     write("1.csv", OTHERS, slice(0, 90), note=1)
     write("2.csv", used, slice(90, N))
     expected = pytest.approx(evaluate("one.csv", target="value"), rel=1e-12)
-    if in_batches:
-        read_in_batches(monkeypatch)
     for files in (["1.csv", "2.csv"], ["2.csv", "1.csv"]):
         assert evaluate(*files, target="value") == expected
 
 
-@PLACES
 @pytest.mark.parametrize("objective", ["cox", "aft"])
-def test_times_of_events_in_two_columns(
-    evaluate: Evaluate, objective: str, in_batches: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_times_of_events_in_two_columns(evaluate: Evaluate, objective: str) -> None:
     train("--set", f"objective={objective}", target=("time", "event"))
     write("one.csv", OTHERS)
     times = {name: OTHERS[name] for name in ("event", "time")}
     rows = Dataset({name: OTHERS[name] for name in FEATURES}, times)
     expected = pytest.approx(load("m").eval(rows, ["loss", "concordance"]), rel=1e-12)
-    if in_batches:
-        read_in_batches(monkeypatch)
     for target in (("time", "event"), ("event", "time")):  # loss and concordance are usual
         assert evaluate("one.csv", target=target) == expected
 
