@@ -111,9 +111,10 @@ def _read(
 def _evaluate(options: argparse.Namespace) -> None:
     import json
 
-    from hedgerow.boosting.external.file_dataset import dataset_of
+    from hedgerow.boosting.external.file_dataset import FileDataset
     from hedgerow.cli import engine
-    from hedgerow.data.sources.base import make_roles
+    from hedgerow.data.external.memory import memory_bytes
+    from hedgerow.data.sources.base import ReadRequest, make_roles
     from hedgerow.data.sources.opening import open_files
     from hedgerow.data.sources.paths import find_files
 
@@ -133,7 +134,9 @@ def _evaluate(options: argparse.Namespace) -> None:
         "weight": options.weight, "qid": options.qid, "offset": booster.offset_columns or None
     }  # fmt: skip
     roles = make_roles(options.target, (), names, given)
-    rows = dataset_of(open_files(options.data, roles, types_known=True))
+    source = open_files(options.data, roles, types_known=True)
+    limit = memory_bytes(None)
+    rows = FileDataset(source, ReadRequest(roles), memory_limit=limit, cache_dir=())  # no copies
     usual = ["loss"] if booster.target_names is not None else _USUAL.get(task, ["loss"])
     scores = booster.eval(rows, options.metric or usual)
     if options.json:
