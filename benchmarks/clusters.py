@@ -16,6 +16,7 @@ Needs ``hedgerow[dask,spark,files]``, xgboost, psutil and Java.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
 import tempfile
@@ -44,8 +45,10 @@ def write_rows(folder: Path, n_rows: int, n_files: int) -> str:
     label = columns["x0"] * columns["x1"] + columns["x2"] + noise > 0
     table = pa.table({**columns, "label": label.astype(np.float64)})
     folder.mkdir()
-    for number in range(n_files):
-        first, end = (n_rows * k // n_files for k in (number, number + 1))
+    # The first file is larger: Spark numbers the partitions of files by their size.
+    more = n_rows // 100
+    ends = [0, *(n_rows * number // n_files + more for number in range(1, n_files)), n_rows]
+    for number, (first, end) in enumerate(itertools.pairwise(ends)):
         pq.write_table(table.slice(first, end - first), folder / f"part-{number}.parquet")
     return str(folder)
 
