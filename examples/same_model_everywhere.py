@@ -104,12 +104,12 @@ def main() -> None:
     table = rows()
     for name, (trained, needed) in PLACES.items():
         if needed is not None and find_spec(needed) is None:
-            print(f"{name + ':':8}{needed} is not installed")  # noqa: T201
+            print(f"{name + ':':8}{needed} is not installed")
             continue
         with tempfile.TemporaryDirectory() as folder:
             model = trained(table, Path(folder))
         digest = hashlib.sha256(model.to_bytes()).hexdigest()[:16]
-        print(f"{name + ':':8}{digest}")  # noqa: T201
+        print(f"{name + ':':8}{digest}")
 
 
 if __name__ == "__main__":
