@@ -18,7 +18,7 @@ from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.boosting.validation.cross import FoldPlan, FoldStopping, grow_folds
 from hedgerow.boosting.validation.cross_models import fold_model
 from hedgerow.boosting.validation.fold_rows import rows_of_folds
-from hedgerow.boosting.validation.folds import Fold, among_weighted
+from hedgerow.boosting.validation.folds import Fold, among_weighted, forward_folds
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING, reads_batches
 from hedgerow.boosting.validation.splits import folds_of
 from hedgerow.boosting.validation.stopping import StoppingParams
@@ -237,6 +237,13 @@ def _splits(
                 "stratified=True distributes the rows of each value of the target evenly, but the "
                 f"{len(target)} rows have {n_values} different values: leave it out."
             )
+    if sample.time is not None and is_number:
+        if stratified or blocks is not None:
+            raise ParameterError(
+                "folds test later rows, so stratified, groups and qid have no effect with time: "
+                "leave time out, or pass folds that divide the rows."
+            )
+        return forward_folds(sample.time, folds, 1.0 / (folds + 1))
     shown = row_groups if blocks is not sample.query else dataset.qid
     return folds_of(
         folds, dataset.X, dataset.y, target, stratify, seed, blocks, shown, name="folds"

@@ -47,6 +47,7 @@ TWO_CHOICES: dict[str, tuple[Any, Any]] = {
     "qid": (QID, np.repeat(np.arange(12), 20)),
     "position": (np.tile(np.arange(10), 24), RNG.integers(0, 3, N_ROWS)),
     "groups": (np.arange(N_ROWS) % 40, np.arange(N_ROWS) // 6),
+    "time": (np.arange(N_ROWS), RNG.normal(size=N_ROWS)),
 }
 """Two choices of each value."""
 
@@ -61,7 +62,7 @@ SMALL: dict[str, Any] = {"n_estimators": 4, "learning_rate": 0.3, "max_leaves": 
 
 def settings(name: str, **more: Any) -> dict[str, Any]:
     """Return parameters of a fit on which the value has an effect."""
-    return SMALL | {"early_stopping": name == "groups"} | more
+    return SMALL | {"early_stopping": name in ("groups", "time")} | more
 
 
 def objective(name: str) -> dict[str, Any]:

@@ -112,6 +112,7 @@ class OnClusterByRows(OnCluster):
         offset: Any = None,
         offset_val: Any = None,
         groups: Any = None,
+        time: Any = None,
         client: Any = None,
         parallelism: Parallelism = "auto",
         memory_limit: int | None = None,
@@ -134,6 +135,8 @@ class OnClusterByRows(OnCluster):
             Initial raw scores; see docs/training-control.md.
         groups : like y, optional
             Rows of one group stay together in folds and in held-out rows.
+        time : like y, optional
+            The latest rows are held out.
         client : distributed.Client, optional
             By default the last client created.
         parallelism, memory_limit, resilience

@@ -45,6 +45,7 @@ def train(
     offset: Any = None,
     offset_val: Any = None,
     groups: Any = None,
+    time: Any = None,
     position: Any = None,
     categorical_features: CategoricalFeatures = "auto",
     unknown_category: UnknownCategory = "missing",
@@ -78,6 +79,8 @@ def train(
         Initial raw scores; see docs/training-control.md.
     groups : like y, optional
         Rows of a group stay together in folds and held-out rows; see :class:`hedgerow.Dataset`.
+    time : like y, optional
+        Number or date of each row: the latest rows are held out.
     position : like y, optional
         For clicks, the position of each row in its query; see docs/ranking.md.
     categorical_features, unknown_category

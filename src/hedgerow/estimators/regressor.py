@@ -323,6 +323,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         offset: Any = None,
         offset_val: Any = None,
         groups: Any = None,
+        time: Any = None,
         init_model: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: float = CHECKPOINT_SECONDS,
@@ -354,6 +355,9 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             names of columns of X, which are then not features.
         groups : array-like of shape (n_rows,), optional
             Group labels; early stopping holds out complete groups only.
+        time : array-like of shape (n_rows,), optional
+            Number or date of each row, for models of later rows: early stopping holds out the
+            latest rows, and folds test later rows beside random ones (docs/cross-fitting.md).
         init_model : Booster, fitted estimator, or path of a model file, optional
             Model to whose trees ``n_estimators`` rounds are added (docs/continue.md).
         checkpoint : str or path-like, optional

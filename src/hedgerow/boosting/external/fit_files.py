@@ -38,7 +38,7 @@ from hedgerow.boosting.loop.setup.loss_spec import LossSpec, needs_all_rows
 from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import Start, check_reading
 from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.boosting.row_data.groups import check_groups
+from hedgerow.boosting.row_data.groups import check_held_out
 from hedgerow.boosting.row_data.offsets import check_both_offset
 from hedgerow.boosting.row_data.queries import split_sample
 from hedgerow.boosting.row_data.targets import targets_like
@@ -148,8 +148,8 @@ def _read(
         check_folds_in_chunks(stopping, on_cluster)
     rows = data.rows
     data.check_offset(objective)
-    check_groups(
-        rows.group, has_validation=bool(sets), is_ranking=scored_as(objective) == "ranking",
+    check_held_out(
+        rows, has_validation=bool(sets), is_ranking=scored_as(objective) == "ranking",
         stopping=stopping, others=others,
     )  # fmt: skip
     train, validation = rows, list[Sample]()
@@ -157,8 +157,8 @@ def _read(
         parts = split_sample(rows, objective, stopping, params.seed, others)
         train, unseen = (replace(rows.take(part), origin=None) for part in parts)
         validation.append(unseen)
-    if not stopping.by_folds:  # groups divide rows only once
-        train = replace(train, group=None)
+    if not stopping.by_folds:  # groups and times divide rows only once
+        train = replace(train, group=None, time=None)
     cuts = data.pass_one(params, train).sample
     if start is not None:
         cuts = _sample_in_model(cuts, start, data)
@@ -169,7 +169,7 @@ def _read(
     if validation:
         unseen, room = validation[0], int(_ASIDE_SHARE * data.memory_limit)
         own = replace(cast(FileTable, unseen.table), schema=schema, room=room)
-        validation = [replace(unseen, table=own, group=None)]
+        validation = [replace(unseen, table=own, group=None, time=None)]
     for name, given in sets.items():
         if data.offset_names and not reads_batches(given) and given.offset is None:
             given = given.having(offset=list(data.offset_names))

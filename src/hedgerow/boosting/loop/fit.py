@@ -158,7 +158,9 @@ def plan_of(
     stopping = with_resolved(stopping, schema, objective)
     if folds:
         stopping = replace(stopping, folds=(len(folds), len(folds)))
-    check_values(train, sets, objective, params, stopping, others=ranks.others)
+    check_values(
+        train, sets, objective, params, stopping, has_folds=bool(folds), others=ranks.others
+    )
     check_folds(stopping, bool(sets), start, bool(folds))
     if start is not None:
         start.check(objective, params, schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
@@ -110,6 +111,33 @@ def check_offset(
         row = int(np.argmax((np.abs(table) > LARGEST).any(axis=1)))
         raise DataError(f"{name} must be within {LARGEST:g} of 0, but row {row} is not.")
     return np.ascontiguousarray(table.T)
+
+
+def times_of_rows(times: Any, n_rows: int, name: str = "time") -> FloatArray:
+    """Convert numbers or dates to finite float64, one for each row: dates to seconds since 1970."""
+    array = one_axis(values_of_rows(times, name), name)
+    refuse_missing(array, name, "its time")
+    kinds = _types(array)
+    if kinds and all(issubclass(kind, dt.date | np.datetime64) for kind in kinds):
+        items = [_without_zone(item) for item in array.tolist()]
+        array = np.array(items, dtype="datetime64[us]")
+    if array.dtype.kind == "M":
+        array = array.astype("datetime64[us]").astype(np.int64) / 1e6
+    elif array.dtype.kind == "m":
+        array = array.astype("timedelta64[us]").astype(np.int64) / 1e6
+    elif array.dtype.kind not in "iufO" or any(issubclass(kind, str | bytes) for kind in kinds):
+        raise DataTypeError(
+            f"{name} must hold numbers or dates, got {brief(array[0])}: convert text to dates, for "
+            "example by pandas.to_datetime."
+        )
+    return check_vector(array, n_rows, name)
+
+
+def _without_zone(item: Any) -> Any:
+    """Return a date, of one with a zone its time in UTC."""
+    if getattr(item, "tzinfo", None) is None:
+        return item
+    return item.astimezone(dt.UTC).replace(tzinfo=None)
 
 
 def values_of_rows(values: Any, name: str) -> AnyArray:

@@ -61,6 +61,8 @@ class Dataset:
         users whose clicks made its label, integers or text (docs/ranking.md).
     groups : array-like of shape (n_rows,), optional
         All rows of a group are held out for validation, or none.
+    time : array-like of shape (n_rows,), optional
+        Number or date of each row: later rows are held out for validation.
     feature_names : sequence of str, optional
         For tables without column names.
     categorical_features : "auto", list of names or positions, bool mask, or None, default="auto"
@@ -93,6 +95,7 @@ class Dataset:
         qid: Any = None,
         position: Any = None,
         groups: Any = None,
+        time: Any = None,
         feature_names: Sequence[str] | None = None,
         categorical_features: CategoricalFeatures = "auto",
         unknown_category: UnknownCategory = "missing",
@@ -104,6 +107,7 @@ class Dataset:
         self.qid = qid
         self.position = position
         self.groups = groups
+        self.time = time
         self.categorical_features = categorical_features
         self.unknown_category = unknown_category
         self._names = read_names(feature_names)
@@ -126,6 +130,7 @@ class Dataset:
         qid: str | None = None,
         position: str | None = None,
         groups: str | None = None,
+        time: str | None = None,
         drop: Sequence[str] = (),
         features: Sequence[str] | None = None,
         categorical_features: CategoricalFeatures = "auto",
@@ -152,8 +157,8 @@ class Dataset:
             Column of weights; a row of weight 0 counts as absent.
         offset : str or sequence of str, optional
             Columns that hold known parts of the raw score, one for each output.
-        qid, position, groups : str, optional
-            Columns of queries, positions and groups, as for :class:`Dataset`.
+        qid, position, groups, time : str, optional
+            Columns of queries, positions, groups and times, as for :class:`Dataset`.
         drop : sequence of str, default=()
             Columns to ignore.
         features : sequence of str, optional
@@ -210,6 +215,7 @@ class Dataset:
         qid: str | None = None,
         position: str | None = None,
         groups: str | None = None,
+        time: str | None = None,
         drop: Sequence[str] = (),
         features: Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
@@ -231,8 +237,8 @@ class Dataset:
             Batches must be much smaller than the memory limit.
         target, weight : str, optional
             Columns of frames; tuples contain target and weight themselves.
-        offset, qid, position, groups, drop, features, categorical_features, unknown_category, \
-cache_dir, memory_limit
+        offset, qid, position, groups, time, drop, features, categorical_features, \
+unknown_category, cache_dir, memory_limit
             As for :meth:`from_files`.
         feature_names : sequence of str, optional
             For batches without column names.

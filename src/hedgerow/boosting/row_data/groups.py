@@ -1,4 +1,4 @@
-"""Groups of related rows: all rows of a group are held out for validation, or none.
+"""Which rows are held out for validation: complete groups of related rows, or the latest rows.
 
 Rows of one patient, household or day are alike.  If some train the model and others
 validate it, the validation loss is too low, and the fit stops too late.  With ``groups``,
@@ -13,16 +13,20 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import BoolArray, FloatArray, IntArray, distinct
+from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray, distinct
 from hedgerow.boosting.row_data.checks import number_values
 from hedgerow.boosting.validation.stopping import VALIDATION_STREAM, StoppingParams, hash_numbers
 from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.errors import DataError, DataTypeError, HedgerowWarning, ParameterError
+
+if TYPE_CHECKING:
+    from hedgerow.boosting.row_data.row_values import RowValues
 
 GroupKeys: TypeAlias = npt.NDArray[np.uint64]
 
@@ -54,31 +58,42 @@ def _hash(value: Any) -> int:
     return int.from_bytes(digest.digest(), "little")
 
 
-def check_groups(
-    keys: GroupKeys | None,
+def check_held_out(
+    rows: RowValues,
     *,
     has_validation: bool,
     is_ranking: bool,
     stopping: StoppingParams,
+    has_folds: bool = False,
     others: Communicator | None = None,
 ) -> None:
-    """Raise ``ParameterError`` if groups are given but no rows are held out."""
-    if keys is None:
+    """Raise ``ParameterError`` if groups or times are given but no rows are held out by them."""
+    keys, name = rows.group, "groups" if rows.time is None else "time"
+    if keys is None and rows.time is None:
         return
+    if keys is not None and rows.time is not None:
+        raise ParameterError(
+            "time and groups cannot be combined: give folds=, pairs of row numbers that divide no "
+            "group and test later rows, or leave one of them out."
+        )
     instead = ""
     if is_ranking:
         instead = "rankings hold out complete queries"
+    elif has_folds and keys is None:
+        instead = "folds= says which rows are held out"
     elif has_validation:
         instead = "validation rows are given"
     elif stopping.by_out_of_bag:
-        instead = "early_stopping='oob' uses the rows that a round leaves out, whatever their group"
+        instead = "early_stopping='oob' uses the rows that a round leaves out"
     elif not stopping.is_on(False):
         instead = (
             f"early_stopping={stopping.early_stopping!r} holds out no rows of this fit (True and "
-            "'cv' hold out complete groups)"
+            f"'cv' hold out {'complete groups' if name == 'groups' else 'later rows'})"
         )
     if instead:
-        raise ParameterError(f"groups has no effect here: {instead}. Leave groups out.")
+        raise ParameterError(f"{name} has no effect here: {instead}. Leave {name} out.")
+    if keys is None:
+        return
     if (others is None or others.size == 1) and len(keys) > 1 and len(distinct(keys)) == len(keys):
         warnings.warn(
             f"each of the {len(keys)} groups has one row, so groups has no effect: rows that "
@@ -97,16 +112,36 @@ def rows_of_groups_aside(
     others: Communicator,
 ) -> BoolArray:
     """Return which rows of this rank are held out, as complete groups of the rows of all ranks."""
+    return _aside(keys, target, fraction, stratify, others, lambda values: hash_numbers(
+        seed, VALIDATION_STREAM, values))  # fmt: skip
+
+
+def latest_rows_aside(
+    time: FloatArray, target: FloatArray, fraction: float, stratify: bool, others: Communicator
+) -> BoolArray:
+    """Return which rows of this rank are held out: the latest of all ranks."""
+    return _aside(time, target, fraction, stratify, others, np.negative)
+
+
+def _aside(
+    keys: AnyArray,
+    target: FloatArray,
+    fraction: float,
+    stratify: bool,
+    others: Communicator,
+    key_of: Callable[[AnyArray], AnyArray],
+) -> BoolArray:
+    """Hold out the rows whose values come first in the order of their keys."""
     own, codes, counts = np.unique(keys, return_inverse=True, return_counts=True)
     values, places = np.unique(gather_numbers(own, others), return_inverse=True)
     sizes = np.zeros(len(values), dtype=np.int64)
     np.add.at(sizes, places.reshape(-1), gather_numbers(counts.astype(np.int64), others))
     if len(values) < 2:
         raise DataError(
-            "early stopping holds out groups, but all rows are in one group: give validation rows "
-            "(X_val, y_val) or use early_stopping=False."
+            "early stopping holds out groups or later rows, but all rows have one value: give "
+            "validation rows (X_val, y_val) or use early_stopping=False."
         )
-    order = np.argsort(hash_numbers(seed, VALIDATION_STREAM, values), kind="stable")
+    order = np.argsort(key_of(values), kind="stable")
     filled = np.cumsum(sizes[order])
     count = 1 + int(np.argmin(np.abs(filled - fraction * sizes.sum())))
     aside = np.zeros(len(values), dtype=np.bool_)
@@ -133,6 +168,6 @@ def _keep_classes(
             aside[holding[np.argmax(rank[holding])]] = False
     if not aside.any():
         raise DataError(
-            "early stopping holds out groups, but each candidate group holds all rows of a "
-            "class: give validation rows (X_val, y_val) or use early_stopping=False."
+            "early stopping holds out groups or later rows, but each candidate holds all rows of "
+            "a class: give validation rows (X_val, y_val) or use early_stopping=False."
         )

@@ -24,7 +24,11 @@ from hedgerow.boosting.row_data.checks import (
     refuse_missing,
     values_of_rows,
 )
-from hedgerow.boosting.row_data.groups import check_groups, rows_of_groups_aside
+from hedgerow.boosting.row_data.groups import (
+    check_held_out,
+    latest_rows_aside,
+    rows_of_groups_aside,
+)
 from hedgerow.boosting.validation.hold_out import queries_aside, rows_aside
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator
@@ -279,19 +283,21 @@ def check_values(
     stopping: StoppingParams,
     *,
     has_validation: bool = False,
+    has_folds: bool = False,
     others: Communicator | None = None,
 ) -> None:
     """Raise an error for values without effect on this fit, and for those that it lacks.
 
-    ``has_validation``: whether there are validation rows that are not given here.  ``others``:
-    ranks with the other rows.
+    ``has_validation``: whether there are validation rows that are not given here.  ``has_folds``:
+    whether the user gives folds.  ``others``: ranks with the other rows.
     """
     ranking, others = scored_as(objective) == "ranking", others or Alone()
-    check_groups(
-        train.group,
+    check_held_out(
+        train,
         has_validation=has_validation or len(validation) > 0,
         is_ranking=ranking,
         stopping=stopping,
+        has_folds=has_folds,
         others=others,
     )
     check_positions(train.position, objective, params)
@@ -339,13 +345,15 @@ def split_sample(
     seed: int,
     others: Communicator | None = None,
 ) -> tuple[IntArray, IntArray]:
-    """Split rows of this rank into training and held-out rows: by query or group, or row by row."""
+    """Divide the rows of this rank into training and held-out rows."""
     others, fraction, target = others or Alone(), stopping.validation_fraction, train.target
     stratify = task_of(objective) != "regression" and target.ndim == 1
     if train.query is not None:
         aside = queries_aside(train.query, fraction, seed, others)
     elif train.group is not None:
         aside = rows_of_groups_aside(train.group, target, fraction, stratify, seed, others)
+    elif train.time is not None:
+        aside = latest_rows_aside(train.time, target, fraction, stratify, others)
     else:
         aside = rows_aside(target, fraction, stratify, seed, others)
     return np.flatnonzero(~aside), np.flatnonzero(aside)

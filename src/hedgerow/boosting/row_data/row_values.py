@@ -1,4 +1,4 @@
-"""Values of each row beside features and target: weights, offsets, queries, positions, groups.
+"""Values of each row beside features and target: weights, offsets, queries, groups, times, ...
 
 One table, :data:`ROW_VALUES`, tells how each value is read and follows its rows.  All that hold
 rows hold all of these values, and all that accept them go through the table.
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.row_data.checks import check_offset, check_weight
+from hedgerow.boosting.row_data.checks import check_offset, check_weight, times_of_rows
 from hedgerow.boosting.row_data.groups import read_groups
 from hedgerow.boosting.row_data.queries import (
     Positions,
@@ -174,8 +174,16 @@ class _Group(RowValue):
         return read_groups(given, rows.n_rows, name)
 
 
+class _Time(RowValue):
+    name = field = of_fit = "time"
+    of_training = True
+
+    def read(self, given: Any, name: str, rows: Reading) -> FloatArray:
+        return times_of_rows(given, rows.n_rows, name)
+
+
 WEIGHT = _Weight()
-ROW_VALUES: tuple[RowValue, ...] = (WEIGHT, _Offset(), _Query(), _Position(), _Group())
+ROW_VALUES: tuple[RowValue, ...] = (WEIGHT, _Offset(), _Query(), _Position(), _Group(), _Time())
 """All values of rows; CONTRIBUTING.md tells how to add one."""
 
 FURTHER = tuple(value for value in ROW_VALUES if not value.in_vectors)
@@ -195,6 +203,7 @@ class RowValues:
     position  at which each row was shown to the users who made its label
     group     uint64 (n_rows,): groups are held out together
               (:mod:`hedgerow.boosting.row_data.groups`)
+    time      float64 (n_rows,): later rows are held out
     """
 
     weight: FloatArray | None = None
@@ -202,6 +211,7 @@ class RowValues:
     query: IntArray | None = None
     position: Positions | None = None
     group: npt.NDArray[np.uint64] | None = None
+    time: FloatArray | None = None
 
     def __iter__(self) -> Iterator[tuple[RowValue, Any]]:
         """Yield the values that were given, with their descriptions."""

@@ -44,6 +44,7 @@ from hedgerow.boosting.validation.folds import (
     deal_observations,
     draw_folds,
     folds_to_test,
+    forward_folds,
     lists_in_any_order,
 )
 from hedgerow.boosting.validation.stopping import StoppingParams
@@ -65,6 +66,13 @@ _UNJUDGED_ROUNDS = 20
 
 With one row of class 1 among 600, 5,000 or 15,000, the loss of new rows is 0.2% below that of a
 constant after 10 or 20 rounds, and 2% above it after 100 (means of six generated tables).
+"""
+
+
+_FORWARD = 3
+"""Folds that test later rows, and random folds beside them, if rows have times.
+
+`docs/defaults-experiments.md` has the comparison: later rows alone are few to learn from.
 """
 
 
@@ -142,7 +150,7 @@ def choose_rounds(rows: FoldRows, plan: FitPlan, budget: Budget | None = None) -
         plan.objective, plan.params, plan.stopping, rows.sample.target,
     )  # fmt: skip
     stratify = task_of(objective) in ("two classes", "classes")
-    n_folds, n_tested = stopping.folds
+    n_folds, n_tested = stopping.folds if rows.sample.time is None else (_FORWARD, _FORWARD)
     record: dict[str, Any] = {
         "early_stopping": "cv",
         "patience": stopping.patience,
@@ -157,6 +165,9 @@ def choose_rounds(rows: FoldRows, plan: FitPlan, budget: Budget | None = None) -
         few = min(_UNTESTED_ROUNDS, params.n_estimators)
         return ChosenRounds(params, few, {}, rows, {**record, "folds": [0, 0]})
     folds, n_drawn = folds_to_test(folds, target, n_tested), len(folds)
+    if rows.sample.time is not None:
+        folds += forward_folds(rows.sample.time, _FORWARD, 0.5)
+        n_drawn += len(folds) - n_tested
     if stopping.is_cautious and not can_judge(folds, target):
         few = min(_UNJUDGED_ROUNDS, params.n_estimators)
         return ChosenRounds(params, few, {}, rows, {**record, "folds": [n_drawn, 0]})

@@ -232,7 +232,7 @@ def rows_of_folds(
 
     Groups divide the folds, whose test rows are the validation rows.
     """
-    kept = replace(sample, group=None).without_zero_weights()
+    kept = replace(sample, group=None, time=None).without_zero_weights()
     params = resolve_device(resolved(params, objective, kept.table.schema), kept.table)
     check_values(kept, (), objective, params, stopping, has_validation=True)
     with kept.naming_rows():

@@ -21,6 +21,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -81,6 +82,27 @@ def draw_folds(
         number = _dealt(target, n_folds, stratify, hash_rows(seed, FOLD_STREAM, len(target)))
     n_folds = _enough(int(number.max()) + 1, "group" if groups is not None else _ROW)
     return _folds_by(number, n_folds)
+
+
+def forward_folds(time: FloatArray, n_folds: int, start: float) -> list[Fold]:
+    """Return folds that test later rows than they train on; the first trains on this share of rows.
+
+    Rows of one time are not divided, so there may be fewer folds::
+
+        time     0 0 1 1 2 3 3 4 5 5
+        fold 0   - - - - - t            - training, t test
+        fold 1   - - - - - - t t
+        fold 2   - - - - - - - - t t
+    """
+    order = np.argsort(time, kind="stable")
+    last = np.ceil(np.linspace(start, 1.0, n_folds + 1) * len(time)).astype(np.int64) - 1
+    ends = distinct(np.searchsorted(time[order], time[order[last]], side="right"))
+    if len(ends) < 2:
+        raise DataError(
+            "folds test later rows than they train on, but the later half of the rows has one "
+            "time: leave time out."
+        )
+    return [Fold(np.sort(order[:a]), np.sort(order[a:b])) for a, b in pairwise(ends)]
 
 
 def deal_observations(sample: Sample, n_folds: int, stratify: bool, repeats: Repeats) -> list[Fold]:

@@ -83,6 +83,9 @@ def add_train(commands: Any) -> None:
         "--groups",
         "column of groups: rows with equal values are held out together; not a feature",
     )
+    inputs.add_column(
+        parser, "--time", "column of numbers or dates: later rows are held out; not a feature"
+    )
     inputs.add_column(parser, "--qid", "column with the queries of the rows: train a ranking model")
     inputs.add_column(parser, "--position", "with --qid: column with positions")
     parser.add_argument(
