@@ -89,7 +89,7 @@ def test_wrong_times_are_named() -> None:
         (["2024-01-01"] * 300, DataTypeError, "pandas.to_datetime"),
         (np.where(np.arange(300) == 7, np.nan, TIME), DataError, "row 7"),
         (TIME[:4], DataError, "4 values for 300 rows"),
-        (np.zeros(300), DataError, "one value"),
+        (np.zeros(300), DataError, "one time"),
     ):
         with pytest.raises(error, match=words):
             model.fit(X, Y, time=wrong)

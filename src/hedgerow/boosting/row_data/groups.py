@@ -138,8 +138,8 @@ def _aside(
     np.add.at(sizes, places.reshape(-1), gather_numbers(counts.astype(np.int64), others))
     if len(values) < 2:
         raise DataError(
-            "early stopping holds out groups or later rows, but all rows have one value: give "
-            "validation rows (X_val, y_val) or use early_stopping=False."
+            "early stopping holds out groups or later rows, but all rows are in one group, or of "
+            "one time: give validation rows (X_val, y_val) or use early_stopping=False."
         )
     order = np.argsort(key_of(values), kind="stable")
     filled = np.cumsum(sizes[order])
@@ -168,6 +168,6 @@ def _keep_classes(
             aside[holding[np.argmax(rank[holding])]] = False
     if not aside.any():
         raise DataError(
-            "early stopping holds out groups or later rows, but each candidate holds all rows of "
-            "a class: give validation rows (X_val, y_val) or use early_stopping=False."
+            "early stopping holds out groups or later rows, but each candidate group holds all "
+            "rows of a class: give validation rows (X_val, y_val) or use early_stopping=False."
         )
