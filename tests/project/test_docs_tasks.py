@@ -36,7 +36,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         **{name: getattr(hedgerow, name) for name in hedgerow.__all__},
         "X": X, "y": y, "X_val": X[:60], "y_val": y[:60], "amount": amount, "people": people,
         "counts": rng.poisson(1.0, 240), "log_exposure": np.zeros(240), "weight": np.ones(240),
-        "customer": np.arange(240) // 4, "two_targets": np.column_stack([amount, -amount]),
+        "customer": np.arange(240) // 4, "day": np.arange(240) // 8, "two_targets": np.column_stack([amount, -amount]),
         "grade": y.astype(int), "query": np.arange(240) // 12, "folder": folder,
         "sparse_matrix": scipy.sparse.csr_matrix(X), "cross_validate": cross_validate,
         "RandomizedSearchCV": RandomizedSearchCV, "TimeSeriesSplit": TimeSeriesSplit,
