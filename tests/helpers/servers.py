@@ -15,6 +15,30 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+
+def rows() -> Any:
+    """Return a frame of people, with missing values."""
+    import numpy as np
+    import pandas as pd
+
+    rng, n = np.random.default_rng(0), 400
+    X = pd.DataFrame(
+        {
+            "size": rng.normal(size=n),
+            "age": rng.integers(18, 90, n),
+            "city": rng.choice(["Oslo", "Rome", "Kiel"], n),
+        }
+    )
+    X.loc[::9, "size"] = np.nan
+    return X
+
+
+def records(n: int = 400) -> list[dict[str, Any]]:
+    """Return the first rows as bodies of requests hold them."""
+    found = rows().head(n).astype(object).to_dict("records")
+    return [{k: None if v != v else v for k, v in row.items()} for row in found]
+
+
 ADDRESS = re.compile(r"on http://([\d.]+):(\d+)")
 
 

@@ -32,27 +32,9 @@ import hedgerow
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.cli.main import main
 from tests.helpers.clocks import wait_until
-from tests.helpers.servers import Server, ask, serving
+from tests.helpers.servers import Server, ask, records, rows, serving
 
 LABELS = np.array(["no", "perhaps", "yes"])
-
-
-def rows(n: int = 400) -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(
-        {
-            "size": rng.normal(size=n),
-            "age": rng.integers(18, 90, n),
-            "city": rng.choice(["Oslo", "Rome", "Kiel"], n),
-        }
-    )
-    X.loc[::9, "size"] = np.nan
-    return X
-
-
-def records(n: int = 400) -> list[dict]:
-    found = rows(n).astype(object).to_dict("records")
-    return [{k: None if v != v else v for k, v in row.items()} for row in found]
 
 
 def make_classifier(n_estimators: int = 10) -> HedgerowClassifier:

@@ -12,21 +12,9 @@ import pytest
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.errors import DataError, ParameterError
+from tests.helpers.servers import records, rows
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-
-
-def rows(n: int = 300) -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(
-        {
-            "size": rng.normal(size=n),
-            "age": rng.integers(18, 90, n),
-            "city": rng.choice(["Oslo", "Rome", "Kiel"], n),
-        }
-    )
-    X.loc[::9, "size"] = np.nan
-    return X
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +29,6 @@ def path(classifier, tmp_path_factory) -> Path:
     found = tmp_path_factory.mktemp("model") / "income.hedgerow"
     classifier.save(found)
     return found
-
-
-def records(n: int) -> list[dict]:
-    found = rows().head(n).astype(object).to_dict("records")
-    return [{k: None if v != v else v for k, v in row.items()} for row in found]
 
 
 # -- MLflow ---------------------------------------------------------------------------

@@ -370,7 +370,13 @@ def grid_of(background: Background, column: int, n_points: int) -> Grid:
         others = [np.nan, n_levels] if model.schema.unknown in ("backoff", "split") else [np.nan]
         encoded = held_as(np.append(most, others), values.dtype, "category")
         return Grid(described, most, encoded, np.zeros(0), len(most) == n_levels)
-    cuts = _cuts_of(background, column)
+    inputs = model.inputs
+    cuts: AnyArray = np.zeros(0)
+    if inputs is None or column in inputs.kept:  # cuts: largest number of each cell but the last
+        place = column if inputs is None else inputs.kept.index(column)
+        keys = background.cells.ordered(place)[:-1]
+        is_int = background.cells.schema.kinds[place] == "int"
+        cuts = keys if is_int else floats_of_keys(keys)
     quantiles = quantiles_of(values, described.kind)
     exact = len(cuts) < n_points and model.forest.slopes is None and is_plain(model, column)
     if exact:
@@ -383,16 +389,6 @@ def grid_of(background: Background, column: int, n_points: int) -> Grid:
     held = held_as(positions, values.dtype, described.kind)
     missing = MISSING_KEY if values.dtype == np.int64 else np.nan
     return Grid(described, positions, np.append(held, missing), quantiles, exact)
-
-
-def _cuts_of(background: Background, column: int) -> AnyArray:
-    """Return the largest number of each cell of a column except the last."""
-    inputs, cells = background.model.inputs, background.cells
-    if inputs is not None and column not in inputs.kept:
-        return np.zeros(0)
-    place = column if inputs is None else inputs.kept.index(column)
-    keys = cells.ordered(place)[:-1]
-    return keys if cells.schema.kinds[place] == "int" else floats_of_keys(keys)
 
 
 def _points(

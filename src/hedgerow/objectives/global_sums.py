@@ -41,21 +41,11 @@ _PLAY = Fraction(1, 10**12)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AllRows:
-    """The rows of a fit: the arrays of this rank, and the ranks that have other rows.
+    """The rows of a fit: the arrays of this rank, and the ranks that have other rows."""
 
-    Attributes
-    ----------
-    target : float64 (n_rows,), or (n_rows, n_targets)
-    weight : float64 (n_rows,), or None
-        None: every weight is 1.
-    offset : float64 (n_outputs, n_rows), or None
-        None: no row of any rank has one.
-    communicator : Communicator
-    """
-
-    target: FloatArray
-    weight: FloatArray | None = None
-    offset: FloatArray | None = None
+    target: FloatArray  # (n_rows,), or (n_rows, n_targets)
+    weight: FloatArray | None = None  # None: every weight is 1
+    offset: FloatArray | None = None  # (n_outputs, n_rows); None: no row of any rank has one
     communicator: Communicator = field(default_factory=Alone)
 
     def of_target(self, column: int) -> AllRows:

@@ -61,20 +61,12 @@ class QuantileRule:
     """Leaves whose step is a quantile of the steps of their rows.
 
     Rows on ranks use the same rule (:mod:`hedgerow.boosting.loop.rank_leaves`).
-
-    Attributes
-    ----------
-    wanted : callable
-        Best step of each row, from its target and its raw score for the output.
-    level : float or None
-        The quantile level; None: the share of class 1 in the weight of the leaf.
-    divisor : callable or None
-        Function of the target that divides the weights.
     """
 
+    # best step of each row, from its target and its raw score for the output
     wanted: Callable[[FloatArray, FloatArray], FloatArray]
-    level: float | None
-    divisor: Callable[[FloatArray], FloatArray] | None = None
+    level: float | None  # None: the share of class 1 in the weight of the leaf
+    divisor: Callable[[FloatArray], FloatArray] | None = None  # of the weights, from the target
 
     def weights(self, target: FloatArray, weight: FloatArray) -> FloatArray:
         """Return the weights of the rows in the quantile."""
@@ -89,36 +81,24 @@ Slopes: TypeAlias = "tuple[FloatArray, FloatArray]"
 class RootRule:
     """Leaves whose step is the root of the sum of the first derivatives of their rows.
 
-    Attributes
-    ----------
-    slopes : callable
-        Takes targets and raw scores (n_outputs, n_rows) of some rows.  Returns a function that
-        takes the step of each row, and returns their derivatives, unweighted.  The first must
-        not decrease as the step grows.
-    reach : callable or None
-        Takes the same; returns a step for each row.  The root is between the smallest and the
-        largest of a leaf.  None: it is at most ``LONGEST_STEP`` from 0.
+    The functions take targets and raw scores (n_outputs, n_rows) of some rows.
     """
 
+    # returns a function from the step of each row to their derivatives, unweighted; the first must
+    # not decrease as the step grows
     slopes: Callable[[FloatArray, FloatArray], Callable[[FloatArray], Slopes]]
+    # returns a step for each row: the root is between the smallest and the largest of a leaf; None:
+    # it is at most ``LONGEST_STEP`` from 0
     reach: Callable[[FloatArray, FloatArray], FloatArray] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SumsRule:
-    """Leaves whose step is a function of sums over their rows.
+    """Leaves whose step is a function of sums over their rows."""
 
-    Attributes
-    ----------
-    values : callable
-        Takes targets and raw scores (n_outputs, n_rows) of some rows; returns the values that are
-        summed, unweighted.
-    step : callable
-        Takes the weighted sums of each leaf, as many as there are values; returns the steps.
-    """
-
+    # from targets and raw scores (n_outputs, n_rows) to the values that are summed, unweighted
     values: Callable[[FloatArray, FloatArray], Sequence[FloatArray]]
-    step: Callable[..., FloatArray]
+    step: Callable[..., FloatArray]  # from the weighted sums of each leaf, one for each value
 
 
 LeafRule: TypeAlias = QuantileRule | RootRule | SumsRule
@@ -175,24 +155,13 @@ def log_ratio_rule(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeafRows:
-    """The rows of a tree, grouped by leaf.
-
-    Attributes
-    ----------
-    target, weight : float64 (n_rows,)
-    raw : float64 (n_outputs, n_rows)
-        Scores before the tree.
-    starts : int64 (n_leaves + 1,)
-        First row of each leaf, and the number of rows; no leaf is empty.
-    unit : float, default=0.0
-        See :func:`unit_of`; 0 means the unit of these rows.
-    """
+    """The rows of a tree, grouped by leaf."""
 
     target: FloatArray
-    raw: FloatArray
+    raw: FloatArray  # (n_outputs, n_rows); scores before the tree
     weight: FloatArray
-    starts: IntArray
-    unit: float = 0.0
+    starts: IntArray  # first row of each leaf, and the number of rows; no leaf is empty
+    unit: float = 0.0  # see :func:`unit_of`; 0 means the unit of these rows
 
     def sums(self, values: FloatArray) -> FloatArray:
         """Return the weighted sum of ``values`` in each leaf."""

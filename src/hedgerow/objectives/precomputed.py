@@ -49,20 +49,13 @@ def first_column(target: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowDerivatives:
-    """The rows of a fit, for precomputed derivatives; other objectives do nothing here.
-
-    Attributes
-    ----------
-    target, weight : as in ``LossRows``
-    newton : bool
-        Whether trees use h.
-    """
+    """The rows of a fit, for precomputed derivatives; other objectives do nothing here."""
 
     objective: Objective
-    target: FloatArray
+    target: FloatArray  # target, weight: as in ``LossRows``
     weight: FloatArray | None
     n_threads: int
-    newton: bool
+    newton: bool  # whether trees use h
 
     def fill(self, data: derivatives.LossData, output: int, round_: int = 0) -> None:
         """Write g and h at the scores ``data.raw`` into ``data.probability``."""

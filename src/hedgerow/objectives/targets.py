@@ -39,21 +39,11 @@ FOR_SEVERAL = (
 
 @dataclass(frozen=True)
 class SeveralTargets(Objective):
-    """The mean of the losses of several targets.
+    """The mean of the losses of several targets."""
 
-    Attributes
-    ----------
-    singles : tuple of Objective
-        The loss of each target: all of the same class, with one output each.
-    names : tuple of str
-        Names of the targets.
-    named : bool
-        Whether the user gave the names.
-    """
-
-    singles: tuple[Objective, ...]
-    names: tuple[str, ...]
-    named: bool = False
+    singles: tuple[Objective, ...]  # of the targets: all of the same class, with one output each
+    names: tuple[str, ...]  # of the targets
+    named: bool = False  # whether the user gave the names
 
     def __post_init__(self) -> None:
         known = {name: getattr(self.single, name) for name in _OF_SINGLE}

@@ -54,18 +54,10 @@ _FEWEST = 200
 
 @dataclass(frozen=True, slots=True)
 class Surprise:
-    """A row whose target is far from the prediction.
+    """A row whose target is far from the prediction."""
 
-    Attributes
-    ----------
-    row : int
-        Row number, from 0.
-    target, predicted : object
-        Tuples for several targets or quantiles.
-    """
-
-    row: int
-    target: object
+    row: int  # from 0
+    target: object  # target, predicted: tuples for several targets or quantiles
     predicted: object
     loss: float
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -103,18 +103,16 @@ def _curves(results: Sequence[Result], split: Split) -> dict[str, FloatArray]:
         booster = getattr(result.estimator, "booster_", None)
         if booster is None or booster.model.training["parameters"]["boosting"] != "gbdt":
             continue
-        curve = _staged_loss(result.estimator, split)
+        fitted = result.estimator
+        if split.task == "regression":
+            errors = (squared_errors(split.y_test, y) for y in fitted.staged_predict(split.X_test))
+            curve = np.array([np.sqrt(own).mean() for own in errors])
+        else:
+            staged = fitted.staged_predict_proba(split.X_test)
+            curve = np.array([log_loss(fitted.classes_, split.y_test, p) for p in staged])
         if len(curve) > 0:  # without enough rows to split there are no rounds
             curves[result.rung.name] = curve
     return curves
-
-
-def _staged_loss(estimator: Any, split: Split) -> FloatArray:
-    if split.task == "regression":
-        staged = estimator.staged_predict(split.X_test)
-        return np.array([np.sqrt(squared_errors(split.y_test, found)).mean() for found in staged])
-    staged = estimator.staged_predict_proba(split.X_test)
-    return np.array([log_loss(estimator.classes_, split.y_test, found) for found in staged])
 
 
 def _draw_curves(axes: Axes, curves: dict[str, FloatArray], loss: str) -> None:

@@ -30,21 +30,13 @@ Link: TypeAlias = "Callable[[FloatArray], FloatArray]"
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One score of the test rows.
-
-    Attributes
-    ----------
-    value, low, high : float
-        Score of the rows, and the ends of its interval.
-    constant : float
-        Score of the best constant prediction for the same rows.
-    """
+    """One score of the test rows."""
 
     name: str
     value: float
-    low: float
+    low: float  # low, high: ends of the interval of the value
     high: float
-    constant: float
+    constant: float  # score of the best constant prediction for the same rows
     higher_is_better: bool
 
 

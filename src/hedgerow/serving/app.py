@@ -332,10 +332,12 @@ def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
     )
     slot = ModelSlot(settings.path, settings.name)
-    listening = _listen(settings)
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    address = (settings.host, settings.port)
+    listening = socket.create_server(address, family=family, backlog=_BACKLOG)
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    if settings.token is None and not is_loopback(host):
+    if settings.token is None and not ipaddress.ip_address(host).is_loopback:
         say(f"warning: {host} is reachable from other machines, and no token is required")
 
     def started() -> None:
@@ -398,14 +400,3 @@ def _protocol(seconds: float) -> type[asyncio.Protocol]:
                 self._end_of_head = None
 
     return TimedProtocol
-
-
-def _listen(settings: Settings) -> socket.socket:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    address = (settings.host, settings.port)
-    return socket.create_server(address, family=family, backlog=_BACKLOG)
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether an address is reachable only from this machine."""
-    return ipaddress.ip_address(host).is_loopback

@@ -38,11 +38,19 @@ def openapi(model: ServedModel, limits: Limits, with_token: bool) -> dict[str, A
     if model.has_probabilities:
         answer["classes"] = {"type": "array", "examples": [model.class_names[:_FEW]]}
     answered = _object(answer, ["model", "version", "predictions"])
+    listed = {"type": "array", "description": "values in the order of the columns"}
+    either = {"anyOf": [{"$ref": "#/components/schemas/Record"}, listed]}
+    properties = {
+        "records": {"type": "array", "items": either, "minItems": 1, "maxItems": int(limits.rows)},
+        "kind": {"enum": list(KINDS), "default": "value"},
+        "explain": {"type": "boolean", "default": False},
+    }
+    request = _object(properties, ["records"], closed=True)
     found: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": f"hedgerow: {model.name}", "version": model.version},
         "paths": {
-            "/predict": {"post": _posted("Predict records", _request(limits), answered)},
+            "/predict": {"post": _posted("Predict records", request, answered)},
             f"{v2}/infer": {"post": _posted("Predict tensors", tensors, tensors)},
             v2: {"get": _got("Input and output tensors of the model")},
             f"{v2}/ready": {"get": _got("Whether the model answers")},
@@ -109,18 +117,6 @@ def _columns(model: ServedModel) -> dict[str, dict[str, Any]]:
     for name in model.booster.offset_columns:
         found[name] = {"type": "number", "description": "offset", "examples": [0.0]}
     return found
-
-
-def _request(limits: Limits) -> dict[str, Any]:
-    record = {"$ref": "#/components/schemas/Record"}
-    listed = {"type": "array", "description": "values in the order of the columns"}
-    records = {"type": "array", "items": {"anyOf": [record, listed]}, "minItems": 1}
-    properties = {
-        "records": records | {"maxItems": int(limits.rows)},
-        "kind": {"enum": list(KINDS), "default": "value"},
-        "explain": {"type": "boolean", "default": False},
-    }
-    return _object(properties, ["records"], closed=True)
 
 
 def _object(

@@ -101,19 +101,14 @@ def read_model(path: str, name: str) -> ServedModel:
     objective = objective_of_record(model.objective, model.forest.n_outputs, model.training)
     columns = (*booster.feature_names, *booster.offset_columns)
     classified = task_of(objective) != "regression"
-    classes = _class_names(booster) if classified else []
+    classes: list[Any] = []  # in the order of the probabilities
+    if classified and booster.classes is not None:
+        classes = booster.classes.tolist()
+    elif classified:
+        classes = [*(booster.target_names or range(max(2, model.forest.n_outputs)))]
     served = ServedModel(booster, name, version, before, columns, classified, classes)
     served.warm()
     return served
-
-
-def _class_names(booster: Booster) -> list[Any]:
-    if booster.classes is not None:
-        found: list[Any] = booster.classes.tolist()
-        return found
-    if booster.target_names is not None:
-        return list(booster.target_names)
-    return list(range(max(2, booster.model.forest.n_outputs)))
 
 
 def signature_of(path: str) -> Signature:

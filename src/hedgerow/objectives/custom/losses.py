@@ -76,22 +76,13 @@ _OF_WEIGHTS = frozenset({"w", "weight", "weights", "sample_weight", "sample_weig
 
 @dataclass(frozen=True)
 class Linked(MeanLoss):
-    """Name and link of a custom loss; a model file stores only these.
+    """Name and link of a custom loss; a model file stores only these."""
 
-    Attributes
-    ----------
-    label : str
-        Name of the function or class.
-    link : {"identity", "log", "logit", "softplus", "signed_square", "softmax"}
-        Softplus, ``log(1 + exp(raw))``, and signed square, ``raw * abs(raw)``, occur in
-        imported models; softmax is for classes.
-    task : {"regression", "two classes", "classes"}
-        With ``"classes"`` there are two or more raw scores, and the link turns them into
-        probabilities, which need not add up to 1.
-    """
-
-    label: str
+    label: str  # name of the function or class
+    # one of ``LINKS``; softplus and signed square occur in imported models, softmax is for classes
     link: str = "identity"
+    # with "classes" there are two or more raw scores, and the link turns them into probabilities,
+    # which need not add up to 1
     task: Task = "regression"
     n_outputs: int = 1
 

@@ -75,34 +75,22 @@ class GradientRows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RankingLoss(OrderLoss):
-    """Base class of the ranking losses.
-
-    Attributes
-    ----------
-    label_gain : tuple of float, or None
-        Gains of the labels 0, 1, ..., not decreasing; None: ``2**label - 1``.
-    position_bias_regularization : float, or None
-        Penalty on the squares of the position biases; None means 0.
-    queries : QueryRows or None
-        Queries of the rows; None: all rows are one query.
-    seed, n_threads : int
-        Seed of random draws; number of threads that work on queries.
-    positions : PositionBias or None
-        Updated in the first call of :meth:`derivatives` in each round.
-    complete : CompleteQueries or None
-        The rows of the queries, if those of the fit are divided between ranks.
-    """
+    """Base class of the ranking losses."""
 
     scored_as: ClassVar[str] = "ranking"
 
     n_outputs: int = 1
-    label_gain: tuple[float, ...] | None = None
+    label_gain: tuple[float, ...] | None = None  # not decreasing; None: ``2**label - 1``
+    # penalty on the squares of the position biases; None means 0
     position_bias_regularization: float | None = None
+    # None: all rows are one query
     queries: QueryRows | None = field(default=None, repr=False, compare=False)
     seed: int = field(default=0, repr=False, compare=False)
     n_threads: int = field(default=1, repr=False, compare=False)
     facts: lambdas.QueryFacts | None = field(default=None, repr=False, compare=False)
+    # updated in the first call of ``derivatives`` in each round
     positions: PositionBias | None = field(default=None, repr=False, compare=False)
+    # the rows of the queries, if those of the fit are divided between ranks
     complete: CompleteQueries | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -210,28 +198,16 @@ class RankingLoss(OrderLoss):
 
 @dataclass(frozen=True, slots=True)
 class PairLoss(RankingLoss):
-    """Losses that compare rows in pairs.
-
-    Attributes
-    ----------
-    truncation_level : int or None
-        For ``pair_method="topk"``: ranks whose pairs are used; None means 30, and all ranks
-        for ``rank_pairwise``.
-    pair_method : {"topk", "mean"} or None
-        None is ``"topk"``.
-    pairs_per_row : int or None
-        For ``pair_method="mean"``; None is 1.
-    sigmoid : float or None
-        Steepness of the logistic function; None is 1.
-    """
+    """Losses that compare rows in pairs."""
 
     kind: ClassVar[int]
     default_level: ClassVar[int] = TRUNCATION_LEVEL
 
+    # for "topk": ranks whose pairs are used; None means 30, and all ranks for ``rank_pairwise``
     truncation_level: int | None = None
-    pair_method: PairMethod | None = None
-    pairs_per_row: int | None = None
-    sigmoid: float | None = None
+    pair_method: PairMethod | None = None  # None is "topk"
+    pairs_per_row: int | None = None  # for "mean"; None is 1
+    sigmoid: float | None = None  # steepness of the logistic function; None is 1
 
     def __post_init__(self) -> None:
         RankingLoss.__post_init__(self)
@@ -317,17 +293,12 @@ class PairLoss(RankingLoss):
 
 @dataclass(frozen=True, slots=True)
 class LambdaRank(PairLoss):
-    """NDCG; the loss is 1 minus the NDCG of the ranks that are used.
-
-    Attributes
-    ----------
-    normalize_pairs : bool or None
-        Divide the weight of a pair by the distance of its scores (plus 0.01), and
-        scale down queries with large sums, as LightGBM does; None means True.
-    """
+    """NDCG; the loss is 1 minus the NDCG of the ranks that are used."""
 
     name: ClassVar[str] = "lambdarank"
     kind: ClassVar[int] = lambdas.OF_NDCG
+    # divide the weight of a pair by the distance of its scores (plus 0.01), and scale down queries
+    # with large sums, as LightGBM does; None means True
     normalize_pairs: bool | None = None
 
     def __post_init__(self) -> None:
