@@ -55,34 +55,67 @@ class LossRows(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class _OfRows:
-    """What a loss knows about the rows of a fit."""
+    """What a loss knows about the rows of a fit.
 
-    # the total weight divided by ``PENALIZED_WEIGHT``, at least 1: penalties bound the steps of
-    # leaves less by this factor
+    Attributes
+    ----------
+    weight_factor : float
+        The total weight divided by ``PENALIZED_WEIGHT``, at least 1.  Penalties bound the steps of
+        leaves less by this factor.
+    has_far_targets : bool
+        Whether targets are so far from their mean that Newton steps need a limit.
+    """
+
     weight_factor: float = field(default=1.0, repr=False, compare=False)
-    # whether targets are so far from their mean that Newton steps need a limit
     has_far_targets: bool = field(default=False, repr=False, compare=False)
 
 
 class Objective(_OfRows, ABC):
-    """A loss with its link, its initial score and its derivatives."""
+    """A loss with its link, its initial score and its derivatives.
 
-    name: ClassVar[str]  # in the public API and in the model file
-    # number of the compiled derivatives in the gradient pass; ``PRECOMPUTED`` if ``derivatives``
-    # writes them (:mod:`hedgerow.objectives.precomputed`)
+    Attributes
+    ----------
+    name : str
+        Name in the public API and in the model file.
+    kernel_id : int
+        Number of the compiled derivatives in the gradient pass
+        (:mod:`hedgerow.objectives.derivatives`); ``PRECOMPUTED`` if :meth:`derivatives` writes
+        them (:mod:`hedgerow.objectives.precomputed`).
+    n_outputs : int
+        Raw scores per row.
+    constant_hessian : bool
+        True if h is the row's weight for any raw score.
+    second_order : bool
+        True if h is the second derivative or an upper bound of it.  Otherwise the second
+        derivative is zero almost everywhere, and leaf values come from a line search.
+    vanishing_hessian : bool
+        Whether h may be nearly 0 where g is not.
+    rowwise : bool
+        Whether g and h of a row depend only on this row.
+    coupled : bool
+        Whether g and h of an output depend on the raw scores of other outputs.
+    of_residuals : bool
+        Whether the loss depends only on ``target - raw``.
+    squares : bool
+        Whether the loss squares differences of targets.
+    longest_line : float
+        Limit on the linear terms of a leaf.
+    level : float
+        The quantile level; other objectives ignore it.
+    """
+
+    name: ClassVar[str]
     kernel_id: ClassVar[int] = PRECOMPUTED
-    constant_hessian: ClassVar[bool] = False  # h is the row's weight for any raw score
-    # h is the second derivative or an upper bound of it; otherwise the second derivative is zero
-    # almost everywhere, and leaf values come from a line search
+    constant_hessian: ClassVar[bool] = False
     second_order: ClassVar[bool] = True
-    vanishing_hessian: ClassVar[bool] = False  # h may be nearly 0 where g is not
-    rowwise: ClassVar[bool] = True  # g and h of a row depend only on this row
-    coupled: ClassVar[bool] = False  # g and h of an output depend on the scores of other outputs
-    of_residuals: ClassVar[bool] = False  # the loss depends only on ``target - raw``
-    squares: ClassVar[bool] = False  # the loss squares differences of targets
-    longest_line: ClassVar[float] = math.inf  # limit on the linear terms of a leaf
-    level: float = 0.5  # the quantile level; other objectives ignore it
-    n_outputs: int = 1  # raw scores per row
+    vanishing_hessian: ClassVar[bool] = False
+    rowwise: ClassVar[bool] = True
+    coupled: ClassVar[bool] = False
+    of_residuals: ClassVar[bool] = False
+    squares: ClassVar[bool] = False
+    longest_line: ClassVar[float] = math.inf
+    level: float = 0.5
+    n_outputs: int = 1
 
     @abstractmethod
     def check_target(
