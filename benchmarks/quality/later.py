@@ -133,10 +133,11 @@ def loss(model: Any, X: pd.DataFrame, y: np.ndarray) -> float:
     return float(-np.mean(np.log(np.clip(found, 1e-9, 1.0))))
 
 
-def compare(line: list[str], threads: int) -> tuple[list[float], list[float]]:
+def compare(line: list[str], threads: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the log of the loss of each way against the default's, and the processor seconds."""
-    X, y, time = load(*line[:3], line[3:])
-    found, spent = [], []
+    X, y, time = load(line[0], line[1], line[2], line[3:])
+    found: list[np.ndarray] = []
+    spent: list[list[float]] = []
     kind = HedgerowRegressor if y.dtype.kind == "f" else HedgerowClassifier
     for shares in ([0.8, 1.0], [0.6, 0.8]):
         start, stop = cuts(time, shares)
@@ -151,7 +152,7 @@ def compare(line: list[str], threads: int) -> tuple[list[float], list[float]]:
             losses.append(loss(model, X[start:stop], y[start:stop]))
         found.append(np.log(np.array(losses) / losses[0]))
         spent.append(seconds)
-    return list(np.mean(found, axis=0)), list(np.sum(spent, axis=0))
+    return np.mean(found, axis=0), np.sum(spent, axis=0)
 
 
 def main() -> None:
