@@ -51,11 +51,15 @@ def compare(name: str, threads: int) -> tuple[list[float], list[float]]:
     return losses, seconds
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--tables", nargs="*", help="names; default: every eighth of the suite")
     parser.add_argument("--threads", type=int, default=2)
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     chosen = options.tables or sorted(tables.suite_names())[::8]
     losses, seconds = [], []
     print(f"{'':22}" + "".join(f"{model:>22}" for model in MODELS))

@@ -155,10 +155,14 @@ def compare(line: list[str], threads: int) -> tuple[np.ndarray, np.ndarray]:
     return np.mean(found, axis=0), np.sum(spent, axis=0)
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--threads", type=int, default=2)
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     names = [name for name, *_ in ways(np.arange(100))]
     print(f"{'':38}" + "".join(f"{name:>10}" for name in names[1:]))
     found, spent = [], []

@@ -313,7 +313,7 @@ def test_the_next_command_deletes_the_copies_of_a_killed_one(
     environment = {**os.environ, "TMPDIR": str(temporary)}
     with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment) as process:
         until = time.monotonic() + 60.0
-        while not list(temporary.glob("*/*/*")) and time.monotonic() < until:
+        while not list(temporary.glob("*/standard-input")) and time.monotonic() < until:
             time.sleep(0.02)  # it reads its input, which does not end
         process.send_signal(signal.SIGTERM)
         process.wait(60.0)

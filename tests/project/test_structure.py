@@ -44,7 +44,7 @@ BUDGET = {
     "distributed": 2_960,
     "estimators": 5_600,
     "explain": 1_870,
-    "growing": 11_940,
+    "growing": 11_950,
     "inspection": 1_900,
     "io": 3_030,
     "kernels": 12_690,

@@ -87,12 +87,11 @@ def sizes_for(
         kept = -(-n_columns // exchange.size)
     width = width_of(n_vectors, constant) if n_vectors > 1 else 0
     n_groups = min(n_threads, tile_shape(n_columns)[0])
-    fit = _SLOT_BYTES // (cell_bytes(width) * kept * spec.stride)
     return Sizes(
         n_columns=n_columns,
         stride=spec.stride,
         kept_columns=kept,
-        n_slots=int(min(2 * max_leaves + 2, max(4, fit))),
+        n_slots=slots_for(kept, spec.stride, max_leaves, width),
         n_builds=n_builds,
         n_groups=n_groups,
         n_parts=n_threads // n_groups,
@@ -100,6 +99,12 @@ def sizes_for(
         width=width,
         constant=constant,
     )
+
+
+def slots_for(kept_columns: int, stride: int, max_leaves: int, width: int) -> int:
+    """Return the number of stored histograms with cells of ``width`` words."""
+    fit = _SLOT_BYTES // (cell_bytes(width) * kept_columns * stride)
+    return int(min(2 * max_leaves + 2, max(4, fit)))
 
 
 def builds_for(n_columns: int, stride: int, n_threads: int, max_leaves: int, width: int) -> int:
