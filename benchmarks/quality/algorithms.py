@@ -277,9 +277,9 @@ def record_selection(other: RecordedSelection | None = None) -> Iterator[Recorde
                 params = other.best.params
             super().hold(params)
 
-        def _try(self, params: Any, folds: Any = None, *args: Any, **named: Any) -> Entry:
+        def _try(self, params: Any, folds: Any = None, *args: Any, **named: Any) -> Entry | None:
             entry = super()._try(params, folds, *args, **named)
-            if folds is None:
+            if folds is None and entry is not None:
                 recorded.entries.append(entry)
             return entry
 
