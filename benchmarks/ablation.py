@@ -14,7 +14,7 @@ exact     exact search against XGBoost's, 100k x 28, depth 6
 cart      single trees against scikit-learn's, 100k x 28, one thread
 
 Every comparison alternates its two sides and gives medians.  The figures go to
-``benchmarks/results/ablation.json``; ``table.py`` writes them to docs/benchmarks.md.
+``benchmarks/results/<processor>/ablation.json``; ``table.py`` writes them to docs/benchmarks.md.
 ``designs.py`` measures prefetching, with a separate kernel.
 """
 
@@ -26,7 +26,6 @@ import statistics
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,8 +36,8 @@ from hedgerow.advanced import grouped
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.external.blocks import sort_columns
 from names import name_in
+from result_files import path_of, save
 
-OUT = Path(__file__).with_name("results") / "ablation.json"
 Rows = list[dict[str, Any]]
 
 
@@ -243,8 +242,9 @@ def build_parser() -> argparse.ArgumentParser:
 def main() -> None:
     options = build_parser().parse_args()
     kept: dict[str, Any] = {"kind": "ablation", "parts": {}}
-    if OUT.exists():
-        kept = json.loads(OUT.read_text())
+    path = path_of("ablation")
+    if path.exists() and options.parts:
+        kept = json.loads(path.read_text())
     for name in options.parts or PARTS:
         rows = PARTS[name](options.rounds)
         for row in rows:
@@ -252,7 +252,7 @@ def main() -> None:
             print(f"{row['what']:42}{row['side']:20}{row['seconds']:8.2f} s   AUC {row['auc']:.4f}"
                   f"{memory}", flush=True)  # fmt: skip
         kept["parts"][name] = rows
-        OUT.write_text(json.dumps(kept, indent=1) + "\n")
+        save(kept, path)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -11,17 +12,24 @@ _PACKAGES = ("numpy", "numba", "llvmlite", "scikit-learn")
 
 
 def describe() -> dict[str, object]:
-    """Return the processor, cores, memory, and the versions of Python and the libraries."""
+    """Return the processor, cores, memory, load, and the versions of Python and the libraries."""
     return {
         "cpu": _cpu(),
         "cores": len(os.sched_getaffinity(0))
         if hasattr(os, "sched_getaffinity")
         else os.cpu_count(),
         "memory_gib": _memory_gib(),
+        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "system": platform.system(),
         "python": platform.python_version(),
         **{name: _version(name) for name in _PACKAGES},
     }
+
+
+def folder_name(cpu: str) -> str:
+    """Return the name of the folder of a processor's results, such as ``"amd-epyc-26-2"``."""
+    words = re.sub(r"\(R\)|\bfamily\b|\bmodel\b|\bProcessor\b|\bCPU\b|@.*$", " ", cpu)
+    return "-".join(re.findall(r"[a-z0-9.]+", words.lower()))
 
 
 def _version(name: str) -> str | None:

@@ -13,9 +13,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -24,9 +22,9 @@ from typing import Any
 
 from names import name_in, names_in
 from peers import DEFAULT_PEERS, PEERS, installed
+from result_files import RESULTS, path_of, save
 from workloads import WORKLOADS
 
-RESULTS = Path(__file__).with_name("results")
 EXTRA = ("predict", "one_row", "memory", "import", "first_use", "default_use")
 NAMES = (*WORKLOADS, *(f"quality:{name}" for name in WORKLOADS), *EXTRA)
 
@@ -50,7 +48,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, default=5, help="seeds of quality:… (default 5)")
     parser.add_argument("--threads", type=int, default=2, help="threads of each (default 2)")
     parser.add_argument("--trees", type=int, default=100, help="trees of each (default 100)")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
+    parser.add_argument(
+        "--out", type=Path, default=RESULTS, help="folder of the results of all processors"
+    )
     return parser
 
 
@@ -87,18 +87,6 @@ def _jobs(options: argparse.Namespace) -> dict[str, Callable[[], dict[str, Any] 
     return jobs
 
 
-def _save(result: dict[str, Any], folder: Path, started: float) -> None:
-    from machine import describe
-
-    folder.mkdir(parents=True, exist_ok=True)
-    prefix = "quality_" if result["kind"] == "quality" else ""
-    path = folder / f"{prefix}{result['workload']}.json"
-    result["machine"] = describe()
-    result["date"] = time.strftime("%Y-%m-%d", time.gmtime(started))
-    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    print(f"  -> {path}")
-
-
 def main() -> None:
     options = build_parser().parse_args()
     # Set before any library is loaded: scikit-learn reads it once.
@@ -112,14 +100,14 @@ def main() -> None:
     names = list(jobs) if options.names == ["all"] else options.names
     for name in names:
         print(name, flush=True)
-        started = time.time()
         try:
             outcome = jobs[name]()
         except MissingDataError as reason:
             print(f"  skipped: {reason}")
             continue
         for result in outcome if isinstance(outcome, list) else [outcome]:
-            _save(result, options.out, started)
+            prefix = "quality_" if result["kind"] == "quality" else ""
+            save(result, path_of(prefix + result["workload"], options.out))
 
 
 if __name__ == "__main__":

@@ -1,21 +1,23 @@
 """Write the figures in ``benchmarks/results/`` into README.md and docs/benchmarks.md.
 
 Every number comes from a file of results.  Rows without measurements are left out.
-``--check`` only reports whether the two files are up to date.
+``--check`` only reports whether the two files are up to date, and whether the engine has
+changed too much since it was measured (``engine.py``).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import statistics
 import sys
 from pathlib import Path
 from typing import Any
 
+import engine
+from result_files import Result, load, newest_date, newest_engine
+
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
 START, END = "<!-- benchmark:start -->", "<!-- benchmark:end -->"
 NAMES = {
     "hedgerow": "Hedgerow",
@@ -49,17 +51,23 @@ FIT_ORDER = (
 _ABOUT = """\
 Written by `python benchmarks/table.py` from the files in `benchmarks/results/`;
 `python benchmarks/run.py --list` says what can be measured.  Do not edit by hand.
+`python benchmarks/table.py --check` fails when modules with {limit:.0%} of the engine's lines
+have changed since the newest figures.
 
 All libraries get the same rows, trees, leaves, learning rate, bins, smallest leaf, penalties
 and threads, and take turns in one process.  XGBoost has no smallest number of rows in a leaf,
 only a smallest sum of hessians."""
 
-Result = dict[str, Any]
+
+EARLIER = "†"
+_EARLIER_ROWS = f"{EARLIER} measured on an earlier engine than that of the newest row."
 
 
-def load_results() -> dict[str, Result]:
-    files = sorted(RESULTS.glob("*.json"))
-    return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
+def title_of(result: Result, newest: str | None) -> str:
+    """Return the title of a row, with a mark if it was measured on an earlier engine."""
+    stale = newest is None or result.get("engine") != newest
+    title: str = result["title"]
+    return f"{title} {EARLIER}" if stale else title
 
 
 def by_peer(result: Result) -> dict[str, Any]:
@@ -149,16 +157,20 @@ def machine_line(results: list[Result]) -> str:
     )
 
 
+def time_table(chosen: list[Result], peers: list[str], newest: str | None) -> str:
+    rows = [[title_of(each, newest), *time_cells(each, peers, scores=True)] for each in chosen]
+    text = markdown(["", *(NAMES[peer] for peer in peers)], rows)
+    return f"{text}\n\n{_EARLIER_ROWS}" if EARLIER in text else text
+
+
 def readme_block(results: dict[str, Result]) -> str:
     chosen = [results[name] for name in README_ROWS if name in results]
     if not chosen:
         return "No figures yet: `python benchmarks/run.py 100k && python benchmarks/table.py`."
-    peers = list(README_PEERS)
-    rows = [[result["title"], *time_cells(result, peers, scores=True)] for result in chosen]
-    header = ["", *(NAMES[peer] for peer in peers)]
-    text = f"{markdown(header, rows)}\n\n{machine_line(chosen)}"
     return (
-        f"{text}\n\n[docs/benchmarks.md](docs/benchmarks.md) has the other workloads and libraries."
+        f"{time_table(chosen, list(README_PEERS), newest_engine(results))}\n\n"
+        f"{machine_line(chosen)}\n\n"
+        "[docs/benchmarks.md](docs/benchmarks.md) has other workloads, libraries and processors."
     )
 
 
@@ -178,7 +190,7 @@ def quality_table(results: dict[str, Result]) -> str:
             values = [scores[metric] for scores in items.get(peer, {"scores": []})["scores"]]
             spread = statistics.stdev(values) if len(values) > 1 else 0.0
             cells.append(f"{statistics.mean(values):.5g} ± {spread:.2g}" if values else "")
-        rows.append([result["title"], metric, *cells])
+        rows.append([title_of(result, newest_engine(results)), metric, *cells])
     return markdown(["", "score", *(NAMES[peer] for peer in peers)], rows)
 
 
@@ -192,17 +204,25 @@ def plain_table(result: Result, columns: dict[str, str]) -> str:
     return markdown(["", *columns.values()], rows)
 
 
-def docs_page(results: dict[str, Result]) -> str:
-    """Return the page with all figures; leave out sections without results."""
-    parts = ["# Benchmarks", _ABOUT]
+def docs_page(machines: list[dict[str, Result]]) -> str:
+    """Return the page with all figures, a section for each machine."""
+    parts = ["# Benchmarks", _ABOUT.format(limit=engine.LIMIT)]
+    for results in machines:
+        parts += machine_section(results)
+    return "\n\n".join(parts) + "\n"
+
+
+def machine_section(results: dict[str, Result]) -> list[str]:
+    """Return the figures of one machine; leave out tables without results."""
+    newest = newest_engine(results)
+    machine = next(iter(results.values()))["machine"]
+    parts = [f"## {machine['cpu']}", f"Last measured on {newest_date(results)}."]
     chosen = timed(results)
     if chosen:
-        peers = peers_of(chosen)
-        rows = [[result["title"], *time_cells(result, peers, scores=True)] for result in chosen]
-        header = ["", *(NAMES[peer] for peer in peers)]
-        parts += ["## Time, and test score", machine_line(chosen), markdown(header, rows)]
+        times = time_table(chosen, peers_of(chosen), newest)
+        parts += ["### Time, and test score", machine_line(chosen), times]
     if any(result["kind"] == "quality" for result in results.values()):
-        parts += ["## Quality: mean ± standard deviation over seeds", quality_table(results)]
+        parts += ["### Quality: mean ± standard deviation over seeds", quality_table(results)]
     first_use = {
         "load_s": "import",
         "first_s": "first",
@@ -218,11 +238,12 @@ def docs_page(results: dict[str, Result]) -> str:
     for kind, columns in sections:
         for result in results.values():
             if result["kind"] == kind:
-                title = result["title"][0].upper() + result["title"][1:]
-                parts += [f"## {title}", plain_table(result, columns)]
+                title = title_of(result, newest)
+                parts += [f"### {title[0].upper()}{title[1:]}", plain_table(result, columns)]
     if "ablation" in results:
-        parts += ["## One switch at a time", _ABLATION, ablation_table(results["ablation"])]
-    return "\n\n".join(parts) + "\n"
+        title = title_of(results["ablation"] | {"title": "One switch at a time"}, newest)
+        parts += [f"### {title}", _ABLATION, ablation_table(results["ablation"])]
+    return parts
 
 
 def ablation_table(result: Result) -> str:
@@ -255,11 +276,11 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     options = build_parser().parse_args()
-    results = load_results()
+    machines = load()
     readme, page = ROOT / "README.md", ROOT / "docs" / "benchmarks.md"
     wanted = {
-        readme: new_readme(readme.read_text(encoding="utf-8"), readme_block(results)),
-        page: docs_page(results),
+        readme: new_readme(readme.read_text(encoding="utf-8"), readme_block(machines[0])),
+        page: docs_page(machines),
     }
     stale = [
         path
@@ -267,6 +288,13 @@ def main() -> None:
         if not path.exists() or path.read_text(encoding="utf-8") != text
     ]
     if options.check:
+        share = engine.changed(newest_engine(machines[0]))
+        if share > engine.LIMIT:
+            sys.exit(
+                f"modules with {share:.0%} of the engine's lines have changed since the newest "
+                f"figures (at most {engine.LIMIT:.0%} may): on an idle machine, run "
+                "python benchmarks/run.py 1m_31 10k predict && python benchmarks/table.py"
+            )
         sys.exit(f"outdated: {', '.join(path.name for path in stale)}" if stale else 0)
     for path in stale:
         path.write_text(wanted[path], encoding="utf-8")

@@ -271,3 +271,26 @@ def test_programs_accept_the_commands_of_pages_and_docstrings() -> None:
 )
 def test_wrong_commands_are_refused(name: str, arguments: list[str], reason: str) -> None:
     assert reason in _refusal(BENCHMARKS / name, arguments)
+
+
+def test_figures_know_how_much_of_the_engine_has_changed(tmp_path, monkeypatch) -> None:
+    engine = load_benchmarks()[BENCHMARKS / "engine.py"]
+    for package in engine.PACKAGES:
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "part.py").write_text("x = 1\n" * 10)
+    monkeypatch.setattr(engine, "PACKAGE", tmp_path)
+    monkeypatch.setattr(engine, "ENGINES", tmp_path / "engines")
+    assert engine.changed(None) == 1.0
+    measured = engine.write()
+    assert engine.changed(measured) == 0.0
+    (tmp_path / "kernels" / "part.py").write_text("x = 2\n" * 10)
+    (tmp_path / "plot.py").write_text("not of the engine")
+    assert engine.changed(measured) == 1 / len(engine.PACKAGES)
+    assert engine.write() != measured
+
+
+def test_rows_of_earlier_engines_are_marked() -> None:
+    table = load_benchmarks()[BENCHMARKS / "table.py"]
+    row = {"title": "10k", "engine": "a"}
+    assert table.title_of(row, "a") == "10k"
+    assert table.title_of(row, "b") == table.title_of({"title": "10k"}, None) == "10k †"
