@@ -42,6 +42,7 @@ class HedgerowModel(AbstractModel):
     ) -> None:
         params = {"n_jobs": num_cpus, "time_budget": time_limit} | self._get_model_params()
         kind = HedgerowRegressor if self.problem_type == REGRESSION else HedgerowClassifier
+        X = self.preprocess(X)  # as before predictions: a fold may have fewer columns
         self.model = kind(**params).fit(X, y, sample_weight=sample_weight)
 
     @classmethod
