@@ -237,11 +237,16 @@ def _splits(
                 "stratified=True distributes the rows of each value of the target evenly, but the "
                 f"{len(target)} rows have {n_values} different values: leave it out."
             )
-    if sample.time is not None and is_number:
+    if sample.time is not None:
+        if not is_number:
+            raise ParameterError(
+                "time has no effect with a splitter or an iterable of splits: pass a number of folds, "
+                "which then test later rows, or leave time out."
+            )
         if stratified or blocks is not None:
             raise ParameterError(
                 "folds test later rows, so stratified, groups and qid have no effect with time: "
-                "leave time out, or pass folds that divide the rows."
+                "leave time out, or leave these out."
             )
         return forward_folds(sample.time, folds, 1.0 / (folds + 1))
     shown = row_groups if blocks is not sample.query else dataset.qid

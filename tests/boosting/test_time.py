@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.model_selection import TimeSeriesSplit
 
 from hedgerow import Dataset, HedgerowRanker, HedgerowRegressor, cv
 from hedgerow.boosting.row_data.checks import times_of_rows
@@ -105,5 +106,7 @@ def test_times_without_effect_are_refused() -> None:
         HedgerowRegressor(folds=3).fit(X, Y, time=TIME)
     with pytest.raises(ParameterError, match="time and groups cannot be combined"):
         HedgerowRegressor().fit(X, Y, time=TIME, groups=TIME)
+    with pytest.raises(ParameterError, match="time has no effect with a splitter"):
+        cv({"n_estimators": 3}, Dataset(X, Y, time=TIME), TimeSeriesSplit(3))
     with pytest.raises(TypeError, match="time"):
         HedgerowRanker().fit(X, Y > 0, qid=TIME, time=TIME)

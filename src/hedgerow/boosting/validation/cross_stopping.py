@@ -166,8 +166,8 @@ def choose_rounds(rows: FoldRows, plan: FitPlan, budget: Budget | None = None) -
         return ChosenRounds(params, few, {}, rows, {**record, "folds": [0, 0]})
     folds, n_drawn = folds_to_test(folds, target, n_tested), len(folds)
     if rows.sample.time is not None:
-        folds += forward_folds(rows.sample.time, _FORWARD, 0.5)
-        n_drawn += len(folds) - n_tested
+        later = forward_folds(rows.sample.time, _FORWARD, 0.5)
+        folds, n_drawn = folds + later, n_drawn + len(later)
     if stopping.is_cautious and not can_judge(folds, target):
         few = min(_UNJUDGED_ROUNDS, params.n_estimators)
         return ChosenRounds(params, few, {}, rows, {**record, "folds": [n_drawn, 0]})
