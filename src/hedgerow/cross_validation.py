@@ -238,15 +238,10 @@ def _splits(
                 f"{len(target)} rows have {n_values} different values: leave it out."
             )
     if sample.time is not None:
-        if not is_number:
+        if stratified or blocks is not None or not is_number:
             raise ParameterError(
-                "time has no effect with a splitter or an iterable of splits: pass a number of folds, "
-                "which then test later rows, or leave time out."
-            )
-        if stratified or blocks is not None:
-            raise ParameterError(
-                "folds test later rows, so stratified, groups and qid have no effect with time: "
-                "leave time out, or leave these out."
+                "time has no effect with a splitter, and none with stratified, groups and qid: "
+                "pass a number of folds alone, which then test later rows, or leave time out."
             )
         return forward_folds(sample.time, folds, 1.0 / (folds + 1))
     shown = row_groups if blocks is not sample.query else dataset.qid

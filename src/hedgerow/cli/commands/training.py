@@ -126,10 +126,11 @@ def _check_and_train(options: argparse.Namespace) -> None:
             raise UsageError(
                 f"--qid trains a ranking model, not a {options.task}: leave --task out"
             )
-        if options.groups is not None:
-            raise UsageError(
-                "--groups has no effect with --qid: rankings hold out complete queries"
-            )
+        for name in ("groups", "time"):
+            if getattr(options, name) is not None:
+                raise UsageError(
+                    f"--{name} has no effect with --qid: rankings hold out complete queries"
+                )
         options.task = "ranking"
     elif options.position is not None:
         raise UsageError("--position is for rankings: also name the queries (--qid COL)")
