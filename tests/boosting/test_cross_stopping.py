@@ -349,7 +349,7 @@ def test_an_interrupt_of_the_folds_trains_with_their_best_round_so_far(
     with monkeypatch.context() as patch:
         # Of two threads the main one may do few of the steps.  All folds have done a round after
         # 8 turns, and after 22 rounds of the first batches, which have four each.
-        early = 8 if name in ("advance", "note_rounds") else 22
+        early = 8 if name in ("advance", "_note_rounds") else 22
         Interrupts(patch, owner, name, at if n_jobs == 1 else early, after=after)
         with pytest.warns(InterruptedFitWarning, match="while folds chose the number"):
             model = make_regressor(n_jobs=n_jobs).fit(X, y)
