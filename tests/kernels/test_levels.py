@@ -44,7 +44,7 @@ def fitted(pool: Any, depth: int, kind: Any = catboost.CatBoostRegressor) -> Boo
 
 
 def uses_levels(booster: Booster) -> bool:
-    return booster._predictor._tables.levels64 is not None
+    return booster._predictor.tables.levels64 is not None
 
 
 def predict_one_by_one(booster: Booster, values: Any) -> np.ndarray:

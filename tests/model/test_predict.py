@@ -18,6 +18,7 @@ from hedgerow.arrays import MISSING_KEY
 from hedgerow.errors import DataError, DataTypeError
 from hedgerow.kernels.prediction.traverse import add_tree_scores, walk_space
 from hedgerow.kernels.tables.keys import keys_of_floats
+from hedgerow.model import engine_tables
 from hedgerow.model.engine_tables import EngineTables
 from hedgerow.model.forest import Forest, joined_forests
 from hedgerow.model.predict import FEW_ROWS, Predictor
@@ -100,10 +101,10 @@ def random_thresholds(rng: np.random.Generator, kind: str, values: np.ndarray) -
 def forced(forest: Forest, kind: str, engine: str) -> Predictor:
     """Return a predictor that uses the named engine for batches."""
     predictor = Predictor(forest, [kind_of(kind)] * forest.n_features)
-    predictor._tables.__dict__["mask_cost"] = 1.0
-    predictor._tables.__dict__["walk_cost"] = 0.5 if engine == "walk" else 2.0
-    predictor._tables.__dict__["rank_cost"] = 0.0 if engine == "ranks" else 1.0
-    predictor._tables.__dict__["rank_gain"] = 0.5
+    predictor.tables.__dict__["mask_cost"] = 1.0
+    predictor.tables.__dict__["walk_cost"] = 0.5 if engine == "walk" else 2.0
+    predictor.tables.__dict__["rank_cost"] = 0.0 if engine == "ranks" else 1.0
+    predictor.tables.__dict__["rank_gain"] = 0.5
     return predictor
 
 
@@ -248,8 +249,8 @@ def test_ranks_stand_beside_sets_of_categories():
         booster = train(params, Dataset(frame, y.to_numpy()))
         predictor = booster._predictor
         assert 0 < predictor.forest.has_sets.sum() < (predictor.forest.feature >= 0).sum()
-        predictor._tables.__dict__.update(
-            forced(predictor.forest, "float64", engine)._tables.__dict__
+        predictor.tables.__dict__.update(
+            forced(predictor.forest, "float64", engine).tables.__dict__
         )
         found[engine] = booster.predict(frame)
     assert same_bits(found["mask"], found["walk"])
@@ -260,9 +261,9 @@ def test_ranks_are_taken_where_they_pay():
     """Tables of float64 rows have 32-bit keys for many trees, and 64-bit keys for few."""
     forest, _ = case(11, "float64", [31] * 400, n_rows=50)
     predictor = Predictor(forest, ["float"] * forest.n_features)
-    assert predictor._tables.masks(False, 1.0)[0][2].dtype == np.int32
-    assert predictor._tables.masks(False, 1 / 400)[0][2].dtype == np.int64
-    assert predictor._tables.masks(True, 1.0)[1] is None
+    assert predictor.tables.masks(False, 1.0)[0][2].dtype == np.int32
+    assert predictor.tables.masks(False, 1 / 400)[0][2].dtype == np.int64
+    assert predictor.tables.masks(True, 1.0)[1] is None
 
 
 def depth(forest, node=0):
@@ -270,6 +271,22 @@ def depth(forest, node=0):
     if forest.feature[node] < 0:
         return 0
     return 1 + max(depth(forest, child) for child in (forest.left[node], forest.right[node]))
+
+
+def test_few_rows_are_walked_until_the_tables_of_an_engine_pay(monkeypatch):
+    """The first predictions of a model of a small table do not wait for tables."""
+    monkeypatch.setattr(engine_tables, "TABLE_COST", 400.0)
+    forest, values = case(3, "float64", [31] * 60, n_rows=300)
+    predictor = Predictor(forest, ["float"] * forest.n_features)
+    found = []
+    while "_mask_tables" not in predictor.tables.__dict__:
+        found.append(predictor.raw_scores(values))
+    found.append(predictor.raw_scores(values))
+    assert 3 < len(found) < 30
+    assert all(same_bits(scores, found[0]) for scores in found)
+    at_once = Predictor(forest, ["float"] * forest.n_features)
+    at_once.raw_scores(np.tile(values, (30, 1)))
+    assert "_mask_tables" in at_once.tables.__dict__
 
 
 @pytest.mark.parametrize(("n_leaves", "walks"), [(31, False), (4_000, True)])

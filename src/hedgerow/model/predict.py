@@ -106,14 +106,9 @@ class Predictor:
             records_of(value, slopes),
         )
         self._base_score = np.array(forest.base_score, dtype=np.float64)
-        self._tables = EngineTables(forest)
+        self.tables = EngineTables(forest)
         self._kinds = kinds
         self._codings = codings_of(kinds)
-
-    @property
-    def tables(self) -> EngineTables:
-        """Tables of the forest, which engines share."""
-        return self._tables
 
     def raw_scores(
         self,
@@ -130,38 +125,33 @@ class Predictor:
                 f"{self._n_trees} trees of the forest."
             )
         n_rows = values.n_rows if isinstance(values, SparseTable) else len(values)
-        if isinstance(values, SparseTable):
-            scores = np.empty((self._n_outputs, n_rows))
-
-            def score(compact: Predictor, block: AnyArray, start: int) -> None:
-                scores[:, start : start + len(block)] = compact.raw_scores(
-                    block, 1, first_tree, stop_tree
-                )
-
-            self._each_block(values, n_threads, score)
-            return scores
-        if self._slopes is not None and n_rows > LINE_ROWS:  # bound the float64 copy
-            return np.concatenate(
-                [
-                    self.raw_scores(values[k : k + LINE_ROWS], n_threads, first_tree, stop_tree)
-                    for k in range(0, n_rows, LINE_ROWS)
-                ],
-                axis=1,
-            )
         scores = self._base_score.repeat(n_rows).reshape(self._n_outputs, n_rows)
-        batch = self._batch(values)
-        self._add(batch, scores, n_threads, first_tree, stop_tree)
+        self.add_scores(values, scores, n_threads, first_tree, stop_tree)
         return scores
 
     def add_scores(
-        self, values: AnyArray | SparseTable, scores: FloatArray, n_threads: int = 1
+        self,
+        values: AnyArray | SparseTable,
+        scores: FloatArray,
+        n_threads: int = 1,
+        first_tree: int = 0,
+        stop_tree: int | None = None,
     ) -> None:
-        """Add all trees, in order, to existing raw scores, without the base score."""
-        if not isinstance(values, SparseTable):
-            self._add(self._batch(values), scores, n_threads, 0, self._n_trees)
-            return
-        for number in range(self._n_trees):
-            self._add_sparse_tree(number, values, scores, n_threads)
+        """Add trees, by default all, to existing raw scores, without the base score."""
+        stop_tree = self._n_trees if stop_tree is None else stop_tree
+
+        def add(predictor: Predictor, rows: AnyArray, start: int, threads: int = 1) -> None:
+            own = scores[:, start : start + len(rows)].copy()  # kernels take C order
+            predictor._add(predictor._batch(rows), own, threads, first_tree, stop_tree)
+            scores[:, start : start + len(rows)] = own
+
+        if isinstance(values, SparseTable):
+            self._each_block(values, n_threads, add)
+        elif self._slopes is not None and len(values) > LINE_ROWS:  # bound the float64 copy
+            for start in range(0, len(values), LINE_ROWS):
+                add(self, values[start : start + LINE_ROWS], start, n_threads)
+        else:
+            self._add(self._batch(values), scores, n_threads, first_tree, stop_tree)
 
     def staged(self, values: AnyArray | SparseTable, n_threads: int = 1) -> Iterator[FloatArray]:
         """Yield the raw scores after each round, as a new array each time.
@@ -192,15 +182,15 @@ class Predictor:
         rows, categories, stops, numbers = self._batch(values)
         leaves = np.empty((len(values), self._n_trees), dtype=np.int32)
         contents = (*self._leaves, numbers)
-        tables = self._tables.walk32 if rows[0].itemsize == 4 else self._tables.walk64
-        block, n_slots = self._block(kernels.WALK_BLOCK, 8), len(self._tables.splits.slots)
+        tables = self.tables.walk32 if rows[0].itemsize == 4 else self.tables.walk64
+        block, n_slots = self._block(kernels.WALK_BLOCK, 8), len(self.tables.splits.slots)
 
         def task(start: int, stop: int) -> None:
             space = kernels.walk_space(n_slots, block, stop - start)
             part = (_NO_SCORES, block, start, stop, 0, self._n_trees, categories)
             kernels.walk_trees(rows, tables, *part, space, contents, leaves)
 
-        run_blocks(task, len(values), n_threads, self._rows_per_thread(self._tables.walk_cost))
+        run_blocks(task, len(values), n_threads, self._rows_per_thread(self.tables.walk_cost))
         if stops is not None:
             leaves[stops[0]] = stops[1] - self.forest.tree_start[:-1]
         return leaves
@@ -226,25 +216,17 @@ class Predictor:
                 block = table.dense(columns, first, min(first + step, stop))
                 task(compact, block, first)
 
-        run_blocks(blocks, table.n_rows, n_threads, self._rows_per_thread(self._tables.walk_cost))
+        run_blocks(blocks, table.n_rows, n_threads, self._rows_per_thread(self.tables.walk_cost))
 
     def _staged_sparse(self, table: SparseTable, n_threads: int) -> Iterator[FloatArray]:
         """Yield the raw scores after each round; make dense the columns of one tree at a time."""
         scores = self._base_score.repeat(table.n_rows).reshape(self._n_outputs, -1)
         for number in range(self._n_trees):
-            self._add_sparse_tree(number, table, scores, n_threads)
+            own = slice(number % self._n_outputs, number % self._n_outputs + 1)
+            of_tree = scores[own] if self._vectors is None else scores
+            Predictor(self.forest.tree(number), self._kinds).add_scores(table, of_tree, n_threads)
             if (number + 1) % self._per_round == 0:
                 yield scores.copy()
-
-    def _add_sparse_tree(
-        self, number: int, table: SparseTable, scores: FloatArray, n_threads: int
-    ) -> None:
-        """Add one tree to the scores of its output, or of all if its leaves hold vectors."""
-        added = Predictor(self.forest.tree(number), self._kinds).raw_scores(table, n_threads)
-        if self._vectors is None:
-            scores[number % self._n_outputs] += added[0]
-        else:
-            scores += added
 
     def _batch(self, values: AnyArray) -> Batch:
         """Prepare a table for the kernels."""
@@ -290,12 +272,13 @@ class Predictor:
     ) -> None:
         """Add trees to all scores with the engine that is faster for this batch."""
         rows, categories, _, numbers = batch
-        n_rows, leaves, tables = scores.shape[1], (*self._leaves, numbers), self._tables
+        n_rows, leaves, tables = scores.shape[1], (*self._leaves, numbers), self.tables
         narrow = rows[0].itemsize == 4
         share = (stop_tree - first_tree) / max(1, self._n_trees)
         few = n_rows < FEW_ROWS
-        levels = None if few else tables.levels32 if narrow else tables.levels64
-        masked = not few and levels is None
+        walked = few or not tables.pay(n_rows * share)
+        levels = None if walked else tables.levels32 if narrow else tables.levels64
+        masked = not walked and levels is None
         if masked:
             mask_cost = tables.mask_cost * (1 + BLOCK_COST / n_rows)
             masked = mask_cost <= tables.walk_cost
@@ -330,12 +313,12 @@ class Predictor:
 
     def _block(self, rows: int, key_bytes: int) -> int:
         """Return the block size: ``rows``, or fewer if their keys would not fit the cache."""
-        row_bytes = key_bytes * max(1, len(self._tables.splits.slots))
+        row_bytes = key_bytes * max(1, len(self.tables.splits.slots))
         return max(16, min(rows, KEY_MEMORY // row_bytes) // 16 * 16)
 
     def _rows_per_thread(self, cost: float) -> int:
         """Return the fewest rows that justify a thread, at ``cost`` nanoseconds per row."""
-        return 1 + int(THREAD_WORK / (1.0 + cost + len(self._tables.splits.slots)))
+        return 1 + int(THREAD_WORK / (1.0 + cost + len(self.tables.splits.slots)))
 
     @once
     def _compact(self) -> tuple[IntArray, Predictor]:
@@ -351,7 +334,7 @@ class Predictor:
     def of_one_row(self) -> RowScorer:
         """Return the scorer of single rows."""
         reader = self._category_reader
-        return RowScorer(self.forest, self._kinds, self._tables.walk64, self._leaves, reader)
+        return RowScorer(self.forest, self._kinds, self.tables.walk64, self._leaves, reader)
 
     @once
     def _category_reader(self) -> CategoryReader | None:
