@@ -12,6 +12,7 @@ from hedgerow.argument_types import check_bool
 from hedgerow.arrays import FloatArray, IntArray, distinct
 from hedgerow.booster import Booster
 from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.setup.job import Job
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import with_offset_columns
 from hedgerow.boosting.row_data.queries import read_qid
@@ -27,7 +28,7 @@ from hedgerow.metrics import task_of
 from hedgerow.notebook import Viewed
 from hedgerow.peer_arguments import OF_CV, advised
 from hedgerow.threads import resolve_threads
-from hedgerow.training import check_datasets, fit_spec, read_settings, stopping_of, trees_of
+from hedgerow.training import check_datasets, loss_of, read_settings, stopping_of, trees_of
 
 _MOST_STRATA = 1000
 
@@ -144,9 +145,9 @@ def cv(
     check_datasets(dataset, None)
     stopping = stopping_of(settings)
     _check(dataset, stopping, stratified)
-    spec = fit_spec(settings, dataset, None)
-    objective, sample, limits = spec.known.objective, spec.train, FoldStopping()
     trees, threads = trees_of(settings), resolve_threads(settings.get("n_jobs"))
+    spec = Job(dataset, {}).read(loss_of(settings).read, trees)
+    objective, sample, limits = spec.known.objective, spec.train, FoldStopping()
     splits = _splits(folds, dataset, sample, stratified, groups, trees.seed, objective)
     inner = among_weighted(splits, sample.weight, "folds")
     eval_metric = settings.get("eval_metric")

@@ -57,7 +57,7 @@ class AllRowsNeededError(ParameterError):
     """An option needs all rows at once, but the rows are read in parts.
 
     Rows in files are then read into memory if they fit
-    (:mod:`hedgerow.boosting.external.resident`).
+    (:mod:`hedgerow.boosting.external.file_dataset`).
     """
 
 

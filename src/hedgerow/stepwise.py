@@ -10,10 +10,11 @@ from hedgerow.booster import Booster
 from hedgerow.boosting.loop.driver import FitOptions, make_ready
 from hedgerow.boosting.loop.fit import plan_of, prepare, with_rows_aside
 from hedgerow.boosting.loop.rounds import BoostState, rounds
+from hedgerow.boosting.loop.setup.job import Job
 from hedgerow.boosting.loop.setup.resolved import resolved
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.statistics import constraints_of_inputs
-from hedgerow.boosting.validation.row_sets import ValidRows, reads_batches
+from hedgerow.boosting.validation.row_sets import ValidRows, named_valid, reads_batches
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.errors import DataTypeError, ParameterError, brief, did_you_mean
 from hedgerow.metrics import MetricChoice
@@ -22,8 +23,9 @@ from hedgerow.params import PARAMETERS
 from hedgerow.schedules import is_number, rate_at
 from hedgerow.training import (
     check_datasets,
-    fit_spec,
+    loss_of,
     read_settings,
+    start_from,
     trees_of,
     without_training,
 )
@@ -94,8 +96,9 @@ class Training:
         valid, settings = without_training(dataset, valid, settings)
         check_datasets(dataset, valid)
         _check(settings, dataset)
-        self._spec = spec = fit_spec(settings, dataset, valid, init_model)
         trees = replace(trees_of(settings), n_estimators=_MOST_ROUNDS)
+        job = Job(dataset, named_valid(valid), start_from(init_model))
+        self._spec = spec = job.read(loss_of(settings).read, trees)
         options = FitOptions(
             StoppingParams(False, train_scores=settings.get("train_scores", False)),
             settings.get("eval_metric"),

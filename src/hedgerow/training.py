@@ -11,20 +11,16 @@ import numpy as np
 
 from hedgerow.advanced import flat
 from hedgerow.argument_types import check_mapping
-from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster, initial_model
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.fit import fit
-from hedgerow.boosting.loop.sample import counted
-from hedgerow.boosting.loop.setup.job import FitSpec, Job, KnownTargets
-from hedgerow.boosting.loop.setup.loss_spec import LossSpec, count_classes, not_for_several
+from hedgerow.boosting.loop.setup.job import Job
+from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.resume.checkpoint import claiming
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.classes import rescaled
 from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.boosting.row_data.offsets import with_offset_columns
-from hedgerow.boosting.row_data.targets import same_targets
 from hedgerow.boosting.validation.row_sets import (
     ONLY,
     TRAINING,
@@ -35,9 +31,9 @@ from hedgerow.boosting.validation.row_sets import (
 )
 from hedgerow.boosting.validation.splits import given_folds
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.errors import AllRowsNeededError, DataError, DataTypeError, ParameterError, brief
+from hedgerow.errors import AllRowsNeededError, DataTypeError, ParameterError, brief
 from hedgerow.io.checkpoint_folder import checkpoint_at
-from hedgerow.objectives import PARAMETERS, Objective, objective_for
+from hedgerow.objectives import PARAMETERS
 from hedgerow.objectives.custom.losses import check_form
 from hedgerow.params import BOOST_PARAMETER_NAMES, CHECKPOINT_SECONDS, BoostParams, boost_params
 from hedgerow.peer_arguments import OF_TRAIN, advised
@@ -146,67 +142,25 @@ def train(
         settings.get("n_jobs"),
     )
     kept = checkpoint_at(checkpoint, checkpoint_every)
-    if reads_batches(dataset):
-        # Training on a table in memory does not need these imports.
-        from hedgerow.boosting.external.fit_files import check_parts, fit_data
-        from hedgerow.boosting.external.resident import in_memory
-
-        trees = trees_of(settings)
+    trees, loss = trees_of(settings), loss_of(settings)
+    job = Job(dataset, named_valid(valid), start_from(init_model))
+    if folds is not None and reads_batches(dataset):
+        job = job.in_memory(AllRowsNeededError("folds number the rows of the whole table."))
+    while True:
         try:
-            check_parts(dataset, trees)
-            if folds is not None:
-                raise AllRowsNeededError("folds number the rows of the whole table")
-            continuing = replace(options, start=start_from(init_model))
-            loss = loss_of(settings, dataset.has_queries).for_targets(dataset)
-            with claiming(kept):
-                model = fit_data(dataset, loss, trees, continuing, valid=valid, checkpoint=kept)
-            return Booster(with_offset_columns(model, dataset.offset_names))
+            with claiming(kept), job.opened() as own:
+                spec = own.read(loss.read, trees, options)
+                objective = spec.known.objective
+                if folds is not None:
+                    given = given_folds(folds, own.rows, spec.train, objective, trees.seed)
+                    options = replace(options, folds=given)
+                model = fit(
+                    spec.train, objective, trees, replace(options, start=spec.start),
+                    validation=spec.validation, checkpoint=kept, finish=spec.finish,
+                )  # fmt: skip
+            return Booster(model)
         except AllRowsNeededError as reason:
-            why = trees, reason, settings.get("objective")
-            valid = {name: in_memory(rows, *why) for name, rows in named_valid(valid).items()}
-            dataset = in_memory(dataset, *why)
-    spec = fit_spec(settings, dataset, valid, init_model)
-    trees = trees_of(settings)
-    if folds is not None:
-        objective = spec.known.objective
-        given = given_folds(folds, dataset, spec.train, objective, trees.seed)
-        options = replace(options, folds=given)
-    model = fit(
-        spec.train,
-        spec.known.objective,
-        trees,
-        replace(options, start=spec.start),
-        validation=spec.validation,
-        checkpoint=kept,
-        finish=spec.finish,
-    )
-    return Booster(model)
-
-
-def fit_spec(
-    settings: Mapping[str, Any], dataset: Dataset, valid: ValidRows, init_model: Any = None
-) -> FitSpec:
-    """Read the rows and build the objective for them."""
-    sets = named_valid(valid)
-    if any(reads_batches(rows) for rows in sets.values()):
-        raise DataError(
-            "the validation rows are read in batches, but the training rows are in memory: "
-            "give both as files or batches, or the validation rows as a table."
-        )
-
-    def read_targets(job: Job, n_rows: int, weight: FloatArray | None) -> KnownTargets:
-        name = settings.get("objective", "squared_error")
-        targets = job.continued(dataset.targets(n_rows, name))
-        target = counted(targets.values, weight)
-        objective = _objective_for(name, target, _loss_values(settings), targets.names)
-
-        def read(rows: Dataset, n_rows: int, y: str) -> FloatArray:
-            return same_targets(rows.targets(n_rows, name, targets, y), targets, y)
-
-        return KnownTargets(targets.values, objective, read)
-
-    job = Job(dataset, sets, start_from(init_model))
-    return job.read(read_targets, trees_of(settings).zero_as_missing)
+            job = job.in_memory(reason)
 
 
 def without_training(
@@ -272,10 +226,10 @@ def start_from(init_model: Any) -> Start | None:
     return Start(rescaled(initial_model(init_model)[0], None))
 
 
-def loss_of(settings: Mapping[str, Any], has_queries: bool = False) -> LossSpec:
-    """Return the loss among the parameters of :func:`train`, for rows in batches."""
-    objective, values = settings.get("objective", "squared_error"), _loss_values(settings)
-    return LossSpec(objective, values, has_queries=has_queries)
+def loss_of(settings: Mapping[str, Any], has_queries: bool | None = None) -> LossSpec:
+    """Return the loss among the parameters of :func:`train`."""
+    values = {name: settings[name] for name in PARAMETERS if name in settings}
+    return LossSpec(settings.get("objective", "squared_error"), values, has_queries=has_queries)
 
 
 def stopping_of(settings: Mapping[str, Any]) -> StoppingParams:
@@ -300,23 +254,3 @@ def read_settings(params: Mapping[str, Any] | None) -> dict[str, Any]:
     if "objective" in settings:
         check_form(settings["objective"])
     return settings
-
-
-def _loss_values(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of the loss."""
-    return {name: settings[name] for name in PARAMETERS if name in settings}
-
-
-def _objective_for(
-    name: Any,
-    target: FloatArray,
-    parameters: Mapping[str, Any],
-    names: tuple[str, ...] | None = None,
-) -> Objective:
-    """Build the objective, with one output for each class or target if there are several."""
-    if name not in ("softmax", "one_vs_all"):
-        return objective_for(name, target, parameters=parameters, names=names)
-    if target.ndim == 2:
-        raise not_for_several(name)
-    n_classes = count_classes(name, float(target.max(initial=-np.inf)), len(target))
-    return objective_for(name, target, n_classes, parameters)

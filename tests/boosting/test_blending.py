@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 from hedgerow import (
     Booster,
@@ -202,12 +203,16 @@ def test_what_cannot_be_blended_is_refused(params: dict[str, Any], message: str)
 
 
 @pytest.mark.parametrize("blend", [True, np.bool_(True), 2, [LEAVES, LEAVES]], ids=str)
-def test_rows_in_files_and_on_clusters_are_not_blended(blend: Any) -> None:
+def test_rows_in_files_and_on_clusters_are_blended_as_a_table(blend: Any) -> None:
     data = Dataset.from_batches(lambda: iter([X.assign(y=Y)]), target="y")
     estimator = HedgerowRegressor(**FIXED, blend=blend)
+    if isinstance(blend, list):
+        expected = clone(estimator).fit(X, Y).booster_
+        assert estimator.fit(data, None).booster_.to_bytes() == expected.to_bytes()
+    else:
+        with pytest.raises(ParameterError, match=f"blend={blend} has no effect here"):
+            estimator.fit(data, None)
     words = "^blend=.*use blend='auto', or give the rows as a table"
-    with pytest.raises(AllRowsNeededError, match=words):
-        estimator.fit(data, None)
     with pytest.raises(AllRowsNeededError, match=words):  # one worker trains if all rows fit there
         check_rows_may_be_divided(estimator, 10**9, 10)
 

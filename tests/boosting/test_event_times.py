@@ -131,7 +131,7 @@ def test_rows_in_batches_take_one_column(tree_method) -> None:
             train(params, of(y))
     known, found = (train(params, of(SIGNED), valid=Dataset(X, y)) for y in (SIGNED, named))
     assert known.model.training["history"] == found.model.training["history"]
-    with pytest.raises(DataError, match="validation rows has intervals of times"):
+    with pytest.raises(DataError, match="y of valid has intervals of times, but y has times"):
         train(params, of(SIGNED), valid=Dataset(X, {"lower": TIME, "upper": UPPER}))
 
 

@@ -14,11 +14,13 @@ import pytest
 
 from hedgerow import train
 from hedgerow.boosting.external.file_dataset import FileDataset
-from hedgerow.boosting.external.fit_files import fit_data
 from hedgerow.boosting.loop import scored
 from hedgerow.boosting.loop.driver import FitOptions
-from hedgerow.boosting.row_data.offsets import with_offset_columns
-from hedgerow.comm.base import Alone
+from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.scored import Ranks
+from hedgerow.boosting.loop.setup.job import Job
+from hedgerow.boosting.validation.row_sets import named_valid
+from hedgerow.comm.base import Alone, count_rows
 from hedgerow.data.sources.base import ReadRequest
 from hedgerow.data.sources.opening import Source
 from hedgerow.distributed.partition import NoRows
@@ -72,17 +74,22 @@ def part_of(rows: Rows, ends: Sequence[int], ranks: Any, folder: Path, mode: str
 
 def fit_on(
     ranks: Any, folder: Path, params: dict, rows: Rows, ends: Sequence[int] = (0, 200, N),
-    unseen: Rows | None = None, shares: Sequence[int] = (), mode: Any = "data", **more: Any,
+    unseen: Rows | None = None, shares: Sequence[int] = (), mode: Any = "data", start: Any = None,
+    callbacks: Any = None,
 ) -> Model:  # fmt: skip
     """Train on the rows of each rank, from one end to the next."""
     settings = read_settings(SMALL | params)
     valid = None if unseen is None else part_of(unseen, shares, ranks, folder, mode)
-    options = FitOptions(stopping_of(settings), settings.get("eval_metric"), n_jobs=1, **more)
-    data = part_of(rows, ends, ranks, folder, mode)
-    model = fit_data(
-        data, loss_of(settings), trees_of(settings), options, valid=valid, ranks=ranks, mode=mode
-    )
-    return with_offset_columns(model, data.offset_names)
+    options = FitOptions(stopping_of(settings), settings.get("eval_metric"), callbacks, n_jobs=1)
+    job = Job(part_of(rows, ends, ranks, folder, mode), named_valid(valid), start)
+    with job.opened() as own:
+        spec = own.read(loss_of(settings).read, trees_of(settings), options)
+        first_row = count_rows(spec.train.n_rows, own.rows.communicator)[0]
+        return fit(
+            spec.train, spec.known.objective, trees_of(settings),
+            replace(options, start=spec.start), validation=spec.validation, finish=spec.finish,
+            ranks=Ranks(ranks, mode, first_row),
+        )  # fmt: skip
 
 
 RANKED = [

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from hedgerow import Booster, Dataset, ParameterError, train
-from hedgerow.boosting.external import encoded, resident, sorted_data
+from hedgerow.boosting.external import encoded, file_dataset, sorted_data
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.validation import fold_rows
 from hedgerow.data.external import block_files
@@ -119,7 +119,7 @@ def test_folds_need_memory_for_all_of_them(files: list[Path], tmp_path: Path) ->
     train(params, data)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sorted_data, "bytes_of_a_row", lambda *_: 15_000)
-        patch.setattr(resident, "_BYTES_OF_A_CELL", 10**6)
+        patch.setattr(file_dataset, "_BYTES_OF_A_CELL", 10**6)
         train({**params, "early_stopping": False}, data)
         with pytest.raises(ParameterError, match=r"keeps 75160 bytes of each of 900 rows"):
             train(params, data)
@@ -129,7 +129,7 @@ def test_statistics_of_folds_need_memory_for_those_computed_at_once(
     files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(encoded, "_ROW_BYTES", 40_000)  # times 900 rows by 4/3: 48 MB of 60
-    monkeypatch.setattr(resident, "_BYTES_OF_A_CELL", 10**6)
+    monkeypatch.setattr(file_dataset, "_BYTES_OF_A_CELL", 10**6)
     params = {"tree_method": "exact", "n_estimators": 2, "target_statistics": True}
     data = Dataset.from_files(
         files, "y", features=["a", "b"], categorical_features=["b"], cache_dir=tmp_path,

@@ -14,7 +14,7 @@ import pytest
 
 from hedgerow import Dataset, train
 from hedgerow.boosting.automatic import repeats
-from hedgerow.boosting.external import encoded, folds, resident
+from hedgerow.boosting.external import encoded, file_dataset, folds
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.row_data import statistics
 from hedgerow.data import read_table
@@ -147,7 +147,7 @@ def test_fewer_threads_where_memory_is_short() -> None:
 def test_what_does_not_fit_names_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "COPIED_ROWS", 1)
     monkeypatch.setattr(encoded, "_ROW_SHARE", 1e-12)
-    monkeypatch.setattr(resident, "_BYTES_OF_A_CELL", 10**12)
+    monkeypatch.setattr(file_dataset, "_BYTES_OF_A_CELL", 10**12)
     with pytest.raises(ParameterError, match=r"takes \d+ bytes of each of 600 rows in memory"):
         train(SMALL | {"target_statistics": True}, Rows(TABLE, ["a", "street"]).in_batches())
 

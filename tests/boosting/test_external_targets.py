@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from hedgerow import Booster, Dataset, ParameterError, train
-from hedgerow.boosting.external import resident
+from hedgerow.boosting.loop.setup.job import Job
 from hedgerow.data.external import disk_store, memory_plan
 from hedgerow.errors import DataError
 
@@ -37,14 +37,14 @@ ROWS = table()
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Return two files, which are read into chunks of 64 rows and never as a table."""
 
-    def refused(rows: Any, params: Any, reason: Exception) -> Dataset:
+    def refused(job: Job, reason: Exception) -> Job:
         raise reason
 
     pytest.importorskip("pyarrow", reason="files need pyarrow")
     monkeypatch.setattr(memory_plan, "FEWEST_ROWS", 64)
     monkeypatch.setattr(memory_plan, "MOST_ROWS", 64)
     monkeypatch.setattr(disk_store, "fits_in_one_chunk", lambda limit, shape, sizes: False)
-    monkeypatch.setattr(resident, "in_memory", refused)
+    monkeypatch.setattr(Job, "in_memory", refused)
     found = [tmp_path / "0.parquet", tmp_path / "1.parquet"]
     ROWS[:300].to_parquet(found[0])
     ROWS[300:].to_parquet(found[1])
@@ -74,11 +74,11 @@ def test_one_far_count(kind: dict[str, Any], files: list[Path]) -> None:
 
 def test_the_number_of_targets_of_validation_rows(files: list[Path]) -> None:
     one = Dataset(ROWS[COLUMNS], ROWS.y.to_numpy())
-    message = "validation rows has 1 column, but the training rows have 2 columns"
+    message = "y of valid has 1 column, but y has 2 columns"
     for valid in (one, make_file_dataset(files, "y")):
         with pytest.raises(DataError, match=message):
             train(APART, make_file_dataset(files), valid)
-    with pytest.raises(DataError, match="has 2 columns, but the training rows have 1 column"):
+    with pytest.raises(DataError, match="y of valid has 2 columns, but y has 1 column"):
         train({}, make_file_dataset(files, "y"), in_memory())
 
 

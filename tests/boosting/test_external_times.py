@@ -92,7 +92,7 @@ def test_validation_rows_of_another_form_are_refused(tmp_path: Path) -> None:
             one, other = other, one
         for valid in (memory(other), files(tmp_path / f"valid{number}", other)):
             rows = Dataset.from_files(tmp_path / f"valid{number}", one, features=["x"])
-            with pytest.raises(DataError, match=r"of the validation rows has .*times, but"):
+            with pytest.raises(DataError, match=r"y of valid has .*times, but"):
                 train(SHORT, rows, valid)
 
 

@@ -49,7 +49,7 @@ def raw_scores(model, values):
 def test_model_ends_at_the_best_round() -> None:
     params = BoostParams(n_estimators=200, learning_rate=0.5, min_samples_leaf=2, max_leaves=20)
     train, validation = sample(), sample(seed=1, signal=0.0)
-    model = fit(train, OBJECTIVE, params, validation=validation)
+    model = fit(train, OBJECTIVE, params, validation=[validation])
     curve = model.training["history"]["validation"]["loss"]
     best = model.training["best_round"]
     assert best == 1 + int(np.argmin(curve)) == model.forest.n_rounds
@@ -60,7 +60,7 @@ def test_model_ends_at_the_best_round() -> None:
 
 def test_truncated_model_is_the_model_of_fewer_rounds() -> None:
     params = BoostParams(n_estimators=60, learning_rate=0.5, min_samples_leaf=2)
-    stopped = fit(sample(), OBJECTIVE, params, validation=sample(seed=1, signal=0.0))
+    stopped = fit(sample(), OBJECTIVE, params, validation=[sample(seed=1, signal=0.0)])
     rounds = stopped.training["best_round"]
     short = BoostParams(n_estimators=rounds, learning_rate=0.5, min_samples_leaf=2)
     whole = fit(sample(), OBJECTIVE, short)
@@ -74,7 +74,7 @@ def test_without_early_stopping_all_rounds_are_kept() -> None:
         OBJECTIVE,
         PARAMS,
         FitOptions(StoppingParams(early_stopping=False)),
-        validation=sample(seed=1, signal=-3.0),
+        validation=[sample(seed=1, signal=-3.0)],
     )
     assert model.forest.n_rounds == PARAMS.n_estimators
     assert model.training["best_round"] is None
@@ -88,7 +88,7 @@ def test_first_metric_decides() -> None:
         OBJECTIVE,
         params,
         FitOptions(eval_metric=["r2", "rmse"]),
-        validation=sample(seed=1),
+        validation=[sample(seed=1)],
     )
     curves = model.training["history"]["validation"]
     assert list(curves) == ["r2", "rmse"]
@@ -176,7 +176,7 @@ def test_rows_are_set_aside_by_seed() -> None:
     chosen = rows_aside(train.target, 0.25, stratify=False, seed=5)
     kept, aside = np.flatnonzero(~chosen), np.flatnonzero(chosen)
     assert model.training["n_rows"] == len(kept) == 150
-    by_hand = fit(train.take(kept), OBJECTIVE, params, validation=train.take(aside))
+    by_hand = fit(train.take(kept), OBJECTIVE, params, validation=[train.take(aside)])
     assert model_to_bytes(model) == model_to_bytes(by_hand)
 
 

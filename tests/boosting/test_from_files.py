@@ -14,9 +14,9 @@ import pytest
 from scipy.sparse import csr_array, random_array
 
 from hedgerow import DataError, Dataset, DataTypeError, ParameterError, train
-from hedgerow.boosting.external import resident
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.setup.job import Job
 from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.data import BinSpec, bin_table, drop_unused_levels, fit_bins
 from hedgerow.errors import StorageError
@@ -36,7 +36,7 @@ def stored(
     data.survey(settings, fraction is not None)
     aside = None
     if fraction is not None:
-        aside = rows_aside(data.rows.target, fraction, False, settings.seed)
+        aside = rows_aside(np.asarray(data.y), fraction, False, settings.seed)
     try:
         seen, *unseen = bins_of_files(data, settings, aside)
         return seen, unseen[0] if unseen else None
@@ -178,7 +178,7 @@ def test_batches_of_frames(frames: str, cache: Path) -> None:
 def test_groups_are_held_out_completely(
     target: str, n_groups: int, weighted: bool, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resident, "in_memory", None)  # rows are not read as a table
+    monkeypatch.setattr(Job, "in_memory", None)  # rows are not read as a table
     rng = np.random.default_rng(0)
     table = pl.DataFrame(rng.normal(size=(500, 3)), schema=list("abc")).with_columns(
         y=pl.col("a") * 2.0,

@@ -21,7 +21,7 @@ from hedgerow import (
     cross_fit,
     train,
 )
-from hedgerow.boosting.external import resident
+from hedgerow.boosting.external import file_dataset
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.cli.main import main
@@ -115,9 +115,7 @@ def test_validation_rows_that_are_given(
     [
         ({}, {"y": np.zeros(3)}, "y is given, but X is a Dataset of files"),
         ({}, {"sample_weight": np.zeros(3)}, "sample_weight is given, but X is a Dataset of files"),
-        ({}, {"X_val": Dataset([[0.0]], [0.0])}, "'validation' in X_val are in memory"),
-        ({"warm_start": True}, {}, "warm_start=True needs rows in memory"),
-        ({"folds": 3}, {}, "folds=3 needs rows in memory"),
+        ({}, {"X_val": 3}, "in X_val must be a Dataset, as X is"),
     ],
 )
 def test_estimators_of_files_refuse_what_needs_a_table(
@@ -127,6 +125,26 @@ def test_estimators_of_files_refuse_what_needs_a_table(
     estimator = HedgerowRegressor(n_estimators=2, **change)
     with pytest.raises(HedgerowError, match=words):
         estimator.fit(rows, **{"y": None, **arguments})
+
+
+@pytest.mark.parametrize("limit", [LIMIT, 10**10])
+def test_estimators_of_files_do_what_those_of_tables_do(
+    limit: int, files: list[Path], table: pa.Table
+) -> None:
+    """They continue their own model, take folds of the user, and validation rows in memory."""
+    rows = Dataset.from_files(files, "y", drop=["w"], memory_limit=limit)
+    given = table.drop_columns(["y", "w"]), table["y"].to_numpy()
+    for change in ({"warm_start": True}, {"folds": 3, "early_stopping": "cv", "patience": 2}):
+        one, other = (HedgerowRegressor(n_estimators=3, learning_rate=0.2, **change) for _ in "ab")
+        assert one.fit(rows, None).booster_.to_bytes() == other.fit(*given).booster_.to_bytes()
+        for estimator in (one, other):
+            estimator.set_params(n_estimators=5)
+        assert one.fit(rows, None).booster_.to_bytes() == other.fit(*given).booster_.to_bytes()
+    one, other = (HedgerowRegressor(n_estimators=9, early_stopping=True) for _ in "ab")
+    valid = Dataset(*given)
+    one.fit(rows, None, X_val=valid)
+    other.fit(*given, X_val={"validation": valid})
+    assert one.booster_.to_bytes() == other.booster_.to_bytes()
 
 
 def test_tables_are_no_datasets_for_estimators(files: list[Path], table: pa.Table) -> None:
@@ -154,7 +172,7 @@ def test_a_source_is_read_twice_if_no_row_is_set_aside(tmp_path: Path) -> None:
 
 
 def test_what_needs_more_memory_than_there_may_be(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(resident, "_BYTES_OF_A_CELL", 10**9)
+    monkeypatch.setattr(file_dataset, "_BYTES_OF_A_CELL", 10**9)
     text = pa.table({"c": [f"t{row}" for row in range(200)], "y": np.arange(200.0)})
     path = write(text, tmp_path / "b.parquet")
     data = Dataset.from_files(

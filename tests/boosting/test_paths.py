@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 import hedgerow
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, train
 from hedgerow.boosting.external import bundling
+from hedgerow.boosting.loop.setup.job import Job
 from hedgerow.boosting.row_data import statistics
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from tests.helpers.chunked import Rows, divided_into, same_bytes
@@ -279,7 +280,7 @@ def test_several_targets_of_files_are_matched_by_name(method: str, paths: list[P
     for other in (("y", "d"), ("y",), ("y", "y2", "d")):
         without = [column for column in numbers if column not in other]
         wrong = Dataset.from_files(paths[1], [*other], features=without)
-        with pytest.raises(DataError, match=r"lacks the column 'y2'|columns?, but"):
+        with pytest.raises(DataError, match=r"lacks the column 'y2'|columns?, but|contains NaN"):
             train({**params}, Dataset.from_files(paths[0], ["y", "y2"], features=without), wrong)
 
 
@@ -383,7 +384,7 @@ def many_rows() -> pd.DataFrame:
 def test_rows_that_do_not_fit(
     params: dict[str, Any], target: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hedgerow.boosting.external.resident.in_memory", None)
+    monkeypatch.setattr(Job, "in_memory", None)
     features = [f"x{k}" for k in range(8)] + ["code"] * ("target_statistics" in params)
     roles = {"qid": "query"} if params.get("objective") == "lambdarank" else {}
     rows = Rows(many_rows(), features, target, roles)

@@ -265,7 +265,7 @@ def test_validation_rows_have_no_part_in_the_statistics():
     models = []
     for target in (y[:50], -5.0 * y[50:100]):
         validation = Sample(Table(rows.table.values[:50], rows.table.schema), target)
-        models.append(fit(rows, SQUARED, PARAMS, FitOptions(NO_STOPPING), validation=validation))
+        models.append(fit(rows, SQUARED, PARAMS, FitOptions(NO_STOPPING), validation=[validation]))
     one, two = (replace(model, training={}) for model in models)
     assert model_to_bytes(one) == model_to_bytes(two)
 

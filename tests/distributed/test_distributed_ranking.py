@@ -125,7 +125,7 @@ def test_what_rankings_do_not_do(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="qid has no effect with objective 'squared_error'"):
         LossSpec("squared_error", has_queries=True)
     with pytest.raises(DataError, match="ranks the rows of each query, but qid is missing"):
-        LossSpec("lambdarank")
+        LossSpec("lambdarank", has_queries=False)
 
 
 def test_partitions_with_other_queries_are_refused(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 from hedgerow import Booster, Dataset, train
-from hedgerow.boosting.external import resident
 from hedgerow.boosting.external.file_dataset import FileDataset
+from hedgerow.boosting.loop.setup.job import Job
 from hedgerow.boosting.loop.setup.training_matrix import prepare_rows
 from hedgerow.boosting.row_data.statistics import Encoded
 from hedgerow.data.binning.matrix import BinnedMatrix
@@ -33,14 +33,14 @@ def divided_into(n_rows: int) -> Iterator[None]:
     Sorted lists are mapped files, however short they are, and are copied in several parts.
     """
 
-    def refused(rows: Any, params: Any, reason: Exception, *more: Any) -> Dataset:
+    def refused(job: Job, reason: Exception) -> Job:
         raise reason
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory_plan, "FEWEST_ROWS", n_rows)
         patch.setattr(memory_plan, "MOST_ROWS", n_rows)
         patch.setattr(disk_store, "fits_in_one_chunk", lambda limit, shape, sizes: False)
-        patch.setattr(resident, "in_memory", refused)
+        patch.setattr(Job, "in_memory", refused)
         patch.setattr(mapped_table, "_LIST_SHARE", 0.0)
         patch.setattr(mapped_table, "BLOCK_ROWS", n_rows + 2)
         patch.setattr("hedgerow.boosting.loop.scores.BLOCK_ROWS", 100)
@@ -107,10 +107,11 @@ def same_bytes(
 
 def bins_of_files(data: FileDataset, params: BoostParams, aside: Any = None) -> list[tuple]:
     """Return spec, bins by column, targets and weights of training and held-out rows."""
-    given = [data.rows]
+    given = [data.sample(data.table(), np.asarray(data.y), 1)]
     if aside is not None:
-        given = [data.rows.take(np.flatnonzero(chosen)) for chosen in (~aside, aside)]
-    cuts = data.cuts = data.pass_one(params, given[0]).sample
+        given = [given[0].take(np.flatnonzero(chosen)) for chosen in (~aside, aside)]
+    numbers = given[0].table.numbers
+    cuts = data.cuts = data.pass_one(params, numbers, given[0].weight).sample
     train, *others = (
         replace(rows, table=replace(rows.table, schema=cuts.table.schema, is_seen=k == 0))
         for k, rows in enumerate(given)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from hedgerow.booster import Booster, initial_model
-from hedgerow.boosting.external.fit_files import check_parts
+from hedgerow.boosting.external.first_pass import check_parts
 from hedgerow.boosting.row_data.row_values import given_values
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.categories.columns import CategoricalFeatures
@@ -132,13 +132,14 @@ def train(
     tables = persist_tables(client, rows, valid)
     start = None if init_model is None else Booster(initial_model(init_model)[0]).to_bytes()
     try:
-        check_parts(None, trees)
+        stopping = stopping_of(given)
+        check_parts(None, trees, stopping)
         tables.check_can_be_divided()
         loss = loss_of(given, qid is not None).for_targets(tables)
         work = TrainWork(
             loss=replace(loss, labelled="DaskHedgerowClassifier"),
             params=trees,
-            stopping=stopping_of(given),
+            stopping=stopping,
             eval_metric=given.get("eval_metric"),
             categorical=categorical_features,
             unknown=unknown_category,

@@ -13,17 +13,21 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.automatic.defaults import depends_on_rows
 from hedgerow.boosting.external.file_dataset import FileDataset
-from hedgerow.boosting.external.fit_files import check_parts, fit_data, refuse_members
+from hedgerow.boosting.external.first_pass import check_parts
 from hedgerow.boosting.external.folds import check_folds_in_chunks
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.driver import FitOptions
+from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.scored import Ranks
+from hedgerow.boosting.loop.setup.job import Job
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.classes import corrected, rescaled
 from hedgerow.boosting.row_data.row_values import OF_TRAINING
+from hedgerow.boosting.validation.row_sets import named_valid
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.comm.base import Alone, Communicator
+from hedgerow.comm.base import Alone, Communicator, count_rows
 from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.data.external.scratch import scratch_folder
 from hedgerow.data.schema import UnknownCategory
@@ -40,7 +44,6 @@ from hedgerow.distributed.ranks import Shard
 from hedgerow.errors import AllRowsNeededError, ParameterError, brief
 from hedgerow.estimators import HedgerowClassifier, labels
 from hedgerow.estimators.base import HedgerowEstimator
-from hedgerow.estimators.file_fit import loss_spec_of
 from hedgerow.estimators.multilabel import classes_of_labels
 from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.io import model_from_bytes, model_to_bytes
@@ -105,21 +108,19 @@ class TrainWork:
             if self.has_validation:
                 valid = dataset(shard.more, shard.more_numbers, self.roles.without(OF_TRAINING))
 
-            model = fit_data(
-                dataset(shard.partitions, shard.numbers, self.roles),
-                self.loss,
+            rows = dataset(shard.partitions, shard.numbers, self.roles)
+            n_threads = self.n_jobs or shard.n_threads
+            options = FitOptions(stopping, self.eval_metric, self.callback, n_jobs=n_threads)
+            spec = Job(rows, named_valid(valid), start).read(self.loss.read, self.params, options)
+            model = fit(
+                spec.train,
+                spec.known.objective,
                 self.params,
-                FitOptions(
-                    stopping,
-                    self.eval_metric,
-                    self.callback,
-                    n_jobs=self.n_jobs or shard.n_threads,
-                    start=start,
-                ),
-                valid=valid,
+                replace(options, start=spec.start),
+                validation=spec.validation,
                 checkpoint=Checkpoint(store, self.checkpoint_every),
-                ranks=ranks,
-                mode=self.mode,
+                finish=spec.finish,
+                ranks=Ranks(ranks, self.mode, count_rows(spec.train.n_rows, others)[0]),
             )
         return model_to_bytes(model)
 
@@ -140,13 +141,15 @@ class TrainWork:
         limit = self.memory_limit
         if limit is None:
             limit = _MEMORY if memory is None else int(_MEMORY_SHARE * memory)
-        return FileDataset(
+        found = FileDataset(
             Source(tuple(parts) or (NoRows(names),), roles),
             ReadRequest(categorical=self.categorical, unknown=self.unknown),
             memory_limit=limit,
             cache_dir=[folder],
             communicator=others,
         )
+        found.target_names = self.loss.target_names
+        return found
 
 
 FEW_VALUES = 20_000_000
@@ -165,8 +168,7 @@ def check_rows_may_be_divided(
     if estimator.folds is not None:
         raise AllRowsNeededError("folds number the rows of the whole table.")
     params, stopping = estimator._params(), estimator._stopping()  # noqa: SLF001
-    check_parts(None, params)
-    refuse_members(stopping)
+    check_parts(None, params, stopping)
     by_rows = depends_on_rows(params, stopping, estimator._automatic(), n_present)  # noqa: SLF001
     # One worker chooses for a small table, which takes minutes; larger ones get plain defaults.
     if by_rows and n_present * n_features <= FEW_VALUES:
@@ -233,10 +235,10 @@ def fit_divided(
     each; ``train`` trains on all workers, with this loss and conversion of labels.
     """
     if not isinstance(estimator, HedgerowClassifier):
-        loss = loss_spec_of(estimator)
+        loss = estimator._loss_spec()  # noqa: SLF001
         estimator._adopt(train(loss if loss.has_queries else loss.for_targets(targets), None))  # noqa: SLF001
     elif targets.n_targets > 1:
-        model = train(loss_spec_of(estimator).for_targets(targets), None)
+        model = train(estimator._loss_spec().for_targets(targets), None)  # noqa: SLF001
         estimator._adopt(model, classes_=classes_of_labels(model))  # noqa: SLF001
     else:
         found = classes()
@@ -247,7 +249,7 @@ def fit_divided(
             np.arange(len(found), dtype=np.float64),
             masses(found) if is_balanced else None,
         )
-        model = train(loss_spec_of(estimator, found), Labels(found, weights))
+        model = train(estimator._loss_spec(found), Labels(found, weights))  # noqa: SLF001
         estimator._adopt(corrected(model, weights), classes_=found)  # noqa: SLF001
 
 

@@ -13,19 +13,26 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow import params as allowed
 from hedgerow.advanced import ADVANCED_NAMES, read_advanced
 from hedgerow.argument_types import check_bool
-from hedgerow.arrays import FloatArray
+from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.row_data.classes import n_classes_of
 from hedgerow.boosting.row_data.targets import targets_of_rows
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import UnknownCategory
 from hedgerow.data.categories.columns import CategoricalFeatures
-from hedgerow.errors import DataTypeError, ParameterError, brief
+from hedgerow.errors import (
+    AllRowsNeededError,
+    DataError,
+    DataTypeError,
+    ParameterError,
+    brief,
+)
 from hedgerow.estimators.common import seed_of, warn_about_names
 from hedgerow.estimators.explaining import BoostedExplanations
 from hedgerow.estimators.hooks import FitHooks
@@ -46,8 +53,9 @@ from hedgerow.schedules import LearningRate
 
 if TYPE_CHECKING:
     from hedgerow.booster import Booster
-    from hedgerow.boosting.loop.driver import FitOptions
+    from hedgerow.boosting.external.file_dataset import FileDataset
     from hedgerow.boosting.loop.setup.job import Job, KnownTargets
+    from hedgerow.boosting.loop.setup.loss_spec import LossSpec
     from hedgerow.boosting.resume.continuing import Start
     from hedgerow.boosting.validation.folds import Fold
 
@@ -91,6 +99,7 @@ class HedgerowEstimator(
     _objectives: ClassVar[tuple[str, ...]]
     _default_objective: ClassVar[str]
     _loss_parameters: ClassVar[tuple[str, ...]]
+    _ranks: ClassVar[bool] = False
 
     n_estimators: int | Auto = "auto"
     learning_rate: LearningRate | Auto = "auto"
@@ -251,6 +260,13 @@ class HedgerowEstimator(
         """Return the parameters of the loss; None means not set."""
         return {name: getattr(self, name) for name in self._loss_parameters}
 
+    def _loss_spec(self, classes: AnyArray | None = None) -> LossSpec:
+        """Return the loss for ranks of a cluster, which read the targets; ``classes``: labels."""
+        from hedgerow.boosting.loop.setup.loss_spec import LossSpec
+
+        self._check_objective()
+        return LossSpec(self._chosen_objective, self._loss_values(), has_queries=self._ranks)
+
     def _start(self, init_model: Any) -> tuple[Start | None, Any]:
         """Return the model to continue and the object that holds its classes."""
         from hedgerow.boosting.resume.continuing import Start
@@ -276,16 +292,38 @@ class HedgerowEstimator(
         from hedgerow.boosting.loop.setup.job import Job, called_in_fit
         from hedgerow.boosting.row_data.dataset import Dataset
         from hedgerow.boosting.row_data.offsets import check_offset_columns
-        from hedgerow.boosting.row_data.row_values import given_values
-        from hedgerow.boosting.validation.row_sets import validation_sets
+        from hedgerow.boosting.row_data.row_values import ROW_VALUES, given_values
+        from hedgerow.boosting.validation.row_sets import (
+            named_valid,
+            reads_batches,
+            validation_sets,
+        )
 
-        if isinstance(arguments["X"], Dataset):
+        X = arguments["X"]
+        if reads_batches(X) and "X_val" in arguments:
+            for name in ("y", *(value.of_fit for value in ROW_VALUES)):
+                for given in (name, f"{name}_val"):
+                    if arguments.get(given) is not None:
+                        raise DataError(
+                            f"{given} is given, but X is a Dataset of files, which names the "
+                            f"columns of all values of its rows: use {given}=None."
+                        )
+            sets = dict(named_valid(arguments["X_val"]))
+            for name, rows in sets.items():
+                if not isinstance(rows, Dataset):
+                    raise DataTypeError(
+                        f"the validation rows {name!r} in X_val must be a Dataset, as X is; got a "
+                        f"{type(rows).__name__}: make one, Dataset(X, y), or Dataset.from_files."
+                    )
+                sets[name] = self._of_files(rows) if reads_batches(rows) else rows
+            return Job(self._of_files(X), sets, start, called_in_fit, type(self).__name__)
+        if isinstance(X, Dataset):
             raise DataTypeError(
                 "X must be a table here; got a Dataset: give its X and y (fit also takes those of "
                 "Dataset.from_files and from_batches, with y=None)."
             )
         rows = Dataset(
-            arguments["X"],
+            X,
             arguments["y"],
             categorical_features=self.categorical_features,
             unknown_category=self.unknown_category,
@@ -297,6 +335,21 @@ class HedgerowEstimator(
             check_offset_columns(rows.offset_names, other.offset)
         return Job(rows, sets, start, called_in_fit, type(self).__name__)
 
+    def _of_files(self, rows: FileDataset) -> FileDataset:
+        """Return rows of files with the options of the estimator, or else their own."""
+        chosen: dict[str, Any] = {}
+        if not (isinstance(asked := self.categorical_features, str) and asked == "auto"):
+            chosen["categorical"] = asked
+        if self.unknown_category != "missing":
+            chosen["unknown"] = self.unknown_category
+        requested = replace(rows.requested, **chosen)
+        return rows.for_one_use(
+            requested=requested,
+            categorical_features=requested.categorical,
+            unknown_category=requested.unknown,
+            reads_labels=is_classifier(self) and rows.n_targets == 1,
+        )
+
     def _read_targets(
         self, job: Job, n_rows: int, weight: FloatArray | None, source: Any = None
     ) -> KnownTargets:
@@ -306,57 +359,53 @@ class HedgerowEstimator(
     def _fit_rows(self, arguments: Mapping[str, Any]) -> Self:
         """Train on the rows among the arguments of ``fit``."""
         from hedgerow.boosting.automatic.defaults import choose
+        from hedgerow.boosting.loop.driver import FitOptions
         from hedgerow.boosting.loop.fit import fit
+        from hedgerow.boosting.resume.checkpoint import claiming
         from hedgerow.boosting.validation.row_sets import reads_batches
+        from hedgerow.boosting.validation.splits import given_folds
         from hedgerow.io.checkpoint_folder import checkpoint_at
 
-        if reads_batches(arguments["X"]):
-            from hedgerow.estimators.file_fit import fit_files
-
-            return fit_files(self, arguments)
         params, stopping = self._params(), self._stopping()
         kept = checkpoint_at(arguments["checkpoint"], arguments["checkpoint_every"])
         self._check_objective()
         start, source = self._start(arguments["init_model"])
-        job = self._job(arguments, start)
-        spec = job.read(partial(self._read_targets, source=source), params.zero_as_missing)
-        more = {} if spec.known.classes is None else {"classes_": spec.known.classes}
+        job, automatic = self._job(arguments, start), self._automatic()
+        if self.folds is not None and reads_batches(job.rows):
+            job = job.in_memory(AllRowsNeededError("folds number the rows of the whole table."))
         # Folds cannot choose the number of rounds of a model that is or will be continued.
         continued = start is not None or self._may_continue()
-        folds: Sequence[Fold] = ()
-        if self.folds is not None:
-            from hedgerow.boosting.validation.splits import given_folds
-
-            folds = given_folds(self.folds, job.rows, spec.train, spec.known.objective, params.seed)
-        automatic = self._automatic()
         if continued and "learning_rate" in automatic:  # it must not depend on the rounds
             params = replace(params, learning_rate=self._plain("learning_rate"))
-        model = fit(
-            spec.train,
-            spec.known.objective,
-            params,
-            replace(self._options(stopping, spec.start, more), folds=folds),
-            validation=spec.validation,
-            checkpoint=kept,
-            finish=spec.finish,
-            choose=lambda size: choose(
-                params, stopping, automatic, spec.known.objective, size,
-                spec.validation is not None, kept is not None, continued,
-            ),
-        )  # fmt: skip
+        options = FitOptions(stopping, self.eval_metric, None, self.progress, self.n_jobs)
+        read_targets = partial(self._read_targets, source=source)
+        chosen = partial(choose, params, stopping, automatic, is_recorded=kept is not None,
+                         goes_on=continued)  # fmt: skip
+        while True:
+            try:
+                with claiming(kept), job.opened() as own:
+                    spec = own.read(read_targets, params, options)
+                    objective, classes = spec.known.objective, spec.known.classes
+                    more: dict[str, Any] = {} if classes is None else {"classes_": classes}
+                    folds: Sequence[Fold] = ()
+                    if self.folds is not None:
+                        folds = given_folds(
+                            self.folds, own.rows, spec.train, objective, params.seed
+                        )
+                    callbacks = self._round_callbacks(partial(self._fitted, **more))
+                    model = fit(
+                        spec.train, objective, params,
+                        replace(options, callbacks=callbacks, start=spec.start, folds=folds),
+                        validation=spec.validation, checkpoint=kept, finish=spec.finish,
+                        choose=None if own.in_chunks else chosen,
+                    )  # fmt: skip
+                break
+            except AllRowsNeededError as reason:
+                job = job.in_memory(reason)
         named = classes_of_labels(model) if more else None
         if named is not None:  # by the model to continue, or by y
             more = {"classes_": named}
         return self._adopt(model, **more)
-
-    def _options(
-        self, stopping: StoppingParams, start: Start | None, more: Mapping[str, Any]
-    ) -> FitOptions:
-        """Return the options of a fit; ``more`` are attributes that its targets decide."""
-        from hedgerow.boosting.loop.driver import FitOptions
-
-        callbacks = self._round_callbacks(lambda model: self._fitted(model, **more))
-        return FitOptions(stopping, self.eval_metric, callbacks, self.progress, self.n_jobs, start)
 
     def _adopt(self, model: Model, **more: Any) -> Self:
         """Set the fitted attributes from a trained model, all in one assignment."""

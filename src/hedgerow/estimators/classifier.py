@@ -32,6 +32,7 @@ from hedgerow.peer_arguments import OF_ESTIMATORS_PREDICT, refuse_arguments
 if TYPE_CHECKING:
     from hedgerow.booster import Booster
     from hedgerow.boosting.loop.setup.job import Job, KnownTargets
+    from hedgerow.boosting.loop.setup.loss_spec import LossSpec
     from hedgerow.boosting.row_data.dataset import Dataset
 
 ClassWeight: TypeAlias = "Mapping[Any, float] | Literal['balanced'] | None"
@@ -383,6 +384,18 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         objective = objective_for(chosen, codes, n_outputs, self._loss_values(), task)
         by_class = labels.class_weights(self.class_weight, classes, codes, weight)
         return KnownTargets(codes, objective, codes_of, by_class, classes)
+
+    def _loss_spec(self, classes: AnyArray | None = None) -> LossSpec:
+        from hedgerow.boosting.loop.setup.loss_spec import LossSpec
+
+        self._check_objective()
+        values = self._loss_values()
+        if classes is None:
+            loss = label_objective(self.objective, self.class_weight)
+            return LossSpec(loss, values, "two classes", has_queries=False)
+        name, n_outputs = self._chosen_loss(classes)
+        several = callable(name) and n_outputs > 1
+        return LossSpec(name, values, "classes" if several else "two classes", n_outputs, False)
 
     def _chosen_loss(self, classes: AnyArray) -> tuple[Any, int]:
         """Return the objective for these classes and its number of outputs."""

@@ -88,7 +88,7 @@ def read_problem(estimator: Any, arguments: Mapping[str, Any]) -> Problem:
         return replace(known, by_class=None)  # each fold has weights of its own
 
     job = estimator._job({**arguments, "groups": None})  # which divide the folds
-    spec = job.read(read_targets, params.zero_as_missing)
+    spec = job.read(read_targets, params)
     weigh = None
     if getattr(estimator, "class_weight", None) is not None:
         weigh = ClassWeights(estimator.class_weight, spec.known.classes)

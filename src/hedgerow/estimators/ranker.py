@@ -271,6 +271,7 @@ class HedgerowRanker(HedgerowEstimator):
 
     _default_objective: ClassVar[str] = "lambdarank"
     _objectives: ClassVar[tuple[str, ...]] = RANKING
+    _ranks: ClassVar[bool] = True
     _loss_parameters: ClassVar[tuple[str, ...]] = (
         *("truncation_level", "pair_method", "pairs_per_row"),
         *("normalize_pairs", "sigmoid", "label_gain", "position_bias_regularization"),

@@ -17,6 +17,7 @@ from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import (
     Targets,
     has_columns,
+    read_event_times,
     read_targets,
     require_target,
     same_targets,
@@ -405,9 +406,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         """Read targets; ``like`` holds the training targets."""
         require_target(y, type(self).__name__, name)
         if self.objective in SURVIVAL:
-            intervals = like is not None and like.several
-            times = read_times(y, n_rows, name, self.objective, intervals=intervals)
-            return Targets(times, None)
+            return read_event_times(y, n_rows, str(self.objective), name, like)
         if has_columns(y):
             return read_targets(y, n_rows, name)
         return Targets(check_vector(target_column(y, name), n_rows, name), None)

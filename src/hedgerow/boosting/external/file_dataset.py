@@ -6,6 +6,11 @@
     pass one   schema, levels and cuts, from the training rows
     tables     pass two: each batch as numbers
 
+After the survey it is a Dataset like others (:mod:`hedgerow.boosting.row_data.dataset`): it has
+``y`` and the values of the rows as arrays, and its table is a FileTable.  An option that needs all
+rows at once may ask for the table itself (``why``): all rows are then read into memory, with the
+same schema, if ``memory_limit`` allows.
+
 Rows of weight 0 are dropped before anything else: they have no row number, and do not affect
 categories or bins.
 
@@ -17,39 +22,34 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.external.file_rows import ReadTarget, RowFacts, RowReader, Rows, class_reader
+from hedgerow.boosting.external.file_rows import LabelNumbers, RowFacts, RowReader, Rows
 from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.boosting.row_data.event_times import (
-    form_of,
-    may_be_events,
-    not_two,
-    refuse_doubtful,
-    times_of,
-)
-from hedgerow.boosting.row_data.survival import SURVIVAL
-from hedgerow.boosting.row_data.targets import (
-    check_intervals,
-    check_n_targets,
-    check_same_targets,
-)
+from hedgerow.boosting.row_data.row_values import FURTHER, RowValues
+from hedgerow.boosting.validation.row_sets import stack_tables
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.binning.cut_sample import CutSample
 from hedgerow.data.categories.columns import CategoricalFeatures, check_unknown
 from hedgerow.data.external.memory import give_back_memory, memory_bytes, shown_bytes
 from hedgerow.data.external.scratch import temporary_folder
 from hedgerow.data.reading.table import check_n_features
-from hedgerow.data.schema import Schema, UnknownCategory, check_same_names, read_names
+from hedgerow.data.schema import (
+    Schema,
+    UnknownCategory,
+    check_same_names,
+    read_names,
+    with_more_levels,
+)
 from hedgerow.data.sources.base import ReadRequest
 from hedgerow.data.sources.batches import BatchReader
 from hedgerow.data.sources.opening import (
@@ -61,9 +61,8 @@ from hedgerow.data.sources.opening import (
 )
 from hedgerow.data.sources.survey import Found, Survey
 from hedgerow.data.sources.text_files import joined_kinds
-from hedgerow.data.sparse import AnyTable
+from hedgerow.data.sparse import AnyTable, SparseTable
 from hedgerow.errors import DataError, ParameterError, StorageError, brief
-from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
 
 LEAST_MEMORY = 32 * 10**6
@@ -72,6 +71,10 @@ LEAST_MEMORY = 32 * 10**6
 _BATCH_SHARE, _STORE_SHARE = 1 / 16, 0.6
 """Shares of the memory limit; the remainder is for what a fit holds besides its chunks."""
 
+_BYTES_OF_A_CELL = 12
+"""Bytes of a value of a table in memory: eight for a number, and its bins in two layouts with space
+to sort."""
+
 
 class FileDataset(Dataset):
     """Rows in files or batches; made by ``Dataset.from_files`` and ``Dataset.from_batches``.
@@ -79,9 +82,11 @@ class FileDataset(Dataset):
     memory_limit   in bytes
     cache_dir      folders for chunks
     communicator   of the ranks that have other rows
-    has_intervals  whether the targets are ends of intervals of times; known after a survey
+    n_rows         of positive weight of this rank, after a survey
+    target_names   the user's names of several targets
+    reads_labels   whether a single target is a label, which may be text
+    why            what needs all rows in memory, for the message if they are too large
     cuts           rows of all ranks from which cuts are chosen, until these are known
-    summary        what an estimator has found out about the targets
     """
 
     reads_batches: ClassVar[bool] = True
@@ -109,15 +114,19 @@ class FileDataset(Dataset):
         self.source, self.requested = source, requested
         self.memory_limit, self.cache_dir = memory_limit, tuple(cache_dir)
         self.communicator: Communicator = communicator or Alone()
-        self.has_intervals = False
+        roles = source.roles
+        self.target_names = roles.targets if roles.further and roles.named else None
+        self.offset = roles.offset or None
+        for value in FURTHER:
+            setattr(self, value.name, roles.of_rows.get(value.name))
+        self.reads_labels, self.why = False, ""
         self.cuts: CutSample | None = None
-        self.summary: Any = None
         self._room = int(_BATCH_SHARE * memory_limit)
         self._reader = RowReader(source, self._room)
-        self._times: tuple[str, tuple[str | None, str | None], bool | None] | None = None
-        self._facts: RowFacts | None = None
+        self.n_rows, self._values = 0, RowValues()
         self._survey: Survey | None = None
-        self._names: tuple[str, ...] = ()
+        self._params = BoostParams()
+        self._columns: tuple[str, ...] = ()
         self._types_known = self._has_types = self._is_strict = False
         self._stack = ExitStack()
 
@@ -131,24 +140,34 @@ class FileDataset(Dataset):
 
     @property
     def offset_names(self) -> tuple[str, ...]:
-        """Columns that hold the offset."""
-        return self.source.roles.offset
-
-    @property
-    def has_queries(self) -> bool:
-        """Whether the rows have queries, for rankings."""
-        return "qid" in self.source.roles.of_rows
+        """Columns of the user that hold the offset."""
+        roles = self.source.roles
+        return roles.offset if roles.named else ()
 
     @property
     def n_targets(self) -> int:
         """Number of targets of a row."""
         return max(1, len(self.source.roles.targets))
 
-    @property
-    def target_names(self) -> tuple[str, ...] | None:
-        """The user's names of several targets."""
-        roles = self.source.roles
-        return roles.targets if roles.further and roles.named else None
+    def for_one_use(self, **changes: Any) -> Self:
+        """Return these rows, with changed attributes, for a fit or an evaluation.
+
+        The types of the columns are those of this Dataset.
+        """
+        self._find_types()  # by one pass for all uses
+        self.close()
+        own = copy(self)
+        vars(own).update(changes, _stack=ExitStack())
+        if own.reads_labels:
+            own._reader = RowReader(self.source, self._room, LabelNumbers())  # noqa: SLF001
+        return own
+
+    def close(self) -> None:
+        """Release the results of the survey, and what was made of the rows."""
+        self.y = self._survey = None
+        self._stack.close()
+
+    # -- as a Dataset, after the survey --------------------------------------------
 
     def table(
         self,
@@ -158,154 +177,71 @@ class FileDataset(Dataset):
         more_levels: bool = False,
         reader: str = "Booster",
     ) -> Any:
-        """Raise ``DataError``: rows in files are not a table in memory."""
-        raise DataError(
-            "rows from files or batches are not held in memory, which is necessary here: read them "
-            "into a frame and give Dataset(X, y)."
+        """Return the rows; those of a new model have no columns before :meth:`pass_one`.
+
+        With ``why`` they are read into memory, as :meth:`hedgerow.Dataset.table` does.
+        """
+        if self.y is None:
+            raise DataError(
+                "rows from files or batches are not held in memory, which is necessary here: read "
+                "them into a frame and give Dataset(X, y)."
+            )
+        if not self.why:
+            if schema is not None:
+                self.read_like(schema)
+            return self._rows(schema or Schema(()))
+        n_features = len(self.feature_names)
+        size = self.n_rows * n_features * _BYTES_OF_A_CELL  # sparse rows are counted as read
+        if size > self.memory_limit:
+            raise self._too_large(f"{self.n_rows:,} rows of {n_features} columns", size)
+        weight = self._values.weight
+        if schema is None:
+            schema = self.pass_one(self._params, weight=weight).schema
+        else:
+            if more_levels and schema.unknown != "error" and schema.has_categories:
+                own = self.pass_one(self._params, weight=weight).schema
+                schema = with_more_levels(schema, {c.name: c.levels for c in own.columns})
+            self.read_like(schema)
+        parts, used = list[AnyTable](), 0
+        for part in self._rows(schema).blocks():
+            parts.append(part)
+            used += _bytes_of(part)
+            if used > self.memory_limit:
+                raise self._too_large("the first rows alone", used)
+        return stack_tables(parts)
+
+    def _rows(self, schema: Schema) -> FileTable:
+        return FileTable(
+            np.empty((self.n_rows, 0)), schema, data=self, stack=self._stack,
+            room=int(_STORE_SHARE * self.memory_limit),
+        )  # fmt: skip
+
+    def _too_large(self, what: str, size: int) -> ParameterError:
+        return ParameterError(
+            f"{self.why} Read into memory, {what} take about {shown_bytes(size)}, and "
+            f"memory_limit is {shown_bytes(self.memory_limit)}: raise it, or leave that parameter "
+            "out."
         )
 
-    def for_one_use(self) -> Self:
-        """Return these rows for a fit or an evaluation, which may read the targets in its own way.
+    def row_weight(self, n_rows: int, called: Callable[[str], str] = str) -> FloatArray | None:
+        """Return one weight for each row."""
+        return self._values.weight
 
-        The order of the user's targets and their types stay those of this Dataset.
-        """
-        self._find_types()  # by one pass for all uses
-        self.close()
-        own = copy(self)
-        own._stack = ExitStack()  # noqa: SLF001
-        return own
-
-    def close(self) -> None:
-        """Release the results of the survey, and what was made of the rows."""
-        self._facts = self._survey = None
-        self._stack.close()
-
-    # -- targets -------------------------------------------------------------------
-
-    def scan(self, read_target: ReadTarget) -> Iterator[Rows]:
-        """Yield rows with targets and weights only."""
-        self._find_types()
-        return RowReader(self.source, self._room, read_target).read(features=False)
-
-    def read_targets_by(
-        self, read_target: ReadTarget, class_weight: FloatArray | None = None
-    ) -> None:
-        """Use another function to parse targets from now on.
-
-        ``class_weight`` has a factor on the weights of the rows of each class.
-        """
-        self._times = None
-        self._reader = RowReader(self.source, self._room, read_target, class_weight=class_weight)
-        self.close()
-
-    def read_classes(
-        self, classes: AnyArray, is_strict: bool, by_class: FloatArray | None = None
-    ) -> None:
-        """Read the target as class indices, by :func:`class_reader`, from now on.
-
-        Labels that are text are so too in a text file in which they all look like numbers.
-        ``by_class`` are factors on the weights of rows.
-        """
-        self.read_targets_by(class_reader(classes, is_strict), by_class)
-        if isinstance(classes[0], str):
-            keep_text(self.source.parts, self.source.roles.targets)
-
-    def read_times(
+    def sample(
         self,
-        objective: object,
-        names: Sequence[str | None] | None = None,
-        trained: bool | None = None,
-        *,
-        as_given: bool = False,
-    ) -> None:
-        """Read two targets as times of events if ``objective`` does; call this before a survey.
-
-        ``trained``: whether those of the training rows are intervals, if these are others.
-        ``as_given``: both columns are kept as they are.
-        """
-        targets = self.source.roles.targets
-        if len(targets) < 2:
-            return
-        if not isinstance(objective, str) or objective not in SURVIVAL:
-            if self._times is not None:
-                self.read_targets_by(self._reader.read_target)
-            return
-        known = self.target_names or names or (None,) * len(targets)
-        if len(targets) != 2:
-            raise not_two(known, "y")
-        asked = objective, (known[0], known[1]), trained
-        if self._times != asked or as_given:
-            self._times = None if as_given else asked
-            self._reader = RowReader(
-                self.source, self._room, self._reader.read_target, are_times=True
-            )
-            self.close()
-
-    def match_targets(
-        self,
-        objective: Objective,
-        names: tuple[str, ...] | None = None,
-        intervals: bool = False,
-    ) -> None:
-        """Read the targets in the order of those of ``objective``; call this before a survey.
-
-        ``names`` and ``intervals`` are those of the training rows, for times of events.
-        """
-        self.read_times(objective.name, names, intervals)
-        if objective.name in SURVIVAL:
-            if self._times is None:
-                check_intervals(False, intervals)
-            return
-        roles = self.source.roles
-        check_n_targets(self.n_targets, objective)
-        if not (isinstance(objective, SeveralTargets) and objective.named and self.target_names):
-            return
-        check_same_targets(roles.targets, objective.names, "target")
-        first, *others = objective.names
-        if roles.targets != objective.names:
-            roles = replace(roles, target=first, further=tuple(others))
-            self.source = replace(self.source, roles=roles)
-            self.read_targets_by(self._reader.read_target)
-
-    def check_offset(self, objective: Objective) -> None:
-        """Raise ``DataError`` unless each raw score has an offset column, or none has."""
-        n_columns, n_outputs = len(self.offset_names), objective.n_outputs
+        table: AnyTable,
+        target: FloatArray,
+        n_outputs: int,
+        called: Callable[[str], str] = str,
+    ) -> Sample:
+        """Combine table and target with the values of the rows."""
+        n_columns = len(self.source.roles.offset)
         if n_columns not in (0, n_outputs):
             raise DataError(
                 f"offset must have shape (rows, {n_outputs}): one raw score for each row and "
                 f"output; got {n_columns} column(s)."
             )
-
-    @property
-    def given_targets(self) -> Any:
-        """The targets as users give them to a Dataset in memory, after the survey."""
-        target, names = self.rows.target, self.target_names
-        if names is None:
-            return target
-        reader = self._reader
-        are_truths = ~reader.no_truths if reader.are_times else np.zeros(len(names), np.bool_)
-        return {
-            name: y.astype(bool) if is_truth else y
-            for name, y, is_truth in zip(names, target.T, are_truths, strict=True)
-        }
-
-    def _event_times(self, target: FloatArray) -> FloatArray:
-        """Return times from two columns, whose names and types tell what they are."""
-        assert self._times is not None
-        (objective, names, trained), others = self._times, self.communicator
-        truths = others.allreduce(self._reader.no_truths.astype(np.int64), "max") == 0
-        form = form_of(names, (bool(truths[0]), bool(truths[1])), "y", objective)
-        columns = target.reshape(-1, 2)
-        found = times_of(form, names, (columns[:, 0], columns[:, 1]), len(columns), "y")
-        if form.is_doubtful and not trained:
-            codes, is_finite = may_be_events(columns)
-            own = np.array([*~codes, not is_finite], dtype=np.int64)
-            first, second, infinite = (others.allreduce(own, "max") > 0).tolist()
-            refuse_doubtful(np.array([not first, not second]), not infinite, "y")
-        self.has_intervals = not form.has_events
-        if trained is not None:
-            check_intervals(self.has_intervals, trained)
-        return np.asfortranarray(found)
+        return Sample.of(table, target, self._values)
 
     def _find_types(self) -> None:
         """Infer the types of text columns from all files of all processes."""
@@ -318,20 +254,28 @@ class FileDataset(Dataset):
 
     # -- survey --------------------------------------------------------------------
 
-    def survey(self, params: BoostParams | None = None, sets_aside: bool = True) -> None:
-        """Read all rows once, without features; see :attr:`rows`.
+    def survey(
+        self,
+        params: BoostParams | None = None,
+        sets_aside: bool = True,
+        classes: AnyArray | None = None,
+    ) -> None:
+        """Read all rows once, without features: ``y`` and the values of rows are known then.
 
         ``sets_aside`` tells whether rows may be held out: if not, and no rows are weighted, this
-        is already pass one, with the same ``params``.
+        is already pass one, with the same ``params``.  ``classes`` are labels of other rows: if
+        they are text, labels here are text, too, even if a text file has nothing but numbers.
         """
-        params = params or BoostParams()
+        self._params = params = params or BoostParams()
         self.requested = replace(self.requested, zero_missing=bool(params.zero_as_missing))
+        roles, labels = self.source.roles, self._reader.labels
+        if labels is not None and classes is not None and isinstance(classes[0], str):
+            keep_text(self.source.parts, roles.targets)
         self._find_types()
         self.close()
-        alone = self.communicator.size == 1 and self.source.roles.weight is None
-        alone = alone and self._reader.class_weight is None
+        alone = self.communicator.size == 1 and roles.weight is None
         survey = None if sets_aside or not alone else self._new_survey(params)
-        facts, weighted = RowFacts(self.source.roles), False
+        facts, weighted = RowFacts(roles), False
         for rows in self._reader.read(features=survey is not None):
             facts.add(rows)
             if rows.weight is not None:
@@ -342,20 +286,19 @@ class FileDataset(Dataset):
         if facts.finish(self.communicator) == 0:
             what = "weight is zero in all rows" if weighted else "the data have no rows"
             raise DataError(f"{self.source.name}: {what}.")
-        if self._times is not None:
-            facts.target = self._event_times(facts.target)
-        self._facts, self._survey = facts, survey
-
-    @property
-    def rows(self) -> Sample:
-        """All rows of positive weight, after the survey, without features."""
-        assert self._facts is not None
-        target = self._facts.target
-        table = FileTable(
-            np.empty((len(target), 0)), Schema(()), data=self, stack=self._stack,
-            room=int(_STORE_SHARE * self.memory_limit),
-        )  # fmt: skip
-        return Sample.of(table, target, self._facts.values)
+        self._survey, self.n_rows, self._values = survey, len(facts.target), facts.values
+        for value in FURTHER:
+            setattr(self, value.name, getattr(facts.values, value.field))
+        self.y = facts.target if labels is None else labels.labels(facts.target)
+        if self.target_names is not None:
+            others = (~self._reader.are_truths).astype(np.int64)
+            others = self.communicator.allreduce(others, "max")
+            self.y = {
+                name: y if has_others else y.astype(bool)
+                for name, y, has_others in zip(
+                    self.target_names, facts.target.T, others, strict=True
+                )
+            }
 
     @property
     def is_weighted(self) -> bool:
@@ -372,16 +315,22 @@ class FileDataset(Dataset):
 
     # -- pass one ------------------------------------------------------------------
 
-    def pass_one(self, params: BoostParams, train: Sample | None = None) -> Found:
-        """Return the schema of the training rows of all ranks, and some of them; default: all."""
-        rows = train or self.rows
-        numbers = cast(FileTable, rows.table).numbers
-        if self._survey is not None and numbers is None:
+    def pass_one(
+        self,
+        params: BoostParams,
+        numbers: IntArray | None = None,
+        weight: FloatArray | None = None,
+    ) -> Found:
+        """Return the schema of the training rows of all ranks, and some of these rows.
+
+        ``numbers`` are those of the rows of this rank among all; None: all.  ``weight`` is theirs.
+        """
+        if self._survey is not None and numbers is None and weight is None:
             survey = self._survey
         else:
             largest, start = None, 0
-            if rows.weight is not None:  # positive floats have the same order as their bits
-                bits = np.array([rows.weight.max(initial=0.0)]).view(np.int64)
+            if weight is not None:  # positive floats have the same order as their bits
+                bits = np.array([weight.max(initial=0.0)]).view(np.int64)
                 bits = self.communicator.allreduce(bits, "max")
                 largest = float(bits.view(np.float64)[0])
             survey = self._new_survey(params, largest)
@@ -392,20 +341,21 @@ class FileDataset(Dataset):
             for part in self._reader.read():
                 stop = start + part.n_rows
                 self._begin(survey, part, names)
+                own = slice(start, stop)
                 if numbers is not None:
                     wanted = np.zeros(part.n_rows, dtype=np.bool_)
                     own = slice(*np.searchsorted(numbers, (start, stop)))
                     wanted[numbers[own] - start] = True
                     part = part.where(wanted)
-                weight = None if rows.weight is None else part.weight
-                survey.add(part.batch, part.kept, weight, part.part.name)
+                some = None if weight is None else weight[own]
+                survey.add(part.batch, part.kept, some, part.part.name)
                 start = stop
             if self.communicator.size > 1:
                 survey = self._merged(survey, params)
         give_back_memory()  # release buffers of reading before rows are copied
         found = survey.finish()
         # Ranks may have the columns in a different order from the first rank.
-        self._names, self._types_known = survey.names or (), survey.types_known
+        self._columns, self._types_known = survey.names or (), survey.types_known
         self._survey, self._is_strict = None, False
         give_back_memory()
         return found
@@ -432,7 +382,7 @@ class FileDataset(Dataset):
 
         None instead of the places: these are all rows.
         """
-        reader = BatchReader(schema, self._names, self._types_known, self._is_strict)
+        reader = BatchReader(schema, self._columns, self._types_known, self._is_strict)
         for rows in self._reader.read():
             yield reader.table(rows.batch, rows.part.name), rows.kept
 
@@ -444,15 +394,15 @@ class FileDataset(Dataset):
             names = schema.names
         if names:
             check_n_features(len(names), schema, "Booster")
-        self._names, self._is_strict = names, True
+        self._columns, self._is_strict = names, True
         self._types_known = any(part.types_known for part in self.source.parts)
         keep_as_text(self.source.parts, schema)
 
-    def rows_like(self, schema: Schema) -> Sample:
-        """Return all rows, to be read with the schema of a model, after the survey."""
-        self.read_like(schema)
-        rows = self.rows
-        return replace(rows, table=replace(rows.table, schema=schema))
+
+def _bytes_of(table: AnyTable) -> int:
+    if isinstance(table, SparseTable):
+        return int(table.value.nbytes + table.column.nbytes + table.row_start.nbytes)
+    return int(table.values.nbytes)
 
 
 def cache_folders(cache_dir: Any) -> tuple[str, ...]:

@@ -6,15 +6,15 @@ Rows of weight 0 count as absent: they are dropped here, before rows are numbere
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.boosting.row_data.checks import check_finite, check_offset, check_weight
-from hedgerow.boosting.row_data.classes import weights_by_class
+from hedgerow.boosting.row_data.classes import CodedLabels
 from hedgerow.boosting.row_data.row_values import FURTHER, ROW_VALUES, Reading, RowValue, RowValues
 from hedgerow.comm.base import Communicator
 from hedgerow.data.reading.columns import ReadColumn
@@ -23,10 +23,16 @@ from hedgerow.data.sources.batches import vector_of
 from hedgerow.data.sources.opening import Source
 from hedgerow.data.sources.paths import changed
 from hedgerow.data.sparse import AnyTable
-from hedgerow.errors import DataError, HedgerowError, ParameterError, StorageError
+from hedgerow.errors import (
+    DataError,
+    DataTypeError,
+    HedgerowError,
+    ParameterError,
+    StorageError,
+)
 
-ReadTarget: TypeAlias = Callable[[ReadColumn, str], FloatArray]
-"""Converts a target column of this name to float64: numbers, or class indices."""
+MOST_LABELS = 10_000
+"""Most different targets that are numbered, and most classes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,32 +89,69 @@ class Rows:
         return value.read_part(self.others[value.name], name, rows)
 
 
-def numeric_target(column: ReadColumn, name: str) -> FloatArray:
-    """Return numeric targets unchanged; raise ``DataTypeError`` for other types."""
-    return vector_of(column, name, "target")
+class LabelNumbers:
+    """Numbers of different targets, in the order of their first occurrence."""
+
+    def __init__(self) -> None:
+        self._number_of: dict[Any, int] = {}
+        self._is_text: bool | None = None
+        self._has_more = False
+
+    def read(self, column: ReadColumn, name: str) -> FloatArray:
+        """Return the number of each target; -1 for targets beyond ``MOST_LABELS``."""
+        values, codes = _distinct(column, name)
+        is_text = column.sort == "text"
+        if self._is_text is not None and is_text != self._is_text:
+            raise DataTypeError(f"target {name!r} holds text in some rows and numbers in others.")
+        self._is_text = is_text
+        return np.array([float(self._number(value)) for value in values])[codes]
+
+    def _number(self, value: Any) -> int:
+        if len(self._number_of) >= MOST_LABELS and value not in self._number_of:
+            self._has_more = True
+            return -1
+        return self._number_of.setdefault(value, len(self._number_of))
+
+    def labels(self, numbers: FloatArray) -> CodedLabels:
+        """Return the labels of rows whose targets have these numbers."""
+        values = list(self._number_of)
+        array: AnyArray = np.array(values)
+        if not self._is_text:
+            integers = all(float(value).is_integer() and abs(value) < 2**63 for value in values)
+            array = np.array(values, dtype=np.int64 if integers else np.float64)
+        order = np.argsort(array, kind="stable")
+        place = np.full(len(order) + 1, -1)  # the last one: of those beyond
+        place[order] = np.arange(len(order))
+        return CodedLabels(array[order], place[numbers.astype(np.intp)], self._has_more)
+
+
+def _distinct(column: ReadColumn, name: str) -> tuple[list[Any], IntArray]:
+    """Return the different targets, and the index of each row's target among them."""
+    missing = column.missing()
+    if missing.any():
+        raise DataError(
+            f"target {name!r} is missing in {int(missing.sum())} of {len(missing)} rows, the first "
+            f"is row {int(missing.argmax()) + 1} of them: remove these rows."
+        )
+    if column.codes is not None and column.is_text:
+        return [str(text) for text in column.values], column.codes
+    found, inverse = np.unique(column.plain(""), return_inverse=True)
+    if not np.isfinite(found.astype(np.float64)).all():
+        raise DataError(f"target {name!r} is infinite in some rows: remove these rows.")
+    return found.tolist(), inverse.reshape(-1)
 
 
 class RowReader:
     """Reads a source repeatedly, and checks that it does not change.
 
-    max_bytes     largest memory of a batch
-    are_times     whether two targets are an event and its time or the ends of an interval, which
-                  may be infinite
-    class_weight  factor on the weights of the rows of each class; the targets are class indices
-    no_truths     whether each of two targets that are times has values other than True and False
+    max_bytes   largest memory of a batch
+    labels      numbers of targets that are labels; None: targets are numbers
+    are_truths  whether each target has no other values than True and False
     """
 
-    def __init__(
-        self,
-        source: Source,
-        max_bytes: int,
-        read_target: ReadTarget = numeric_target,
-        are_times: bool = False,
-        class_weight: FloatArray | None = None,
-    ) -> None:
-        self.source, self.read_target, self.are_times = source, read_target, are_times
-        self.no_truths: BoolArray = np.zeros(2, dtype=np.bool_)
-        self.class_weight = class_weight
+    def __init__(self, source: Source, max_bytes: int, labels: LabelNumbers | None = None) -> None:
+        self.source, self.labels = source, labels
+        self.are_truths: BoolArray = np.ones(max(1, len(source.roles.targets)), dtype=np.bool_)
         self._max_bytes = max_bytes
         self._known: dict[int, tuple[int, int]] = {}
         self._columns: tuple[str, ...] | None = None
@@ -200,14 +243,12 @@ class RowReader:
             numbers = vector_of(weight, roles.weight or "weight", "weight")
             if numbers.any():  # all weights of a batch may be 0
                 numbers = check_weight(numbers, len(numbers), "weight")
-        if self.class_weight is not None and (numbers is None or numbers.any()):
-            numbers = weights_by_class(numbers, values, self.class_weight)
         rows = Rows(part, batch, None, values, numbers, offset, known)
         return rows if numbers is None else rows.where(numbers > 0.0)
 
     def _targets(self, batch: Batch) -> FloatArray:
         """Return the target of each row of a batch, or several as columns in Fortran order."""
-        roles, given, columns = self._roles, list[ReadColumn](), list[FloatArray]()
+        roles, given = self._roles, list[ReadColumn]()
         for name in roles.targets or (None,):
             target = self._vector(batch, batch.target, name, "target")
             if target is None:
@@ -215,14 +256,15 @@ class RowReader:
                     "the batches contain no target: name a column (target=), or give tuples X, y."
                 )
             given.append(target)
-        if self.are_times:
-            self.no_truths |= [not _is_truth(target) for target in given]
-        for target, name in zip(given, roles.targets or (None,), strict=True):
-            columns.append(self.read_target(target, name or "y"))
-            if not self.are_times:
-                called = "y" if len(roles.targets) < 2 else f"y (column {name!r})"
-                check_finite(columns[-1], called)
-        return columns[0] if len(columns) == 1 else np.asfortranarray(np.column_stack(columns))
+        names = roles.targets or ("y",)
+        if self.labels is not None:
+            return self.labels.read(given[0], names[0])
+        self.are_truths &= [_is_truth(target) for target in given]
+        columns = [vector_of(*each, "target") for each in zip(given, names, strict=True)]
+        if len(columns) == 1:
+            check_finite(columns[0], "y")
+            return columns[0]
+        return np.asfortranarray(np.column_stack(columns))  # ends of intervals may be infinite
 
     def _vector(
         self, batch: Batch, given: ReadColumn | None, name: str | None, role: str
@@ -297,40 +339,3 @@ class RowFacts:
         self.values = RowValues(**found)
         self._targets, self._parts = [], {}
         return int(n_all)
-
-
-def class_reader(classes: AnyArray, is_strict: bool) -> ReadTarget:
-    """Return a function that converts a target column to class indices.
-
-    An unknown label becomes -1 (for rows of weight 0), or an error if ``is_strict``.
-    """
-    places = {label: float(index) for index, label in enumerate(classes.tolist())}
-
-    def read(column: ReadColumn, name: str) -> FloatArray:
-        values, codes = distinct_targets(column, name)
-        found = np.array([places.get(value, -1.0) for value in values])
-        if is_strict and (found < 0).any():
-            unknown = [value for value, place in zip(values, found, strict=True) if place < 0]
-            raise DataError(
-                f"target {name!r} has labels that the training rows lack: "
-                f"{', '.join(map(repr, unknown[:5]))}."
-            )
-        return found[codes]
-
-    return read
-
-
-def distinct_targets(column: ReadColumn, name: str) -> tuple[list[Any], IntArray]:
-    """Return the different targets, and the index of each row's target among them."""
-    missing = column.missing()
-    if missing.any():
-        raise DataError(
-            f"target {name!r} is missing in {int(missing.sum())} of {len(missing)} rows, the first "
-            f"is row {int(missing.argmax()) + 1} of them: remove these rows."
-        )
-    if column.codes is not None and column.is_text:
-        return [str(text) for text in column.values], column.codes
-    found, inverse = np.unique(column.plain(""), return_inverse=True)
-    if not np.isfinite(found.astype(np.float64)).all():
-        raise DataError(f"target {name!r} is infinite in some rows: remove these rows.")
-    return found.tolist(), inverse.reshape(-1)

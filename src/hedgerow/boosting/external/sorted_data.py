@@ -70,7 +70,7 @@ def bytes_of_a_row(objective: Objective, params: BoostParams, n_threads: int) ->
 
 
 def check_sorting(
-    train: Sample, objective: Objective, params: BoostParams, options: FitOptions
+    train: Sample, objective: Objective, params: BoostParams, options: FitOptions, goes_on: bool
 ) -> None:
     """Raise an error unless the columns can be sorted and the rows fit: it saves a pass."""
     table = cast(FileTable, train.table)
@@ -78,11 +78,11 @@ def check_sorting(
     sample, schema, limit = table.data.cuts.table, table.schema, table.memory_limit
     table.data.cuts = None
     n_threads, n_folds = resolve_threads(options.n_jobs), _folds_of(options.stopping)
-    n_rows = table.data.rows.n_rows
+    n_rows = table.data.n_rows
     params = resolve_constraints(params, schema, objective)
     params = with_out_of_bag(params, options.stopping, n_rows)
     groups, n_copies = list[tuple[int, ...]](), 1
-    if options.start is None:
+    if not goes_on:
         groups = choose_columns(schema, train.n_rows, objective, params)
     if groups:
         at_once = max(1, min(n_folds, n_threads))
@@ -94,7 +94,7 @@ def check_sorting(
         n_copies = copies_of(n_seen, params)
     sortable(sample, params.tree_method)
     each = n_copies * bytes_of_a_row(objective, params, n_threads)
-    each += 8 * objective.n_outputs * (options.start is not None)  # its scores
+    each += 8 * objective.n_outputs * goes_on  # its scores
     if n_folds > 0:  # they grow side by side
         each = max(DRAW_BYTES, n_folds * (each + _FOLD_BYTES + 8 * objective.n_outputs))
     least = int(each * n_rows / _ROW_SHARE)

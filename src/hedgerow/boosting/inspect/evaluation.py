@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.classes import column_of, indices_of
 from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import in_order
 from hedgerow.boosting.validation.row_sets import reads_batches
 from hedgerow.data import AnyTable, numbers_of
@@ -23,9 +23,6 @@ from hedgerow.metrics import MetricChoice
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.objectives import Objective
 from hedgerow.threads import resolve_threads
-
-if TYPE_CHECKING:
-    from hedgerow.boosting.external.file_dataset import FileDataset
 
 
 class Evaluation(BoosterPart):
@@ -83,9 +80,15 @@ class Evaluation(BoosterPart):
         threads = resolve_threads(n_jobs)
         metrics = make_metrics(metric, self._objective)
         if reads_batches(dataset):
-            sample, raw = self._of_files(dataset, threads)
+            with closing(dataset.for_one_use(reads_labels=self._classes is not None)) as own:
+                own.survey(classes=self._classes)
+                sample, raw = self._scored(own, threads)
         else:
-            sample, raw = self._of_table(dataset, threads)
+            if self.offset_columns and dataset.offset is None:
+                dataset = dataset.having(offset=list(self.offset_columns))
+            if self._classes is not None and dataset.y is not None:
+                dataset = dataset.having(y=column_of(dataset.y, "y"))
+            sample, raw = self._scored(dataset, threads)
         metrics = read_groups(metrics, sample)
         if sample.weight is not None:
             raw = np.ascontiguousarray(raw[:, sample.weight > 0.0])
@@ -96,43 +99,23 @@ class Evaluation(BoosterPart):
             self._objective.check_target(sample.target)
             return evaluate(bound, linked, sample.target, raw, sample.weight)
 
-    def _of_table(self, dataset: Dataset, n_threads: int) -> tuple[Sample, FloatArray]:
-        """Return rows in memory and their raw scores."""
-        objective, columns = self._objective, self.offset_columns
-        if columns and dataset.offset is None:
-            dataset = dataset.having(offset=list(columns))
-        table = dataset.table(self._schema)
+    def _scored(self, dataset: Dataset, n_threads: int) -> tuple[Sample, FloatArray]:
+        """Return rows and their raw scores; those of files are read block by block."""
+        objective, table = self._objective, dataset.table(self._schema)
         if self._classes is not None and dataset.y is not None:
-            labels = column_of(dataset.y, "y")
-            dataset = dataset.having(y=indices_of(labels, self._classes, "y", "the model"))
-        target = in_order(objective, dataset.targets(table.n_rows, objective.name))
-        sample = dataset.sample(table, target, objective.n_outputs)
-        return sample, self._raw_of(table, sample.offset, n_threads)
-
-    def _of_files(self, dataset: FileDataset, n_threads: int) -> tuple[Sample, FloatArray]:
-        """Return a sample without features and the raw scores of rows in files, read in batches."""
-        dataset = dataset.for_one_use()
-        if self._classes is not None:
-            dataset.read_classes(self._classes, is_strict=True)
-        if self._objective.name in SURVIVAL:
-            dataset.read_times(self._objective.name)
+            target = indices_of(dataset.y, self._classes, "y", "the model")
         else:
-            dataset.match_targets(self._objective)
-        dataset.survey()
-        dataset.check_offset(self._objective)
-        sample = dataset.rows_like(self._schema)
-        table = cast(FileTable, sample.table)
-        raws = [self._raw_of(block, None, n_threads) for block in table.blocks()]
-        dataset.close()
-        raw = np.concatenate(raws, axis=1)
+            target = in_order(objective, dataset.targets(table.n_rows, objective.name))
+        sample = dataset.sample(table, target, objective.n_outputs)
+        blocks = table.blocks() if isinstance(table, FileTable) else (table,)
+        raw = np.concatenate([self._raw_of(block, n_threads) for block in blocks], axis=1)
         return sample, raw if sample.offset is None else raw + sample.offset
 
-    def _raw_of(self, table: AnyTable, offset: FloatArray | None, n_threads: int) -> FloatArray:
+    def _raw_of(self, table: AnyTable, n_threads: int) -> FloatArray:
         numbers, inputs = numbers_of(table), self.model.inputs
         if inputs is not None:
             numbers = inputs.values(numbers, self._schema, n_threads)
-        raw = self._predictor.raw_scores(numbers, n_threads)
-        return raw if offset is None else raw + offset
+        return self._predictor.raw_scores(numbers, n_threads)
 
 
 @dataclass(frozen=True, slots=True)

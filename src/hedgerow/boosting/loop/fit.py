@@ -41,6 +41,7 @@ from hedgerow.boosting.loop.driver import (
 from hedgerow.boosting.loop.rank_leaves import check_rule
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
 from hedgerow.boosting.loop.scored import Ranks
+from hedgerow.boosting.loop.setup.loss_spec import needs_all_rows
 from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
 from hedgerow.boosting.loop.setup.training_matrix import prepare_rows
 from hedgerow.boosting.resume.checkpoint import Checkpoint
@@ -55,7 +56,7 @@ from hedgerow.boosting.validation.folds import among_weighted
 from hedgerow.boosting.validation.row_sets import parts_of
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Communicator, count_rows, gather_numbers
-from hedgerow.errors import DataError
+from hedgerow.errors import AllRowsNeededError, DataError
 from hedgerow.metrics import make_metrics
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -63,8 +64,8 @@ from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
-Choose: TypeAlias = "Callable[[DataSize], tuple[BoostParams, StoppingParams]]"
-"""Function that chooses parameters for rows of a size
+Choose: TypeAlias = "Callable[[Objective, DataSize, bool], tuple[BoostParams, StoppingParams]]"
+"""Function that chooses parameters for a loss and rows of a size, with or without validation rows
 (:func:`hedgerow.boosting.automatic.defaults.choose`)."""
 
 
@@ -78,7 +79,7 @@ def fit(
     params: BoostParams,
     options: FitOptions | None = None,
     *,
-    validation: Sample | Sequence[Sample] | None = None,
+    validation: Sequence[Sample] = (),
     checkpoint: Checkpoint | None = None,
     finish: Callable[[Model], Model] = lambda model: model,
     choose: Choose | None = None,
@@ -86,6 +87,12 @@ def fit(
 ) -> Model:
     """Train a model; tables of files are those of this rank, and each validation set is one."""
     on_cluster, ranks = ranks is not None, ranks or Ranks()
+    if on_cluster and needs_all_rows(objective):
+        raise AllRowsNeededError(
+            f"objective {getattr(objective, 'label', objective.name)!r} compares all rows, "
+            "which workers of a cluster do not have: use a loss of single rows, or train "
+            "on a table in memory."
+        )
     plan, given = plan_of(
         train, objective, params, options or FitOptions(),
         validation=validation, finish=finish, choose=choose, ranks=ranks,
@@ -133,14 +140,14 @@ def plan_of(
     params: BoostParams,
     options: FitOptions,
     *,
-    validation: Sample | Sequence[Sample] | None = None,
+    validation: Sequence[Sample] = (),
     finish: Callable[[Model], Model] = lambda model: model,
     choose: Choose | None = None,
     ranks: Ranks | None = None,
 ) -> tuple[FitPlan, GivenRows]:
     """Return the resolved plan of a fit and its rows; arguments as for :func:`fit`."""
     start, stopping, ranks = options.start, options.stopping, ranks or Ranks()
-    sets = (validation,) if isinstance(validation, Sample) else tuple(validation or ())
+    sets = tuple(validation)
     requested = make_metrics(options.eval_metric, objective)
     if len(sets) > 1 or isinstance(train.table, FileTable):
         refuse_groups(requested)
@@ -152,7 +159,7 @@ def plan_of(
     if start is None:
         train, sets = with_own_levels(train, sets)
     if choose is not None:
-        params, stopping = choose(DataSize.of(train, objective))
+        params, stopping = choose(objective, DataSize.of(train, objective), bool(sets))
     schema = train.table.schema
     params = resolve_device(resolved(params, objective, schema, start), train.table)
     stopping = with_resolved(stopping, schema, objective)

@@ -25,12 +25,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.checks import check_weight, one_axis, values_of_rows
 from hedgerow.errors import DataError, DataTypeError, ModelFormatError, brief
@@ -174,14 +174,43 @@ MOST_LABEL_BYTES = 1 << 28
 """Largest size in bytes of all labels of a model as one array."""
 
 
-def indices_of(labels: AnyArray, classes: AnyArray, name: str, owner: str = "y") -> FloatArray:
+@dataclass(frozen=True, slots=True, eq=False)
+class CodedLabels:
+    """Labels of rows of files: different ones, ascending, and the place of each row's among them.
+
+    values    text, int64 if all are integers, else float64
+    has_more  whether ``values`` lacks some of very many, whose rows have the place -1
+    """
+
+    values: AnyArray
+    places: IntArray
+    has_more: bool = False
+
+    @property
+    def are_text(self) -> bool:
+        """Whether the labels are text."""
+        return self.values.dtype.kind == "U"
+
+    def masses(self, weight: FloatArray | None) -> AnyArray:
+        """Return the sum of the weights of the rows of each label, or the number of rows."""
+        known = self.places >= 0
+        return np.bincount(
+            self.places[known], None if weight is None else weight[known], len(self.values)
+        )
+
+
+def indices_of(
+    labels: AnyArray | CodedLabels, classes: AnyArray, name: str, owner: str = "y"
+) -> FloatArray:
     """Return the index of each label in ``classes``."""
     place = {label: index for index, label in enumerate(classes.tolist())}
-    found = [place.get(label, -1) for label in labels.tolist()]
-    codes = np.array(found, dtype=np.float64)
+    values = labels.values if isinstance(labels, CodedLabels) else labels
+    codes = np.array([place.get(label, -1) for label in values.tolist()], dtype=np.float64)
+    if isinstance(labels, CodedLabels):
+        codes, values = codes[labels.places], values[labels.places]
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
-        unknown = sorted({repr(label) for label in labels[codes < 0].tolist()})
+        unknown = sorted({repr(label) for label in values[codes < 0].tolist()})
         raise DataError(
             f"{name} has labels that {owner} lacks: {', '.join(unknown[:5])} (the first in "
             f"row {row})."

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.row_data.event_times import read_times
 from hedgerow.boosting.row_data.offsets import names_of_offset, take_offset
 from hedgerow.boosting.row_data.row_values import (
     ROW_VALUES,
@@ -18,7 +17,8 @@ from hedgerow.boosting.row_data.row_values import (
     given_values,
 )
 from hedgerow.boosting.row_data.survival import SURVIVAL
-from hedgerow.boosting.row_data.targets import Targets, read_targets
+from hedgerow.boosting.row_data.targets import Targets, read_event_times, read_targets
+from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data import AnyTable, Schema, UnknownCategory, read_any
 from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.data.schema import read_names
@@ -83,6 +83,8 @@ class Dataset:
     """
 
     reads_batches: ClassVar[bool] = False
+    communicator: Communicator = Alone()
+    """Of the ranks that have other rows; rows in memory are all rows."""
 
     @advised(OF_DATASET)
     def __init__(
@@ -340,9 +342,7 @@ unknown_category, cache_dir, memory_limit
         if self.y is None:
             raise DataError("training needs a target: give y to the Dataset.")
         if isinstance(objective, str) and objective in SURVIVAL:
-            intervals = like is not None and like.several
-            times = read_times(self.y, n_rows, name, objective, intervals=intervals)
-            return Targets(times, None)
+            return read_event_times(self.y, n_rows, objective, name, like, self.communicator)
         return read_targets(self.y, n_rows, name)
 
     def row_weight(self, n_rows: int, called: Callable[[str], str] = str) -> FloatArray | None:

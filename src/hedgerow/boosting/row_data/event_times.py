@@ -25,6 +25,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, BoolArray, FloatArray
 from hedgerow.boosting.row_data.checks import check_length, check_vector, numbers_of_rows
+from hedgerow.comm.base import Alone, Communicator
 from hedgerow.cuda.arrays import host_array
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.errors import DataError, DataTypeError
@@ -63,9 +64,18 @@ class _Column(NamedTuple):
 
 
 def read_times(
-    y: Any, n_rows: int, name: str, objective: str, *, intervals: bool = False
+    y: Any,
+    n_rows: int,
+    name: str,
+    objective: str,
+    *,
+    intervals: bool = False,
+    others: Communicator | None = None,
 ) -> FloatArray:
-    """Parse targets of objective ``"cox"`` or ``"aft"``."""
+    """Parse targets of objective ``"cox"`` or ``"aft"``; ``others`` are ranks with other rows.
+
+    ``intervals``: whether the training rows, if these are others, have intervals.
+    """
     columns = _two_columns(y, name)
     if columns is None:
         return check_vector(y, n_rows, name)
@@ -73,14 +83,15 @@ def read_times(
         check_length(len(column.values), n_rows, f"{name} ({column.name or what + ' column'})")
     names = columns[0].name, columns[1].name
     truths = _is_truth(columns[0].values), _is_truth(columns[1].values)
-    form = form_of(names, truths, name, objective)
-    found = times_of(form, names, (columns[0].values, columns[1].values), n_rows, name)
+    form = _form_of(names, truths, name, objective)
+    one, other = columns if form.first == 0 else columns[::-1]
+    found = (_signed if form.has_events else _intervals)(one, other, n_rows, name)
     if form.is_doubtful and not intervals:
-        refuse_doubtful(*may_be_events(found), name)
+        _refuse_doubtful(found, name, others or Alone())
     return found
 
 
-class Form(NamedTuple):
+class _Form(NamedTuple):
     """The roles of the two columns of a target.
 
     has_events   whether they are event and time; otherwise they are ends of intervals
@@ -93,15 +104,15 @@ class Form(NamedTuple):
     is_doubtful: bool = False
 
 
-def form_of(
+def _form_of(
     names: tuple[str | None, str | None], truths: tuple[bool, bool], name: str, objective: str
-) -> Form:
+) -> _Form:
     """Return what two columns are, by their names and types."""
     first = first_end(names)
     if first is None:
         event = _event_of(names, truths, name)
         if event is not None:
-            return Form(True, event)
+            return _Form(True, event)
     if objective == "cox":
         raise DataError(
             f"{name} has two columns of numbers, but objective 'cox' does not support intervals: "
@@ -112,20 +123,7 @@ def form_of(
             raise DataTypeError(
                 f"{name} ({label}) is an end of intervals, but holds booleans: give numbers."
             )
-    return Form(False, first or 0, first is None)
-
-
-def times_of(
-    form: Form,
-    names: tuple[str | None, str | None],
-    columns: tuple[AnyArray, AnyArray],
-    n_rows: int,
-    name: str,
-) -> FloatArray:
-    """Return the times of rows from two columns of a known form; see :func:`read_times`."""
-    pair = _Column(names[0], columns[0]), _Column(names[1], columns[1])
-    one, other = pair if form.first == 0 else pair[::-1]
-    return (_signed if form.has_events else _intervals)(one, other, n_rows, name)
+    return _Form(False, first or 0, first is None)
 
 
 def _two_columns(y: Any, name: str) -> tuple[_Column, _Column] | None:
@@ -149,11 +147,11 @@ def _two_columns(y: Any, name: str) -> tuple[_Column, _Column] | None:
     if named is None or (len(named) == 1 and hasattr(y, "columns")):
         return None
     if len(named) != 2:
-        raise not_two([column.name for column in named], name)
+        raise _not_two([column.name for column in named], name)
     return named[0], named[1]
 
 
-def not_two(names: Sequence[str | None], name: str) -> DataTypeError:
+def _not_two(names: Sequence[str | None], name: str) -> DataTypeError:
     """Return the error for times in more than two columns, or in one that is a field."""
     shown = ", ".join(repr(label) for label in names if label is not None)
     return DataTypeError(
@@ -248,21 +246,15 @@ def _intervals(lower: _Column, upper: _Column, n_rows: int, name: str) -> FloatA
     return ends
 
 
-def may_be_events(columns: FloatArray) -> tuple[BoolArray, bool]:
-    """Return which of two columns hold nothing but 0 and 1, and whether all times are finite."""
+def _refuse_doubtful(columns: FloatArray, name: str, others: Communicator) -> None:
+    """Raise ``DataError`` if two numeric columns of all ranks may be event and time."""
     codes = ((columns == 0.0) | (columns == 1.0)).all(axis=0)
-    return codes, not bool(np.isinf(columns).any())
-
-
-def refuse_doubtful(codes: BoolArray, is_finite: bool, name: str) -> None:
-    """Raise ``DataError`` if two numeric columns may be event and time.
-
-    The first two arguments are those of :func:`may_be_events` for all rows.
-    """
-    if not is_finite:  # event times are finite, so these are ends
+    facts = np.array([*~codes, np.isinf(columns).any()], dtype=np.int64)
+    *are_times, is_infinite = (others.allreduce(facts, "max") > 0).tolist()
+    if is_infinite:  # event times are finite, so these are ends
         return
-    for is_code, what in zip(codes.tolist(), ("first", "second"), strict=True):
-        if is_code:
+    for is_time, what in zip(are_times, ("first", "second"), strict=True):
+        if not is_time:
             raise DataError(
                 f"{name} has two columns of numbers, and the {what} holds nothing but 0 and 1: "
                 "they may be an event and its time, or the ends of an interval. "

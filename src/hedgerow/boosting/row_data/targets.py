@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,14 +16,12 @@ from hedgerow.boosting.row_data.checks import (
 )
 from hedgerow.boosting.row_data.event_times import read_times
 from hedgerow.boosting.row_data.survival import SURVIVAL
+from hedgerow.comm.base import Communicator
 from hedgerow.cuda.arrays import host_array
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, DataTypeError, brief
 from hedgerow.objectives import Objective, SeveralTargets
-
-if TYPE_CHECKING:
-    from hedgerow.boosting.row_data.dataset import Dataset
 
 
 class Targets(NamedTuple):
@@ -47,6 +45,28 @@ def require_target(y: Any, reader: str, name: str = "y") -> None:
         raise DataError(
             f"This {reader} estimator requires {name} to be passed, but the target {name} is None."
         )
+
+
+def read_event_times(
+    y: Any,
+    n_rows: int,
+    objective: str,
+    name: str = "y",
+    like: Targets | None = None,
+    others: Communicator | None = None,
+) -> Targets:
+    """Read times of events; ``like`` are the training targets, if these are of validation rows.
+
+    ``others`` are ranks that read other rows.
+    """
+    wanted = like is not None and like.several
+    times = read_times(y, n_rows, name, objective, intervals=wanted, others=others)
+    if like is not None and (times.ndim == 2) != wanted:
+        kinds = "times", "intervals of times"
+        raise DataError(
+            f"{name} has {kinds[times.ndim - 1]}, but y has {kinds[wanted]}: give the same."
+        )
+    return Targets(times, None)
 
 
 def has_columns(y: Any) -> bool:
@@ -117,10 +137,9 @@ def _columns_of(y: Any, n_rows: int, name: str) -> tuple[tuple[str, ...] | None,
 def same_targets(seen: Targets, trained: Targets, name: str) -> FloatArray:
     """Return targets of other rows in the order of the training targets."""
     if seen.values.shape[1:] != trained.values.shape[1:]:
-        counts = [1 if t.values.ndim == 1 else t.values.shape[1] for t in (seen, trained)]
-        raise DataError(
-            f"{name} has {counts[0]} columns, but y has {counts[1]}: give the same number."
-        )
+        counts = [t.values.shape[1] if t.several else 1 for t in (seen, trained)]
+        own, others = ("1 column" if n == 1 else f"{n} columns" for n in counts)
+        raise DataError(f"{name} has {own}, but y has {others}: give the same number.")
     if seen.names is None or trained.names is None or seen.names == trained.names:
         return seen.values
     check_same_targets(seen.names, trained.names, name)
@@ -154,52 +173,3 @@ def check_same_targets(seen: tuple[str, ...], trained: tuple[str, ...], name: st
     missing = [target for target in trained if target not in seen]
     if missing:
         raise DataError(f"{name} lacks the column {missing[0]!r}, a target of the training rows.")
-
-
-def targets_like(
-    rows: Dataset, n_rows: int, objective: Objective | None, intervals: bool = False
-) -> FloatArray:
-    """Return the targets of validation rows in memory, as a loss of rows in batches has them.
-
-    ``intervals`` tells whether those of the training rows are ends of intervals.  Raise
-    ``DataError`` if there are more or fewer targets than those of the loss.
-    """
-    name = None if objective is None else objective.name
-    if name in SURVIVAL:
-        seen = Targets(np.empty((0, 2)) if intervals else np.empty(0), None)
-        times = rows.targets(n_rows, name, seen)
-        check_intervals(times.several, intervals)
-        return times.values
-    found = rows.targets(n_rows, name)
-    check_n_targets(found.values.shape[1] if found.several else 1, objective)
-    if not isinstance(objective, SeveralTargets) or not objective.named:
-        return found.values
-    like = Targets(np.empty((0, objective.n_outputs)), objective.names)
-    return same_targets(found, like, "y of the validation rows")
-
-
-def check_n_targets(n_targets: int, objective: Objective | None) -> None:
-    """Raise ``DataError`` if validation rows have more or fewer targets than the training rows."""
-    n_trained = objective.n_outputs if isinstance(objective, SeveralTargets) else 1
-    if n_targets != n_trained:
-        raise DataError(
-            f"y of the validation rows has {_columns(n_targets)}, but the training rows have "
-            f"{_columns(n_trained)}: give the same number."
-        )
-
-
-def check_intervals(has_intervals: bool, trained: bool) -> None:
-    """Raise ``DataError`` unless validation rows have intervals if the training rows have them."""
-    if has_intervals != trained:
-        raise DataError(
-            f"y of the validation rows has {_times(has_intervals)}, but the training rows have "
-            f"{_times(trained)}: give the same."
-        )
-
-
-def _times(intervals: bool) -> str:
-    return "intervals of times" if intervals else "times"
-
-
-def _columns(n_targets: int) -> str:
-    return "1 column" if n_targets == 1 else f"{n_targets} columns"

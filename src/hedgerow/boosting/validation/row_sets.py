@@ -101,10 +101,8 @@ def check_set_names(sets: Mapping[Any, Any]) -> None:
             )
 
 
-def stacked(samples: Mapping[str, Sample]) -> Sample | None:
-    """Concatenate all sets in one sample; return None if there are none."""
-    if not samples:
-        return None
+def stacked(samples: Mapping[str, Sample]) -> Sample:
+    """Concatenate all sets in one sample."""
     names, parts = tuple(samples), list(samples.values())
     sizes = [part.n_rows for part in parts]
     starts = tuple(accumulate(sizes[:-1], initial=0))

@@ -9,6 +9,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -288,20 +289,21 @@ def _open_rows(options: argparse.Namespace, way: Way, source: Source) -> _Rows:
     from hedgerow.boosting.row_data.row_values import OF_TRAINING
     from hedgerow.cli.reading import tables
     from hedgerow.data.sources.opening import open_files
-    from hedgerow.estimators.file_fit import summarize_targets
 
     kept = {"cache_dir": options.cache_dir, "memory_limit": way.limit}
     data = dataset_of(source, **kept)
-    facts, names = summarize_targets(data), data.feature_names
-    task, why = _task_of(options, lambda name: tables.guess_task_of(facts, source.name, name))
-    if task == "classification" and not facts.is_text:
-        tables.refuse_fractions(facts.values, source.name, (options.target or ["y"])[0])
+    with closing(data.for_one_use(reads_labels=data.n_targets == 1)) as rows:
+        rows.survey()
+        names, n_rows, labels = rows.feature_names, rows.n_rows, rows.y
+        task, why = _task_of(options, lambda name: tables.guess_task_of(rows, source.name, name))
+    if task == "classification" and data.n_targets == 1 and not labels.are_text:
+        tables.refuse_fractions(labels.values, source.name, (options.target or ["y"])[0])
     valid = None
     if options.valid is not None:
         roles = source.roles.without(OF_TRAINING)
         roles = replace(roles, drop=(), features=tuple(names) or None)
         valid = dataset_of(open_files([options.valid], roles, types_known=True), **kept)
-    return _Rows(task, why, facts.n_rows, len(names), data, None, {"X_val": valid})
+    return _Rows(task, why, n_rows, len(names), data, None, {"X_val": valid})
 
 
 _WORDS = {"true": True, "false": False, "none": None, "null": None}

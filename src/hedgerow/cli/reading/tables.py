@@ -42,8 +42,8 @@ from hedgerow.data.sources.opening import (
 from hedgerow.data.sources.paths import PathLike, find_files
 
 if TYPE_CHECKING:
-    from hedgerow.estimators.file_fit import TargetFacts
-
+    from hedgerow.boosting.external.file_dataset import FileDataset
+    from hedgerow.boosting.row_data.classes import CodedLabels
 
 _COPIES = 3
 """Memory of a table, in multiples of its numbers: values read, columns, and bins."""
@@ -288,16 +288,17 @@ def guess_task(y: Target, path: str, name: str) -> tuple[str, str]:
     return _task_of_numbers(distinct(y))
 
 
-def guess_task_of(facts: TargetFacts, path: str, name: str) -> tuple[str, str]:
-    """Guess the task from the targets of files, as :func:`guess_task` does."""
-    if facts.n_targets > 1:
-        return "regression", f"{facts.n_targets} targets"
-    if facts.is_text:
-        found = nearly_numbers(facts.values.tolist(), facts.masses)
+def guess_task_of(rows: FileDataset, path: str, name: str) -> tuple[str, str]:
+    """Guess the task from the targets of files that were surveyed, as :func:`guess_task` does."""
+    if rows.n_targets > 1:
+        return "regression", f"{rows.n_targets} targets"
+    labels: CodedLabels = rows.y
+    if labels.are_text:
+        found = nearly_numbers(labels.values.tolist(), labels.masses(rows.row_weight(rows.n_rows)))
         if found is not None:
             _refuse_odd_text(found, path, name, f"{found.odd!r} is none")
         return "classification", "the target is text"
-    return _task_of_numbers(facts.values, has_more=facts.has_more)
+    return _task_of_numbers(labels.values, has_more=labels.has_more)
 
 
 def _refuse_odd_text(found: NearlyNumbers, path: str, name: str, where: str) -> None:

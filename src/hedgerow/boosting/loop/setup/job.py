@@ -1,19 +1,25 @@
 """The one door of a fit: the rows that the user gave, the model to continue, validation rows.
 
-Estimators, :func:`hedgerow.train`, :func:`hedgerow.cv`, :class:`hedgerow.Training` and
-:func:`hedgerow.cross_fit` make a :class:`Job`; reading it checks and converts everything that
-was given, in one way.
+Estimators, :func:`hedgerow.train`, :func:`hedgerow.cv`, :class:`hedgerow.Training`,
+:func:`hedgerow.cross_fit` and ranks of a cluster make a :class:`Job`; reading it checks and
+converts everything that was given, in one way::
+
+    opened     rows of files get what one reading of them needs, and lose it afterwards
+    read       targets --> loss;  rows of files: first pass;  validation rows --> FitSpec
+    in_memory  the same job, for an option that needs rows of files in memory
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.resume.continuing import Start, check_reading
 from hedgerow.boosting.row_data.classes import corrected, rescaled, with_class_weights
@@ -21,12 +27,13 @@ from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import check_both_offset, with_offset_columns
 from hedgerow.boosting.row_data.row_values import ROW_VALUES
 from hedgerow.boosting.row_data.targets import Targets
-from hedgerow.boosting.validation.row_sets import ONLY, stacked
+from hedgerow.boosting.validation.row_sets import ONLY, reads_batches, stacked
 from hedgerow.data import AnyTable, Schema
 from hedgerow.data.schema import check_same_names
-from hedgerow.errors import DataError, DataTypeError
+from hedgerow.errors import AllRowsNeededError, DataError, DataTypeError
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
+from hedgerow.params import BoostParams
 
 Called: TypeAlias = Callable[[str, str | None], str]
 """``called(argument, set)``: the user's name of an argument; set None means training rows."""
@@ -80,24 +87,83 @@ class Job:
     called: Called = called_in_train
     reader: str = "Booster"
 
-    def read(self, read_targets: ReadTargets, zero_missing: bool) -> FitSpec:
-        """Check and convert the rows; ``read_targets`` reads the targets and makes the loss."""
-        table, start = self._table(zero_missing), self.start
-        weight = self.rows.row_weight(table.n_rows, self._called_of(None))
+    def __post_init__(self) -> None:
+        if not reads_batches(self.rows) and any(map(reads_batches, self.validation.values())):
+            raise DataError(
+                "the validation rows are read in batches, but the training rows are in memory: "
+                "give both as files or batches, or the validation rows as a table."
+            )
+
+    @property
+    def in_chunks(self) -> bool:
+        """Whether rows of files stay there, and are read in batches."""
+        return reads_batches(self.rows) and not self.rows.why
+
+    @contextmanager
+    def opened(self) -> Iterator[Job]:
+        """Yield the job for one reading; what is made of rows of files is deleted afterwards."""
+        with ExitStack() as stack:
+
+            def for_one_use(rows: Dataset) -> Dataset:
+                if not reads_batches(rows):
+                    return rows
+                return stack.enter_context(closing(rows.for_one_use()))
+
+            sets = {name: for_one_use(rows) for name, rows in self.validation.items()}
+            yield replace(self, rows=for_one_use(self.rows), validation=sets)
+
+    def in_memory(self, reason: AllRowsNeededError) -> Job:
+        """Return the job with rows of files read into memory; raise ``reason`` if they are not."""
+        if not self.in_chunks:
+            raise reason
+
+        def whole(rows: Dataset) -> Dataset:
+            return rows.having(why=str(reason)) if reads_batches(rows) else rows
+
+        sets = {name: whole(rows) for name, rows in self.validation.items()}
+        return replace(self, rows=whole(self.rows), validation=sets)
+
+    def read(
+        self, read_targets: ReadTargets, params: BoostParams, options: FitOptions | None = None
+    ) -> FitSpec:
+        """Check and convert the rows; ``read_targets`` reads the targets and makes the loss.
+
+        Only rows of files need the ``options``: some of them may be held out before the first pass.
+        """
+        options, start, has_validation = options or FitOptions(), self.start, bool(self.validation)
+        rows = self.rows
+        if reads_batches(rows):
+            # Imported here: most trainings use tables in memory.
+            from hedgerow.boosting.external import first_pass, sorted_data
+
+            if self.in_chunks:
+                first_pass.check_parts(rows, params, options.stopping)
+            rows.survey(params, options.stopping.sets_rows_aside and not has_validation)
+        table = rows.table() if self.in_chunks else self._table(params.zero_as_missing)
+        weight = rows.row_weight(table.n_rows, self._called_of(None))
         known = read_targets(self, table.n_rows, weight)
         if start is not None:
             start = replace(start, model=rescaled(start.model, known.by_class))
-        train = self._sample(None, self.rows, table, known.values, known)
-        validation = {
-            name: self._validation(name, rows, table.schema, known)
-            for name, rows in self.validation.items()
+        train, samples = self._sample(None, rows, table, known.values, known), list[Sample]()
+        if self.in_chunks:
+            given = known.objective, params, options, start
+            train, samples = first_pass.first_pass(train, *given, has_validation)
+        sets = {
+            name: self._validation(name, given_rows, train.table.schema, known, params)
+            for name, given_rows in self.validation.items()
         }
-        names = self.rows.offset_names
+        if self.in_chunks:
+            samples += [stacked({name: each}) for name, each in sets.items()]
+            if params.tree_method != "hist":
+                train, *samples = sorted_data.mapped([train, *samples], options.stopping)
+        elif sets:
+            samples = [stacked(sets)]
+        names = rows.offset_names
 
         def finish(found: Model) -> Model:
             return with_offset_columns(corrected(found, known.by_class), names)
 
-        return FitSpec(train, stacked(validation), known, start, finish)
+        return FitSpec(train, samples, known, start, finish)
 
     def continued(self, targets: Targets) -> Targets:
         """Return the training targets in the order of the model to continue, by their names.
@@ -126,10 +192,14 @@ class Job:
             check_same_names(rows.given_names, schema.names)
         return rows.table(schema, more_levels=True, reader=self.reader)
 
-    def _validation(self, name: str, rows: Dataset, schema: Schema, known: KnownTargets) -> Sample:
+    def _validation(
+        self, name: str, rows: Dataset, schema: Schema, known: KnownTargets, params: BoostParams
+    ) -> Sample:
         """Read a set of validation rows."""
         names = self.rows.offset_names
-        if names and rows.offset is None:
+        if reads_batches(rows):
+            rows.survey(params, classes=known.classes)
+        elif names and rows.offset is None:
             rows = rows.having(offset=list(names))
         check_both_offset(self.rows.offset is not None, rows.offset is not None)
         try:
@@ -144,8 +214,10 @@ class Job:
         self, name: str | None, rows: Dataset, table: AnyTable, target: FloatArray,
         known: KnownTargets,
     ) -> Sample:  # fmt: skip
-        n_outputs, called = known.objective.n_outputs, self._called_of(name)
-        return with_class_weights(rows.sample(table, target, n_outputs, called), known.by_class)
+        found = rows.sample(table, target, known.objective.n_outputs, self._called_of(name))
+        if known.by_class is None:
+            return found
+        return with_class_weights(found, known.by_class).without_equal_weights()
 
 
 ReadTargets: TypeAlias = Callable[[Job, int, FloatArray | None], KnownTargets]
@@ -154,14 +226,15 @@ ReadTargets: TypeAlias = Callable[[Job, int, FloatArray | None], KnownTargets]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitSpec:
-    """A fit of rows in memory.
+    """The rows of a fit, read.
 
-    start   model to continue
-    finish  converts the trained model to the one that is returned
+    validation  one sample of all sets in memory; otherwise one for each set, or of rows held out
+    start       model to continue
+    finish      converts the trained model to the one that is returned
     """
 
     train: Sample
-    validation: Sample | None
+    validation: Sequence[Sample]
     known: KnownTargets
     start: Start | None
     finish: Callable[[Model], Model]

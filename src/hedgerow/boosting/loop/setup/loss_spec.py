@@ -1,8 +1,7 @@
 """Specification of a loss before the data that complete it are known.
 
 The number of classes is the largest target plus one, and a user-defined loss is tried on
-the first targets.  In memory both are available at once; for files and on clusters
-they are known after a pass over all targets.
+the first targets, of all ranks of a cluster if there are some.
 
 Most losses have derivatives that depend on one row alone
 (:attr:`hedgerow.objectives.base.Objective.rowwise`), so chunks of rows are enough.
@@ -18,9 +17,14 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.boosting.loop.sample import counted
+from hedgerow.boosting.loop.setup.job import Job, KnownTargets
 from hedgerow.boosting.loop.setup.resolved import asks_for_vectors
+from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.queries import queries_without_effect, without_queries
 from hedgerow.boosting.row_data.survival import SURVIVAL
+from hedgerow.boosting.row_data.targets import same_targets
+from hedgerow.comm.base import count_rows
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.objectives import (
     RANKING,
@@ -33,7 +37,7 @@ from hedgerow.objectives import (
 from hedgerow.objectives.catalogue import Task
 from hedgerow.objectives.custom.losses import TRIED, OwnObject, OwnRowLoss
 from hedgerow.objectives.derivatives import PRECOMPUTED
-from hedgerow.objectives.targets import several_targets
+from hedgerow.objectives.global_sums import gather_targets, largest_of_ranks
 from hedgerow.params import BoostParams
 
 _CLASSES = ("softmax", "one_vs_all")
@@ -41,14 +45,15 @@ _CLASSES = ("softmax", "one_vs_all")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LossSpec:
-    """A loss for rows that are not all in memory.
+    """The loss of a fit, by name or of the user.
 
     objective     as for :func:`hedgerow.objectives.objective_for`
     parameters    parameters of the loss by name; None for the default
-    task          {"regression", "two classes"}: task of a user-defined loss
+    task          {"regression", "two classes", "classes"}: task of a user-defined loss
     n_classes     number of classes, if known from labels
-    has_queries   whether the query of each row is known, so that rankings can be trained
-    target_names  the user's names of several targets, or of two columns of times
+    has_queries   whether the query of each row is known; None: the rows will tell
+    n_targets     number of columns of targets, and the user's names of several, as far as they
+                  decide before rows are read
     labelled      name of the estimator that accepts labels other than 0, 1, ..., for messages
     """
 
@@ -56,13 +61,13 @@ class LossSpec:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     task: Task = "regression"
     n_classes: int | None = None
-    has_queries: bool = False
+    has_queries: bool | None = None
     n_targets: int = 1
     target_names: tuple[str, ...] | None = None
     labelled: str = "HedgerowClassifier"
 
     def __post_init__(self) -> None:
-        if isinstance(self.objective, str):
+        if isinstance(self.objective, str) and self.has_queries is not None:
             named = self._named(2 if self.n_classes is None else self.n_classes)
             ranks = named.name in RANKING
             if ranks and not self.has_queries:
@@ -99,24 +104,25 @@ class LossSpec:
             return self._named(self.n_classes or 1).n_outputs
         return int(getattr(self.objective, "n_outputs", 1))
 
-    def make(self, first: FloatArray, largest: float = -np.inf, n_rows: int = 0) -> Objective:
-        """Return the objective."""
-        if self.has_several:
-            if self.counts_classes:
-                raise not_for_several(str(self.objective))
-            single = replace(self, n_targets=1)
-            given = first if first.ndim == 2 else np.zeros((0, self.n_targets))
-            return several_targets(single.make, given, self.target_names)
-        if isinstance(self.objective, str):
-            classes = self.n_classes
-            if classes is None:
-                classes = 1
-                if self.counts_classes:
-                    classes = count_classes(self.objective, largest, n_rows, self.labelled)
-            return self._named(classes)
-        return objective_for(
-            self.objective, first[:TRIED], parameters=self.parameters, task=self.task
-        )
+    def read(self, job: Job, n_rows: int, weight: FloatArray | None) -> KnownTargets:
+        """Read the training targets of a job, and make the loss for them."""
+        name, others = self.objective, job.rows.communicator
+        targets = job.continued(job.rows.targets(n_rows, name))
+        target = counted(targets.values, weight)
+        first = gather_targets([target[:TRIED]], others)[:TRIED]
+        n_outputs = self.n_classes or 1
+        if self.counts_classes:
+            if targets.several:
+                raise not_for_several(name)
+            largest = largest_of_ranks(np.array([target.max(initial=-np.inf)]), others)
+            n_all = count_rows(len(target), others)[1]
+            n_outputs = count_classes(name, float(largest[0]), n_all, self.labelled)
+        objective = objective_for(name, first, n_outputs, self.parameters, self.task, targets.names)
+
+        def read(rows: Dataset, n_rows: int, y: str) -> FloatArray:
+            return same_targets(rows.targets(n_rows, name, targets, y), targets, y)
+
+        return KnownTargets(targets.values, objective, read)
 
     def _named(self, n_classes: int) -> Objective:
         several = self.objective in _CLASSES

@@ -1,0 +1,144 @@
+"""The first pass over the columns of rows of files, of batches and of ranks of a cluster.
+
+::
+
+    Job.read                       FileDataset (files, batches, partitions of a cluster)
+      |  survey() --------------->  reads all rows once: targets, weights and so on
+      |
+      |  makes the loss, and holds rows out
+      |
+      |  pass_one() ------------->  schema and cuts of the training rows
+      v
+    Sample with a FileTable ----->  hedgerow.boosting.loop.fit, as for rows in memory
+
+The model has the same bytes as a model of all rows in memory.  Trees are computed from sums of
+integers (:mod:`hedgerow.growing.chunks.grower`), and all other sums over rows are exact
+(:mod:`hedgerow.kernels.primitives.exact_sum`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+
+from hedgerow.boosting.automatic.blending import asks_for_several
+from hedgerow.boosting.external.file_dataset import FileDataset
+from hedgerow.boosting.external.file_table import FileTable
+from hedgerow.boosting.external.folds import check_folds_in_chunks
+from hedgerow.boosting.external.sorted_data import check_sorting
+from hedgerow.boosting.loop.driver import FitOptions
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.resume.continuing import Start, check_reading
+from hedgerow.boosting.row_data.groups import check_held_out
+from hedgerow.boosting.row_data.queries import split_sample, without_queries
+from hedgerow.boosting.validation.cross_stopping import check_folds
+from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.data import SparseTable, Table, recode
+from hedgerow.data.binning.cut_sample import CutSample, masses_of_levels
+from hedgerow.data.schema import check_same_names, with_more_levels
+from hedgerow.errors import AllRowsNeededError, brief
+from hedgerow.metrics import scored_as
+from hedgerow.objectives import Objective
+from hedgerow.params import BoostParams
+
+_ASIDE_SHARE = 0.2
+"""Share of the memory limit for the bins of rows that are held out."""
+
+
+def check_parts(data: object, params: BoostParams, stopping: StoppingParams) -> None:
+    """Before rows are read, reject options that trees on rows in parts do not support.
+
+    Later checks cover options that depend on the rows.  ``data`` is None for rows on a cluster,
+    which are never a single chunk.
+    """
+    if params.device == "cuda":
+        raise AllRowsNeededError(
+            "device='cuda' needs all rows in memory: give the rows as a table, or use "
+            "device='cpu', which gives the same model."
+        )
+    if data is None and params.tree_method != "hist":
+        raise AllRowsNeededError(
+            f"tree_method={params.tree_method!r} sorts complete columns, which no worker of a "
+            "cluster has: use tree_method='hist', or one worker."
+        )
+    if asks_for_several(stopping.blend):
+        raise AllRowsNeededError(
+            f"blend={brief(stopping.blend)} trains several kinds of trees, which needs all rows in "
+            "memory: use blend='auto', or give the rows as a table."
+        )
+
+
+def first_pass(
+    rows: Sample,
+    objective: Objective,
+    params: BoostParams,
+    options: FitOptions,
+    start: Start | None,
+    has_validation: bool,
+) -> tuple[Sample, list[Sample]]:
+    """Return the training rows, with their schema, and the rows that are held out of them.
+
+    Rows are held out before the schema is known: their categories must be unknown to the model.
+    """
+    data, stopping = cast(FileTable, rows.table).data, options.stopping
+    others = data.communicator
+    if stopping.by_folds:
+        check_folds(stopping, has_validation, start)
+        check_folds_in_chunks(stopping, others.size > 1)
+    ranks = scored_as(objective) == "ranking"
+    if ranks and rows.query is None:
+        raise without_queries(objective, "qid")
+    check_held_out(
+        rows, has_validation=has_validation, is_ranking=ranks, stopping=stopping, others=others
+    )
+    if others.size == 1:  # before rows are held out
+        with rows.naming_rows():
+            objective.check_target(rows.target)
+    unseen: Sample | None = None
+    if stopping.sets_rows_aside and not has_validation:
+        parts = split_sample(rows, objective, stopping, params.seed, others)
+        rows, unseen = (replace(rows.take(part), origin=None) for part in parts)
+    if not stopping.by_folds:  # groups and times divide rows only once
+        rows = replace(rows, group=None, time=None)
+    table = cast(FileTable, rows.table)
+    cuts = data.pass_one(params, table.numbers, rows.weight).sample
+    if start is not None:
+        cuts = _sample_in_model(cuts, start, data)
+    data.cuts, schema, room = cuts, cuts.table.schema, int(_ASIDE_SHARE * data.memory_limit)
+    train = replace(rows, table=replace(table, schema=schema, is_seen=True))
+    if params.tree_method != "hist":
+        check_sorting(train, objective, params, options, start is not None)
+    if unseen is None:
+        return train, []
+    own = replace(cast(FileTable, unseen.table), schema=schema, room=room)
+    return train, [replace(unseen, table=own, group=None, time=None)]
+
+
+def _sample_in_model(sample: CutSample, start: Start, data: FileDataset) -> CutSample:
+    """Return the sample for cuts, and the masses of levels, in terms of the model."""
+    table, known, requested = sample.table, start.model.schema, data.requested
+    found = table.schema
+    check_reading(known, requested.categorical, requested.unknown, start.name)
+    if known.named:
+        check_same_names(found.names, known.names)
+    if (found.names, found.types) != (known.names, known.types):
+        raise AllRowsNeededError(
+            f"{start.name} has its columns in another order or of other kinds than these rows, "
+            "which are therefore read into memory."
+        )
+    if not isinstance(table, SparseTable) and known.has_categories:
+        more = {c.name: c.levels for c in found.columns if c.kind == "category"}
+        schema = known if known.unknown == "error" else with_more_levels(known, more)
+        table = recode(table, schema, "missing")
+    masses = {}
+    for j, mass in sample.level_mass.items():
+        # The code of each level, from a table with a row for each.
+        levels = np.full((len(mass), table.n_features), np.nan)
+        levels[:, j] = np.arange(len(mass))
+        n_levels = table.schema.n_levels(j)
+        if len(mass) > 0:
+            each = recode(Table(levels, sample.table.schema), table.schema, "missing")
+            masses[j] = masses_of_levels(each.values[:, j], n_levels, mass)
+    return replace(sample, table=table, level_mass=masses)
