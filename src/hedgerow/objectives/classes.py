@@ -139,7 +139,7 @@ class Focal(RowLoss):
 
     name: ClassVar[str] = "focal"
     domain: ClassVar[Domain] = TWO_CLASSES
-    kernel = row_kernels.focal
+    row_kernel = row_kernels.FOCAL
     vanishing_hessian: ClassVar[bool] = True
     task: ClassVar[Task] = "two classes"
     n_outputs: int = 1
@@ -204,7 +204,7 @@ class Hinge(RowLoss):
 
     name: ClassVar[str] = "hinge"
     domain: ClassVar[Domain] = TWO_CLASSES
-    kernel = row_kernels.hinge
+    row_kernel = row_kernels.HINGE
     task: ClassVar[Task] = "two classes"
     constant_hessian: ClassVar[bool] = True
     second_order: ClassVar[bool] = False
@@ -306,7 +306,7 @@ class OneVsAll(RowLoss):
 
     name: ClassVar[str] = "one_vs_all"
     domain: ClassVar[Domain] = CLASSES
-    kernel = row_kernels.one_class
+    row_kernel = row_kernels.ONE_CLASS
     vanishing_hessian: ClassVar[bool] = True
     task: ClassVar[Task] = "classes"
     n_outputs: int = 3

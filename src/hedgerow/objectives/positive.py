@@ -85,7 +85,7 @@ class Poisson(LogLinkLoss):
     """Half the Poisson deviance."""
 
     name: ClassVar[str] = "poisson"
-    kernel = row_kernels.poisson
+    row_kernel = row_kernels.POISSON
     n_outputs: int = 1
 
     def needs_limit(self, rows: AllRows) -> bool:
@@ -126,7 +126,7 @@ class Gamma(LogLinkLoss):
     """Half the gamma deviance."""
 
     name: ClassVar[str] = "gamma"
-    kernel = row_kernels.gamma
+    row_kernel = row_kernels.GAMMA
     domain: ClassVar[Domain] = POSITIVE
     n_outputs: int = 1
 
@@ -169,7 +169,7 @@ class Tweedie(LogLinkLoss):
     """
 
     name: ClassVar[str] = "tweedie"
-    kernel = row_kernels.tweedie
+    row_kernel = row_kernels.TWEEDIE
     n_outputs: int = 1
     tweedie_power: float = 1.5
 
@@ -204,7 +204,7 @@ class SquaredLogError(RowLoss):
 
     name: ClassVar[str] = "squared_log_error"
     domain: ClassVar[Domain] = Interval(-1.0, LARGEST, low_open=True)
-    kernel = row_kernels.squared_log_error
+    row_kernel = row_kernels.SQUARED_LOG_ERROR
     squares: ClassVar[bool] = True
     constant_hessian: ClassVar[bool] = True
     n_outputs: int = 1

@@ -83,7 +83,7 @@ class SeveralQuantiles(RowLoss):
     """
 
     name: ClassVar[str] = "quantile"
-    kernel = row_kernels.quantile
+    row_kernel = row_kernels.QUANTILE
     scored_as: ClassVar[str] = "quantiles"
     constant_hessian: ClassVar[bool] = True
     second_order: ClassVar[bool] = False

@@ -84,7 +84,7 @@ class Huber(_WithDelta):
     """Huber's loss (1964)."""
 
     name: ClassVar[str] = "huber"
-    kernel = row_kernels.huber
+    row_kernel = row_kernels.HUBER
     constant_hessian: ClassVar[bool] = True
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
@@ -102,7 +102,7 @@ class PseudoHuber(_WithDelta):
     """``delta**2 (sqrt(1 + (r / delta)**2) - 1)``, as in XGBoost."""
 
     name: ClassVar[str] = "pseudo_huber"
-    kernel = row_kernels.pseudo_huber
+    row_kernel = row_kernels.PSEUDO_HUBER
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         r = raw[0] - target
@@ -120,7 +120,7 @@ class Fair(_WithDelta):
     """``delta**2 (|r| / delta - log(1 + |r| / delta))`` (Fair 1974), as in LightGBM."""
 
     name: ClassVar[str] = "fair"
-    kernel = row_kernels.fair
+    row_kernel = row_kernels.FAIR
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         size = np.abs(raw[0] - target)
@@ -141,7 +141,7 @@ class LogCosh(RowLoss):
     """``log cosh r``: like ``r**2 / 2`` near 0 and like ``|r|`` far away."""
 
     name: ClassVar[str] = "log_cosh"
-    kernel = row_kernels.log_cosh
+    row_kernel = row_kernels.LOG_COSH
     of_residuals: ClassVar[bool] = True
     squares: ClassVar[bool] = True
     n_outputs: int = 1
@@ -162,7 +162,7 @@ class Expectile(RowLoss):
     """Asymmetric squares (Newey and Powell 1987); at level 0.5 the squared error."""
 
     name: ClassVar[str] = "expectile"
-    kernel = row_kernels.expectile
+    row_kernel = row_kernels.EXPECTILE
     of_residuals: ClassVar[bool] = True
     squares: ClassVar[bool] = True
     n_outputs: int = 1
@@ -189,7 +189,7 @@ class AbsolutePercentage(RowLoss):
     """Absolute error relative to the target; leaves take a weighted median."""
 
     name: ClassVar[str] = "mape"
-    kernel = row_kernels.mape
+    row_kernel = row_kernels.MAPE
     constant_hessian: ClassVar[bool] = True
     second_order: ClassVar[bool] = False
     n_outputs: int = 1

@@ -1,7 +1,7 @@
 """Derivatives of losses of one row: a compiled loop for each.
 
 All loops have the same arguments: targets, raw scores of one output, the parameters of the
-loss, and the outputs g and h.
+loss, and the outputs g and h.  Python calls them by their numbers (:func:`row_derivatives`).
 
 Where the second derivative does not suit a Newton step, another value replaces it:
 
@@ -35,8 +35,29 @@ A row whose mean is clipped below its target would be raised in each round, with
 MOST = 1e140
 """Largest derivative, so that squares of sums of derivatives are finite."""
 
+NO_NUMBERS = np.zeros(0)
+"""Parameters of losses that have none."""
 
-@kernel
+# Numbers of the loops.
+(
+    HUBER,
+    PSEUDO_HUBER,
+    FAIR,
+    LOG_COSH,
+    EXPECTILE,
+    QUANTILE,
+    MAPE,
+    SQUARED_LOG_ERROR,
+    POISSON,
+    GAMMA,
+    TWEEDIE,
+    ONE_CLASS,
+    FOCAL,
+    HINGE,
+) = range(14)
+
+
+@kernel(inner=True)
 def huber(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
@@ -47,7 +68,7 @@ def huber(
         h[i] = 1.0
 
 
-@kernel
+@kernel(inner=True)
 def pseudo_huber(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
@@ -60,7 +81,7 @@ def pseudo_huber(
         h[i] = max(slope, SMALLEST_HESSIAN)
 
 
-@kernel
+@kernel(inner=True)
 def fair(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
@@ -73,7 +94,7 @@ def fair(
         h[i] = max(slope, SMALLEST_HESSIAN)
 
 
-@kernel
+@kernel(inner=True)
 def log_cosh(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
@@ -88,7 +109,7 @@ def log_cosh(
         h[i] = max(tanh / size if size > 0.0 else 1.0, SMALLEST_HESSIAN)
 
 
-@kernel
+@kernel(inner=True)
 def expectile(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
@@ -101,7 +122,7 @@ def expectile(
         h[i] = factor
 
 
-@kernel
+@kernel(inner=True)
 def quantile(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
@@ -113,7 +134,7 @@ def quantile(
         h[i] = 1.0
 
 
-@kernel
+@kernel(inner=True)
 def mape(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
@@ -125,7 +146,7 @@ def mape(
         h[i] = 1.0
 
 
-@kernel
+@kernel(inner=True)
 def squared_log_error(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
@@ -135,7 +156,7 @@ def squared_log_error(
         h[i] = 1.0
 
 
-@kernel
+@kernel(inner=True)
 def poisson(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
@@ -146,7 +167,7 @@ def poisson(
         h[i] = max(mean, SMALLEST_HESSIAN)
 
 
-@kernel
+@kernel(inner=True)
 def gamma(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
@@ -157,7 +178,7 @@ def gamma(
         h[i] = max(ratio, SMALLEST_HESSIAN)
 
 
-@kernel
+@kernel(inner=True)
 def tweedie(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
@@ -170,7 +191,7 @@ def tweedie(
         h[i] = max(b * up - a * down, SMALLEST_HESSIAN)
 
 
-@kernel
+@kernel(inner=True)
 def one_class(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
@@ -182,7 +203,7 @@ def one_class(
         h[i] = max(p * (1.0 - p), SMALLEST_HESSIAN)
 
 
-@kernel
+@kernel(inner=True)
 def focal(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
@@ -203,7 +224,7 @@ def focal(
         h[i] = max(share * p * max(curvature, q), SMALLEST_HESSIAN)
 
 
-@kernel
+@kernel(inner=True)
 def hinge(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:
@@ -214,5 +235,41 @@ def hinge(
         h[i] = 1.0
 
 
-NO_NUMBERS = np.zeros(0)
-"""Parameters of losses that have none."""
+@kernel
+def row_derivatives(
+    loss: int,
+    target: FloatArray,
+    raw: FloatArray,
+    numbers: FloatArray,
+    g: FloatArray,
+    h: FloatArray,
+) -> None:
+    """Write g and h of the loss of this number."""
+    if loss == HUBER:
+        huber(target, raw, numbers, g, h)
+    elif loss == PSEUDO_HUBER:
+        pseudo_huber(target, raw, numbers, g, h)
+    elif loss == FAIR:
+        fair(target, raw, numbers, g, h)
+    elif loss == LOG_COSH:
+        log_cosh(target, raw, numbers, g, h)
+    elif loss == EXPECTILE:
+        expectile(target, raw, numbers, g, h)
+    elif loss == QUANTILE:
+        quantile(target, raw, numbers, g, h)
+    elif loss == MAPE:
+        mape(target, raw, numbers, g, h)
+    elif loss == SQUARED_LOG_ERROR:
+        squared_log_error(target, raw, numbers, g, h)
+    elif loss == POISSON:
+        poisson(target, raw, numbers, g, h)
+    elif loss == GAMMA:
+        gamma(target, raw, numbers, g, h)
+    elif loss == TWEEDIE:
+        tweedie(target, raw, numbers, g, h)
+    elif loss == ONE_CLASS:
+        one_class(target, raw, numbers, g, h)
+    elif loss == FOCAL:
+        focal(target, raw, numbers, g, h)
+    else:
+        hinge(target, raw, numbers, g, h)

@@ -7,7 +7,6 @@ for the initial score, and for leaf values.  Trees use the kernel
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,14 +18,14 @@ from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRule, Slopes, root_rule
 from hedgerow.objectives.roots import root_of_mean
-from hedgerow.objectives.row_kernels import NO_NUMBERS
+from hedgerow.objectives.row_kernels import NO_NUMBERS, row_derivatives
 from hedgerow.params import Interval
 
 
 class RowLoss(MeanLoss):
     """Base class of losses of one row and one output, with the identity as link.
 
-    A subclass defines :meth:`losses` and :meth:`slopes`, may have a :attr:`kernel`, and
+    A subclass defines :meth:`losses` and :meth:`slopes`, may have a :attr:`row_kernel`, and
     overrides what differs.
 
     Examples
@@ -46,8 +45,8 @@ class RowLoss(MeanLoss):
     """
 
     name: ClassVar[str] = "custom"
-    kernel: ClassVar[Callable[..., Any] | None] = None
-    """The compiled loop over rows; None to use the slopes."""
+    row_kernel: ClassVar[int | None] = None
+    """Number of the compiled loop over rows, in row_kernels; None to use the slopes."""
 
     def numbers(self, output: int) -> FloatArray:
         """Return the parameters of the loss for the kernel."""
@@ -65,12 +64,13 @@ class RowLoss(MeanLoss):
         )
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
-        kernel = type(self).kernel
-        if kernel is None:
+        if self.row_kernel is None:
             g[:], second = self.slopes(rows.target, rows.raw[output])
             np.maximum(second, SMALLEST_HESSIAN, out=h)
         else:
-            kernel(rows.target, rows.raw[output], self.numbers(output), g, h)
+            row_derivatives(
+                self.row_kernel, rows.target, rows.raw[output], self.numbers(output), g, h
+            )
 
     def start_of(self, rows: AllRows) -> FloatArray:
         """Return the root of the mean first derivative, between smallest and largest target."""
