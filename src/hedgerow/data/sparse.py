@@ -26,7 +26,7 @@ from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, IntArray, read_onl
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data.categories.columns import CategoricalFeatures, chosen_columns
 from hedgerow.data.external.memory import available_memory, shown_bytes
-from hedgerow.data.missing import is_missing, lowest_of, missing_of
+from hedgerow.data.missing import is_missing, missing_of
 from hedgerow.data.reading.columns import as_floats, keys_by_kind, plain_numbers, with_missing
 from hedgerow.data.reading.table import (
     Table,
@@ -45,6 +45,7 @@ from hedgerow.data.schema import (
 )
 from hedgerow.errors import DataError
 from hedgerow.kernels.tables.sparse import Entries, spread_entries
+from hedgerow.kernels.tables.values import values_of_list, views_of
 
 _BLOCK_BYTES = 1 << 20
 """Size of the dense block that a thread works on: half a second-level cache."""
@@ -118,16 +119,15 @@ class SparseTable:
         chosen = np.arange(self.n_features) if columns is None else columns
         position = np.full(self.n_features, -1, dtype=np.int32)
         position[chosen] = np.arange(len(chosen))
-        table = np.empty((stop - start, len(chosen)), dtype=self.value.dtype)
-        spread_entries(self.entries(), position, self.default_bin, table, start, stop)
+        table = np.full((stop - start, len(chosen)), self.default_bin, dtype=self.value.dtype)
+        spread_entries(self.entries(), position, views_of(table), start, stop)
         return table
 
 
 def entries_of(row_start: IntArray, column: npt.NDArray[np.int32], value: AnyArray) -> Entries:
     """Return read-only views for kernels, so that they are compiled for only one type."""
-    arrays = map(np.ascontiguousarray, (row_start, column, value))
-    row_start, column, value = map(read_only, arrays)
-    return Entries(row_start, column, value, lowest_of(value.dtype))
+    row_start, column = (read_only(np.ascontiguousarray(part)) for part in (row_start, column))
+    return Entries(row_start, column, values_of_list(np.ascontiguousarray(value)))
 
 
 AnyTable: TypeAlias = Table | SparseTable

@@ -24,6 +24,7 @@ from hedgerow.data.schema import Schema
 from hedgerow.errors import DataTypeError
 from hedgerow.kernels.cart.walk import WalkNodes, walk_rows
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
+from hedgerow.kernels.tables.values import values_of_table
 from hedgerow.model.forest import UNKNOWN_BIN, CategoryTables, Forest
 from hedgerow.threads import run_blocks
 
@@ -125,11 +126,10 @@ class CartTree:
             self.category_left,
         )
 
-        values = table.values
-        is_key = int(values.dtype.kind == "i")
+        values = values_of_table(table.values)
 
         def walk(first: int, last: int) -> None:
-            walk_rows(values, is_key, nodes, leaf, first, last)
+            walk_rows(values, nodes, leaf, first, last)
 
         run_blocks(walk, table.n_rows, n_threads, _ROWS_PER_THREAD)
         return leaf

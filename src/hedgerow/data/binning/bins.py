@@ -68,6 +68,7 @@ from hedgerow.kernels.primitives.intrinsics import FAN_OUT
 from hedgerow.kernels.tables.binning import LOOKUP_WIDTH, gather_columns, sample_rows
 from hedgerow.kernels.tables.keys import float32_threshold_keys, floats_of_keys, keys_of_floats
 from hedgerow.kernels.tables.sparse import count_entries, gather_entries
+from hedgerow.kernels.tables.values import values_of_table, views_of
 from hedgerow.once import once
 from hedgerow.threads import run_blocks
 
@@ -94,8 +95,9 @@ def find_sparse_cuts(
     values = np.empty(start[-1], dtype=table.value.dtype)
     masses = np.empty(0 if mass is None else start[-1])
     gather_entries(
-        entries, listed, _NO_MASS if mass is None else mass, start[:-1].copy(), values, masses
-    )
+        entries, listed, _NO_MASS if mass is None else mass, start[:-1].copy(),
+        views_of(values), masses,
+    )  # fmt: skip
     unrecorded: FloatArray = float(len(rows)) - counts.astype(np.float64)
     if mass is not None:
         unrecorded = mass.sum() - _sums(masses, start)
@@ -447,9 +449,9 @@ def _columns_of(values: AnyArray, rows: IntArray, n_threads: int) -> AnyArray:
     if len(rows) == len(values) and values.flags.f_contiguous:
         return np.array(values.T, order="C")  # the columns are contiguous already
     columns = np.empty((n_features, len(rows)), dtype=values.dtype)
-    any_strides = np.broadcast_to(values, (2, *values.shape))
+    table, views = values_of_table(values), views_of(columns)
     run_blocks(
-        lambda start, stop: gather_columns(any_strides, rows, columns, start, stop),
+        lambda start, stop: gather_columns(table, rows, views, n_features, start, stop),
         len(rows),
         n_threads,
         -(-_VALUES_PER_THREAD // n_features),

@@ -36,13 +36,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, BoolArray, IntArray, RowArray
-from hedgerow.data.binning.bins import SMALLEST_STRIDE, BinSpec, cuts_as
+from hedgerow.arrays import BoolArray, IntArray, RowArray
+from hedgerow.data.binning.bins import SMALLEST_STRIDE, BinSpec
 from hedgerow.data.missing import is_missing
 from hedgerow.data.reading.table import Table
 from hedgerow.data.sparse import SparseTable
 from hedgerow.kernels.tables.bundles import MOST_CELLS, N_OPEN, put_in_bundles, sum_degrees
-from hedgerow.kernels.tables.sparse import Places, count_active, list_active
+from hedgerow.kernels.tables.sparse import Places, list_active
 from hedgerow.threads import run_blocks
 
 _DENSEST = 0.75  # features with a larger fraction of active rows are not bundled
@@ -101,10 +101,10 @@ class Layout:
         """Whether a column holds several features."""
         return bool((self.first >= 0).any())
 
-    def places(self, spec: BinSpec, dtype: np.dtype, per_tile: int) -> Places:
+    def places(self, spec: BinSpec, per_tile: int) -> Places:
         """Return the layout in the form of :func:`hedgerow.kernels.tables.sparse.bin_entries`."""
         return Places(
-            cuts_as(spec.cut_keys, dtype),
+            spec.cut_keys,
             spec.cut_start,
             self.default_bin,
             self.column,
@@ -238,14 +238,14 @@ def count_rows(
     table: SparseTable, spec: BinSpec, default_bin: npt.NDArray[np.int32], n_threads: int = 1
 ) -> IntArray:
     """Count the active rows of each feature, separately for the part of each thread."""
-    entries, (low, high) = table.entries(), _default_range(spec, default_bin, table.value.dtype)
+    entries, (low, high) = table.entries(), _default_range(spec, default_bin)
     counts = np.zeros((n_threads, table.n_features), dtype=np.int64)
-    present = int(spec.schema.zero_missing)
+    present, none = int(spec.schema.zero_missing), np.zeros(0, dtype=np.uint32)
 
     def count(start: int, stop: int) -> None:
         for part in range(start, stop):
             rows = _part(table.n_rows, part, n_threads)
-            count_active(entries, low, high, present, counts[part], rows)
+            list_active(entries, low, high, present, counts[part], none, rows)
 
     run_blocks(count, n_threads, n_threads, 1)
     return counts
@@ -259,7 +259,7 @@ def list_rows(
     features: IntArray,
 ) -> tuple[IntArray, RowArray]:
     """List the active rows of each of ``features``."""
-    entries, (low, high) = table.entries(), _default_range(spec, default_bin, table.value.dtype)
+    entries, (low, high) = table.entries(), _default_range(spec, default_bin)
     present, n_parts = int(spec.schema.zero_missing), len(counts)
     left_out = np.ones(table.n_features, dtype=np.bool_)
     left_out[features] = False
@@ -282,21 +282,16 @@ def _part(n_rows: int, part: int, n_parts: int) -> IntArray:
     return np.array([n_rows * part // n_parts, n_rows * (part + 1) // n_parts])
 
 
-def _default_range(
-    spec: BinSpec, default_bin: npt.NDArray[np.int32], dtype: np.dtype
-) -> tuple[AnyArray, AnyArray]:
-    """Return the smallest and largest value in the default bin of each feature.
+def _default_range(spec: BinSpec, default_bin: npt.NDArray[np.int32]) -> tuple[IntArray, IntArray]:
+    """Return the smallest and largest key in the default bin of each feature.
 
-    The values are meaningless if the default is missing.
+    The keys are meaningless if the default is missing.
     """
-    floats = dtype.kind == "f"
-    lowest: float | int = -np.inf if floats else np.iinfo(np.int64).min + 1
-    highest: float | int = np.inf if floats else np.iinfo(np.int64).max
-    cuts = np.append(cuts_as(spec.cut_keys, dtype), np.zeros(1, dtype))
-    above = np.nextafter(cuts, dtype.type(np.inf)) if floats else cuts + (cuts < highest)
+    limits = np.iinfo(np.int64)
+    cuts = np.append(spec.cut_keys, 0)
     at = spec.cut_start[:-1] + np.minimum(default_bin, spec.bin_counts - 1)
-    low = np.where(default_bin > 0, above[at - 1], dtype.type(lowest))
-    high = np.where(at < spec.cut_start[1:], cuts[at], dtype.type(highest))
+    low = np.where(default_bin > 0, cuts[at - 1] + 1, limits.min + 1)
+    high = np.where(at < spec.cut_start[1:], cuts[at], limits.max)
     return low, high
 
 

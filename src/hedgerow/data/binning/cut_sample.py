@@ -39,9 +39,10 @@ from hedgerow.data.binning.few_values import few_of_columns, few_of_entries
 from hedgerow.data.reading.columns import floats_of_column
 from hedgerow.data.reading.table import Table
 from hedgerow.data.sparse import AnyTable, SparseTable
-from hedgerow.kernels.primitives.hashing import CONTENT_STREAM, hash_range
-from hedgerow.kernels.tables.contents import hash_entries, hash_values, mix_hashes
+from hedgerow.kernels.primitives.hashing import CONTENT_STREAM, hash_range, mixed_bits
+from hedgerow.kernels.tables.contents import hash_entries, hash_values
 from hedgerow.kernels.tables.sparse import Entries
+from hedgerow.kernels.tables.values import KEYS, values_of_table
 from hedgerow.threads import run_blocks
 
 Hashes = npt.NDArray[np.uint64]
@@ -140,11 +141,11 @@ def add_columns(
     n_threads: int = 1,
 ) -> None:
     """Add columns of a dense table to the hashes of its rows."""
-    wide = np.broadcast_to(values, (2, *values.shape))
-    kinds = is_int if values.dtype == np.int64 else None
+    table = values_of_table(values)
+    kinds = is_int if table.kind == KEYS else np.zeros_like(is_int)
 
     def add(start: int, stop: int) -> None:
-        hash_values(wide, factors, kinds, absent, hashes, start, stop)
+        hash_values(table, factors, kinds, absent, hashes, start, stop)
 
     run_blocks(add, len(values), n_threads, _ROWS_PER_THREAD)
 
@@ -158,7 +159,7 @@ def add_entries(
     n_threads: int = 1,
 ) -> None:
     """Add the entries of sparse rows to their hashes."""
-    kinds = is_int if entries.value.dtype == np.int64 else None
+    kinds = is_int if entries.value.kind == KEYS else np.zeros_like(is_int)
 
     def add(start: int, stop: int) -> None:
         hash_entries(entries, factors, kinds, absent, hashes, start, stop)
@@ -168,10 +169,11 @@ def add_entries(
 
 def mixed(hashes: Hashes, n_threads: int = 1) -> Hashes:
     """Scramble the hashes of rows to which all columns have been added, in place."""
-    run_blocks(
-        lambda start, stop: mix_hashes(hashes, start, stop),
-        len(hashes), n_threads, _ROWS_PER_THREAD,
-    )  # fmt: skip
+
+    def mix(start: int, stop: int) -> None:
+        hashes[start:stop] = mixed_bits(hashes[start:stop])
+
+    run_blocks(mix, len(hashes), n_threads, _ROWS_PER_THREAD)
     return hashes
 
 

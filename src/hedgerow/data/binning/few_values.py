@@ -10,14 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.data.missing import lowest_of, missing_of
+from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
 from hedgerow.data.reading.columns import as_floats, keys_by_kind
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import SparseTable
 from hedgerow.kernels.tables.contents import N_SLOTS, note_entries, note_values
+from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.kernels.tables.sparse import Entries, count_entries, gather_entries
+from hedgerow.kernels.tables.values import (
+    DTYPES,
+    Values,
+    values_of_list,
+    values_of_table,
+    views_of,
+)
 from hedgerow.threads import run_blocks
 
 MOST_VALUES = 255
@@ -35,33 +42,31 @@ def few_of_columns(table: Table, most: IntArray, n_threads: int) -> dict[int, An
     """Return the values of each column of numbers that has no more than ``most``."""
     values = table.values
     most = np.where([kind == "category" for kind in table.schema.kinds], -1, most)
-    slots = np.full((table.n_features, N_SLOTS), missing_of(values.dtype), values.dtype)
-    counts = np.zeros(table.n_features, dtype=np.int64)
-    wide = np.broadcast_to(values, (2, *values.shape))
+    slots, counts = _space(table.n_features)
+    given = values_of_table(values)
     run_blocks(
-        lambda start, stop: note_values(
-            wide, lowest_of(values.dtype), most, slots, counts, start, stop
-        ),
+        lambda start, stop: note_values(given, len(values), most, slots, counts, start, stop),
         table.n_features, n_threads, 1,
     )  # fmt: skip
-    return {j: _held(slots[j]) for j in np.flatnonzero(counts <= most).tolist()}
+    return {j: _held(slots[j], values.dtype) for j in np.flatnonzero(counts <= most).tolist()}
 
 
-def _held(slots: AnyArray) -> AnyArray:
+def _space(n_columns: int) -> tuple[IntArray, IntArray]:
+    return np.full((n_columns, N_SLOTS), MISSING_KEY), np.zeros(n_columns, dtype=np.int64)
+
+
+def _held(slots: IntArray, dtype: np.dtype) -> AnyArray:
     """Return the values in the slots of a column, ascending."""
-    held = slots[slots >= lowest_of(slots.dtype)]
-    held.sort()
-    return held
+    held = np.sort(slots[slots != MISSING_KEY])
+    return held if dtype == np.int64 else floats_of_keys(held).astype(dtype)
 
 
 def distinct_values(column: AnyArray) -> AnyArray | None:
     """Return the values of a plain column, ascending; None if there are many."""
-    slots = np.full((1, N_SLOTS), missing_of(column.dtype), column.dtype)
-    counts = np.zeros(1, np.int64)
-    wide = np.broadcast_to(column[:, None], (2, len(column), 1))
-    most = np.array([MOST_VALUES])
-    note_values(wide, lowest_of(column.dtype), most, slots, counts, 0, 1)
-    return _held(slots[0]) if counts[0] <= MOST_VALUES else None
+    slots, counts = _space(1)
+    values = values_of_table(column[:, None])
+    note_values(values, len(column), np.array([MOST_VALUES]), slots, counts, 0, 1)
+    return _held(slots[0], column.dtype) if counts[0] <= MOST_VALUES else None
 
 
 def as_in_table(values: AnyArray, is_int: AnyArray, dtype: Any) -> AnyArray:
@@ -100,10 +105,12 @@ class FewValues:
     def add_entries(self, entries: Entries, n_features: int, rows: tuple[int, int]) -> None:
         """Add some sparse rows; later rows may have more columns."""
         first, last = (int(entries.row_start[row]) for row in rows)
+        kind, narrow, wide = entries.value
         part = Entries(
             entries.row_start[rows[0] : rows[1] + 1] - first,
-            entries.column[first:last], entries.value[first:last], entries.lowest,
-        )  # fmt: skip
+            entries.column[first:last],
+            Values(kind, narrow[first:last], wide[first:last]),
+        )
         counts = np.zeros(n_features, dtype=np.int64)
         count_entries(part.row_start, part.column, _NO_ROWS, counts)
         self._widen(n_features)
@@ -111,12 +118,14 @@ class FewValues:
         if self._is_full:
             return
         start = np.concatenate(([0], np.cumsum(counts)))
-        values = np.empty(len(part.value), dtype=part.value.dtype)
-        gather_entries(part, _NO_ROWS, _NO_MASS, start[:-1].copy(), values, np.empty(0))
-        slots = np.zeros(N_SLOTS, values.dtype), np.zeros(N_SLOTS, dtype=np.int64)
-        found = np.empty(len(values), dtype=np.int64), np.empty_like(values)
-        n_pairs = note_entries(start, values, entries.lowest, MOST_VALUES, self._many, slots, found)
-        self._append(found[0][:n_pairs].copy(), found[1][:n_pairs].copy())
+        values = np.empty(last - first, dtype=DTYPES[kind])
+        gather_entries(part, _NO_ROWS, _NO_MASS, start[:-1].copy(), views_of(values), np.empty(0))
+        slots = np.zeros(N_SLOTS, dtype=np.int64), np.zeros(N_SLOTS, dtype=np.int64)
+        found = np.empty(len(values), dtype=np.int64), np.empty(len(values), dtype=np.int64)
+        given = values_of_list(values)
+        n_pairs = note_entries(start, given, MOST_VALUES, self._many, slots, found)
+        columns, places = (part[:n_pairs] for part in found)
+        self._append(columns.copy(), values[places])
 
     def _widen(self, n_features: int) -> None:
         more = max(0, n_features - len(self._many))

@@ -20,7 +20,7 @@ import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
 from hedgerow.data.schema import Schema
-from hedgerow.kernels.tables.binning import choose_cuts, find_runs
+from hedgerow.kernels.tables.binning import choose_cuts
 from hedgerow.kernels.tables.keys import keys_of_floats
 
 _TOLERANCE = 1e-9  # scaling all weights changes the rounding, but must not change the bins
@@ -78,8 +78,8 @@ def cuts_of_column(
         above = choose_between(ordered, mass_before, edges, max_bins)
     else:
         runs, cuts = space
-        n_runs = find_runs(ordered, runs) if len(ordered) else 1
-        above = cuts[: choose_cuts(runs, n_runs, mass_before, max_bins, cuts)]
+        rises = ordered[1:] > ordered[:-1]
+        above = cuts[: choose_cuts(rises, mass_before, max_bins, runs, cuts)]
     return ordered[above - 1], ordered[above]
 
 
@@ -106,15 +106,16 @@ def choose_between(
     bounds = np.concatenate(([0], edges, [len(ordered)]))
     segments = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
     runs = np.empty(len(ordered) + 1, dtype=np.int64)
-    n_runs = [find_runs(ordered[a:b], runs) if a < b else 0 for a, b in segments]
+    rises = ordered[1:] > ordered[:-1]
+    n_values = [1 + np.count_nonzero(rises[a : b - 1]) if a < b else 0 for a, b in segments]
     mass = np.diff(mass_before[bounds])
-    n_bins = share_bins(mass, np.array(n_runs, dtype=np.int64), max_bins)
+    n_bins = share_bins(mass, np.array(n_values, dtype=np.int64), max_bins)
     chosen = []
     cuts = np.empty(max_bins, dtype=np.int64)
     for (a, b), bins in zip(segments, n_bins.tolist(), strict=True):
         if bins > 1:
-            found = find_runs(ordered[a:b], runs)
-            n_cuts = choose_cuts(runs, found, mass_before[a : b + 1], bins, cuts)
+            inside = rises[a : b - 1]
+            n_cuts = choose_cuts(inside, mass_before[a : b + 1], bins, runs, cuts)
             chosen.append(a + cuts[:n_cuts])
     return np.concatenate(chosen) if chosen else np.zeros(0, dtype=np.int64)
 

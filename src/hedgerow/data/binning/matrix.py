@@ -205,7 +205,7 @@ def _bin_sparse(
     for tile in range(n_tiles if default_row.any() else 0):
         part = default_row[tile * per_tile : (tile + 1) * per_tile]
         by_row[tile, :n_rows, : len(part)] = part
-    entries, places = table.entries(), layout.places(spec, table.value.dtype, per_tile)
+    entries, places = table.entries(), layout.places(spec, per_tile)
     lost: list[int] = []
     run_blocks(
         lambda start, stop: lost.append(

@@ -9,16 +9,14 @@ the larger child.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
+from hedgerow.arrays import MISSING_KEY, IntArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.primitives.intrinsics import bits_of_float
-
-_LOW_63 = np.int64(0x7FFFFFFFFFFFFFFF)
+from hedgerow.kernels.tables.values import Values, key_in_table
 
 
 class WalkNodes(NamedTuple):
@@ -60,28 +58,13 @@ def category_goes_left(nodes: WalkNodes, node: int, key: int) -> bool:
     return nodes.count[nodes.left[node]] > nodes.count[nodes.right[node]]
 
 
-@kernel(inline=True, inner=True)
-def key_of(value: Any, is_key: int) -> Any:
-    """Return the key of a number of any float type; a key is returned as it is."""
-    if is_key == 1:
-        return np.int64(value)
-    number = np.float64(value)
-    if number != number:
-        return np.int64(MISSING_KEY)
-    bits = bits_of_float(number + 0.0)
-    return bits ^ ((bits >> 63) & _LOW_63)
-
-
 @kernel
-def walk_rows(
-    values: AnyArray, is_key: int, nodes: WalkNodes, leaf: IntArray, start: int, stop: int
-) -> None:
+def walk_rows(values: Values, nodes: WalkNodes, leaf: IntArray, start: int, stop: int) -> None:
     """Write the leaf of rows ``start .. stop``."""
-    # ``values`` (n_rows, n_features) are floats, or integers that are keys if ``is_key`` is 1.
     for row in range(start, stop):
         node = np.int64(0)
         while nodes.feature[node] >= 0:
-            key = key_of(values[row, nodes.feature[node]], is_key)
+            key = key_in_table(values, row, nodes.feature[node])
             if key == MISSING_KEY:
                 goes_left = nodes.missing_left[node] == 1
             elif nodes.category_start[node] < nodes.category_start[node + 1]:

@@ -38,7 +38,7 @@ def mix64(bits: Any) -> Any:
     return bits ^ (bits >> np.uint64(31))
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def hash64(seed: int, stream: int, index: int) -> Any:
     """Return 64 random bits (uint64) for an item."""
     # Negative numbers count as their two's complement.
@@ -47,21 +47,16 @@ def hash64(seed: int, stream: int, index: int) -> Any:
 
 
 def hash_range(seed: int, stream: int, start: int, stop: int) -> npt.NDArray[np.uint64]:
-    """Return :func:`hash64` of the items ``start`` to ``stop``, without compiling anything.
-
-    Examples
-    --------
-    >>> hash_range(0, 1, 3, 5).tolist() == [int(hash64(0, 1, item)) for item in (3, 4)]
-    True
-    """
+    """Return :func:`hash64` of the items ``start`` to ``stop``."""
     bits = np.arange(start + 1, stop + 1, dtype=np.uint64)
     with np.errstate(over="ignore"):
-        first = _mixed(np.array([seed % 2**64], dtype=np.uint64) + _STEP)
-        first = _mixed(first + np.uint64(stream) * _STEP)
-        return _mixed(first + bits * _STEP)
+        first = mixed_bits(np.array([seed % 2**64], dtype=np.uint64) + _STEP)
+        first = mixed_bits(first + np.uint64(stream) * _STEP)
+        return mixed_bits(first + bits * _STEP)
 
 
-def _mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def mixed_bits(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return :func:`mix64` of each number."""
     bits = (bits ^ (bits >> np.uint64(30))) * _MIX_1
     bits = (bits ^ (bits >> np.uint64(27))) * _MIX_2
     return bits ^ (bits >> np.uint64(31))

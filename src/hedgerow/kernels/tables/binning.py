@@ -7,12 +7,13 @@ cut          threshold between two bins; the bin of a value is the number of
 lookup row   the cuts of one feature, laid out for the search (272 numbers)
 run          equal neighbours in a sorted column
 heavy value  a value whose mass alone fills a bin
-values       the table, (2, n_rows, n_features), of float32, float64 or int64 keys: broadcast
-             along the first axis, so that Numba compiles once for all strides
+values       the table (:mod:`hedgerow.kernels.tables.values`); in :func:`bin_rows` its array,
+             so that the comparisons are those of its type
 lookup       the lookup rows of all features, of the type of the values
 lowest       the smallest value that is not missing (NaN is not ``>= -inf``)
 by_row       uint8 (n_tiles, n_rows + PAD, tile_width)
 by_column    uint8 (n_features or 0, n_rows + PAD): not written if it has no features
+rises        bool (n - 1,): whether a number of a sorted column is above the one before
 starts       int64: start of each run of a sorted column, and its end
 mass_before  float64 (n + 1,): mass of all rows before each one; differences must be exact
 
@@ -40,10 +41,11 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, BinArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, BinArray, BoolArray, FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.kernels.primitives.intrinsics import FAN_OUT, count_below
+from hedgerow.kernels.tables.values import FLOAT32, Values
 
 LOOKUP_WIDTH = FAN_OUT + FAN_OUT * FAN_OUT
 
@@ -112,30 +114,38 @@ def sample_rows(seed: int, stream: int, limit: np.uint64, n_rows: int, rows: Int
 
 @kernel
 def gather_columns(
-    values: AnyArray, rows: IntArray, columns: AnyArray, start: int, stop: int
+    values: Values,
+    rows: IntArray,
+    columns: tuple[AnyArray, AnyArray],
+    n_features: int,
+    start: int,
+    stop: int,
 ) -> None:
-    """Write ``columns[j, i] = values[0, rows[i], j]`` for ``start <= i < stop``."""
-    n_features = np.uint64(values.shape[2])
+    """Write value j of row ``rows[i]`` to ``columns[j, i]`` for ``start <= i < stop``."""
+    narrow, wide = columns
     first, end = np.uint64(start), np.uint64(stop)
     while first < end:
         last = min(first + _ROWS, end)
-        for j in range(n_features):
+        for j in range(np.uint64(n_features)):
             for i in range(first, last):
-                columns[j, i] = values[_ZERO, np.uint64(rows[i]), j]
+                row = np.uint64(rows[i])
+                if values.kind == FLOAT32:
+                    narrow[j, i] = values.narrow[_ZERO, row, j]
+                else:
+                    wide[j, i] = values.wide[_ZERO, row, j]
         first = last
 
 
-@kernel
-def find_runs(ordered: AnyArray, starts: IntArray) -> np.int64:
-    """Write the start of each run of the sorted ``ordered``, and the end; return their number."""
-    # There is at least one number, and no NaN.
+@kernel(inner=True)
+def find_runs(rises: BoolArray, starts: IntArray) -> np.uint64:
+    """Write the start of each run of a sorted column, and the end; return their number."""
     starts[0] = 0
-    n, runs = np.uint64(len(ordered)), _ONE
+    n, runs = np.uint64(len(rises)) + _ONE, _ONE
     for i in range(_ONE, n):
         starts[runs] = np.int64(i)
-        runs += np.uint64(ordered[i - _ONE] < ordered[i])
+        runs += np.uint64(rises[i - _ONE])
     starts[runs] = np.int64(n)
-    return np.int64(runs)
+    return runs
 
 
 @kernel(inner=True)
@@ -162,15 +172,15 @@ def _light_target(
 
 @kernel
 def choose_cuts(
-    starts: IntArray, n_runs: int, mass_before: FloatArray, max_bins: int, cuts: IntArray
+    rises: BoolArray, mass_before: FloatArray, max_bins: int, starts: IntArray, cuts: IntArray
 ) -> int:
     """Write where a sorted column is cut into bins of similar mass; return the number of cuts."""
     # A cut at ``c`` stands between rows ``c - 1`` and ``c`` of the sorted column.
-    runs = np.uint64(n_runs)
-    if n_runs <= max_bins:
+    runs = find_runs(rises, starts)
+    if runs <= np.uint64(max_bins):
         for run in range(_ONE, runs):
             cuts[run - _ONE] = starts[run]
-        return n_runs - 1
+        return np.int64(runs) - 1
     # A bin ends where its mass is nearest to the mean mass of the remaining bins.  A heavy value
     # has a bin of its own, or shares it with lighter values before it that weigh less than half a
     # bin.

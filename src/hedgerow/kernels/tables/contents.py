@@ -7,9 +7,8 @@ The hash of a row is a sum over its columns, so a column that adds 0 need not be
 Equal numbers have equal hashes in every type: a float counts as the bits of its float64, and an
 integer as those of the float64 that equals it, if there is one.
 
-``values`` are as in :mod:`hedgerow.kernels.tables.binning`.  A column is left as soon as more than
-``most`` distinct values are found (-1: it is not looked at); they are kept in ``slots``, a hash
-table of ``N_SLOTS`` values that are missing at first.
+A column is left as soon as more than ``most`` distinct values are found (-1: it is not looked at);
+their keys are kept in ``slots``, a hash table of ``N_SLOTS`` keys that are missing at first.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.primitives.hashing import mix64
 from hedgerow.kernels.primitives.intrinsics import bits_of_float
 from hedgerow.kernels.tables.sparse import Entries
+from hedgerow.kernels.tables.values import Values, key_in_list, key_in_table
 
 N_SLOTS = 512
 """Length of a hash table of the values of a column: twice the most bins."""
@@ -58,30 +57,19 @@ def spread_key(key: int, is_int: int) -> Any:
     return spread_bits(key ^ ((key >> np.int64(63)) & _LOW_63))
 
 
-@kernel(inline=True, inner=True)
-def spread_value(value: Any, column: int, is_int: AnyArray | None, absent: Any) -> Any:
-    """Return the scrambled bits of a value of a column, or ``absent`` for a missing value."""
-    if is_int is None:
-        number = np.float64(value)
-        found = spread_bits(bits_of_float(number + 0.0))  # no -0.0
-        return found if number == number else absent
-    found = spread_key(value, is_int[column])
-    return found if value != MISSING_KEY else absent
-
-
 @kernel
 def hash_values(
-    values: AnyArray,
+    values: Values,
     factors: AnyArray,
-    is_int: AnyArray | None,
+    is_int: AnyArray,
     absent: Any,
     hashes: AnyArray,
     start: int,
     stop: int,
 ) -> None:
     """Add the columns of rows ``start`` to ``stop`` to their hashes; factor 0 omits a column."""
-    # Values are floats, or with ``is_int`` keys of floats (0) and integers (1).
-    n_features = np.uint64(values.shape[2])
+    # A column holds floats or keys of floats (0 in ``is_int``), or integers (1).
+    n_features = np.uint64(len(factors))
     first, end = np.uint64(start), np.uint64(stop)
     while first < end:
         last = min(first + _ROWS, end)
@@ -89,7 +77,9 @@ def hash_values(
             factor = factors[j]
             if factor != _ZERO:
                 for i in range(first, last):
-                    hashes[i] += factor * spread_value(values[_ZERO, i, j], j, is_int, absent)
+                    key = key_in_table(values, i, j)
+                    found = spread_key(key, is_int[j]) if key != MISSING_KEY else absent
+                    hashes[i] += factor * found
         first = last
 
 
@@ -97,7 +87,7 @@ def hash_values(
 def hash_entries(
     entries: Entries,
     factors: AnyArray,
-    is_int: AnyArray | None,
+    is_int: AnyArray,
     absent: Any,
     hashes: AnyArray,
     start: int,
@@ -108,38 +98,27 @@ def hash_entries(
         found = _ZERO
         for e in range(np.uint64(entries.row_start[row]), np.uint64(entries.row_start[row + _ONE])):
             j = np.uint64(entries.column[e])
-            found += factors[j] * spread_value(entries.value[e], j, is_int, absent)
+            key = key_in_list(entries.value, e)
+            spread = spread_key(key, is_int[j]) if key != MISSING_KEY else absent
+            found += factors[j] * spread
         hashes[row] += found
 
 
 @kernel
-def mix_hashes(hashes: AnyArray, start: int, stop: int) -> None:
-    """Scramble the sums of the other kernels, once all columns have been added."""
-    for row in range(np.uint64(start), np.uint64(stop)):
-        hashes[row] = mix64(hashes[row])
-
-
-@kernel(inline=True, inner=True)
-def slot_of(value: Any) -> Any:
-    """Return the first slot to look for a value in."""
-    return spread_bits(bits_of_float(np.float64(value) + 0.0)) >> _SLOT_SHIFT
-
-
-@kernel
 def note_values(
-    values: AnyArray,
-    lowest: Any,
+    values: Values,
+    n_rows: int,
     most: IntArray,
-    slots: AnyArray,
+    slots: IntArray,
     counts: IntArray,
     start: int,
     stop: int,
 ) -> None:
     """Collect and count the distinct values of columns ``start`` to ``stop``, up to ``most``."""
-    n_rows, first = np.uint64(values.shape[1]), _ZERO
+    end, first = np.uint64(n_rows), _ZERO
     n_open = stop - start
-    while first < n_rows and n_open > 0:
-        last = min(first + _ROWS, n_rows)
+    while first < end and n_open > 0:
+        last = min(first + _ROWS, end)
         n_open = 0
         for j in range(np.uint64(start), np.uint64(stop)):
             n_found, limit = counts[j], most[j]
@@ -147,14 +126,14 @@ def note_values(
                 continue
             own = slots[j]
             for i in range(first, last):
-                value = values[_ZERO, i, j]
-                if not value >= lowest:
+                key = key_in_table(values, i, j)
+                if key == MISSING_KEY:
                     continue
-                place = slot_of(value)
-                while own[place] >= lowest and own[place] != value:
+                place = spread_bits(key) >> _SLOT_SHIFT
+                while own[place] != MISSING_KEY and own[place] != key:
                     place = (place + _ONE) & _LAST_SLOT
-                if not own[place] >= lowest:
-                    own[place] = value
+                if own[place] == MISSING_KEY:
+                    own[place] = key
                     n_found += 1
                     if n_found > limit:
                         break
@@ -166,35 +145,34 @@ def note_values(
 @kernel
 def note_entries(
     start: IntArray,
-    values: AnyArray,
-    lowest: Any,
+    values: Values,
     most: int,
     many: AnyArray,
-    slots: tuple[AnyArray, IntArray],
-    found: tuple[IntArray, AnyArray],
+    slots: tuple[IntArray, IntArray],
+    found: tuple[IntArray, IntArray],
 ) -> int:
-    """Write the column and value of distinct entries, sorted by column; return their number."""
+    """Write the columns and places of distinct values, sorted by column; return their number."""
     # A column of more than ``most`` values is marked in ``many``; marked columns are passed over.
     held, stamps = slots
-    columns, distinct = found
+    columns, places = found
     n_pairs = 0
     for j in range(np.uint64(len(start) - 1)):
         if many[j] != 0:
             continue
         before, stamp = n_pairs, np.int64(j) + 1
         for e in range(np.uint64(start[j]), np.uint64(start[j + _ONE])):
-            value = values[e]
-            if not value >= lowest:
+            key = key_in_list(values, e)
+            if key == MISSING_KEY:
                 continue
-            place = slot_of(value)
-            while stamps[place] == stamp and held[place] != value:
+            place = spread_bits(key) >> _SLOT_SHIFT
+            while stamps[place] == stamp and held[place] != key:
                 place = (place + _ONE) & _LAST_SLOT
             if stamps[place] == stamp:
                 continue
-            stamps[place], held[place] = stamp, value
+            stamps[place], held[place] = stamp, key
             if n_pairs - before == most:
                 many[j], n_pairs = 1, before
                 break
-            columns[n_pairs], distinct[n_pairs] = np.int64(j), value
+            columns[n_pairs], places[n_pairs] = np.int64(j), np.int64(e)
             n_pairs += 1
     return n_pairs

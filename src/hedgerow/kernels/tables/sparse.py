@@ -27,12 +27,13 @@ No kernel touches values that are not recorded: time is linear in the entries.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, BinArray, FloatArray, IntArray, RowArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, BinArray, FloatArray, IntArray, RowArray
 from hedgerow.compile import kernel
+from hedgerow.kernels.tables.values import FLOAT32, Values, key_in_list
 
 _ONE = np.uint64(1)
 _ROWS = np.uint64(512)  # rows that are binned before they are copied column by column
@@ -43,20 +44,18 @@ class Entries(NamedTuple):
 
     row_start  int64 (n_rows + 1,)
     column     int32
-    value      float32, float64 or int64 keys, never 0 if 0 is a missing value
-    lowest     smallest value that is not missing, of the same type
+    value      never 0 if 0 is a missing value
     """
 
     row_start: IntArray
     column: np.ndarray
-    value: AnyArray
-    lowest: Any
+    value: Values
 
 
 class Places(NamedTuple):
     """Positions of the codes of each feature in the binned matrix.
 
-    cuts         cuts of feature 0, then of feature 1, ..., of the type of the values
+    cuts         keys of the cuts of feature 0, then of feature 1, ...
     cut_start    int64 (n_features + 1,)
     default_bin  int32 (n_features,): code of a value that is not recorded
     column       int32 (n_features,): column of the matrix; -1 if the feature always
@@ -68,7 +67,7 @@ class Places(NamedTuple):
     per_tile     int64: columns per tile; the last tile may have fewer
     """
 
-    cuts: AnyArray
+    cuts: IntArray
     cut_start: IntArray
     default_bin: np.ndarray
     column: np.ndarray
@@ -97,12 +96,13 @@ def gather_entries(
     rows: IntArray,
     mass: FloatArray,
     place: IntArray,
-    values: AnyArray,
+    values: tuple[AnyArray, AnyArray],
     masses: FloatArray,
 ) -> None:
     """Write the entries of ``rows`` (all rows if empty) by column, and the masses of their rows."""
     # Within a column entries are in the order of ``rows``.  Without ``mass`` no masses are written.
     listed, weighted = len(rows) > 0, len(mass) > 0
+    narrow, wide = values
     n = np.uint64(len(rows) if listed else len(entries.row_start) - 1)
     for i in range(n):
         row = np.uint64(rows[i]) if listed else i
@@ -110,59 +110,53 @@ def gather_entries(
             j = np.uint64(entries.column[e])
             to = np.uint64(place[j])
             place[j] += 1
-            values[to] = entries.value[e]
+            if entries.value.kind == FLOAT32:
+                narrow[to] = entries.value.narrow[e]
+            else:
+                wide[to] = entries.value.wide[e]
             if weighted:
                 masses[to] = mass[i]
 
 
 @kernel
-def count_active(
-    entries: Entries, low: AnyArray, high: AnyArray, present: int, counts: IntArray, part: IntArray
-) -> None:
-    """Count the active entries of each column in rows ``part[0]:part[1]``."""
-    for row in range(np.uint64(part[0]), np.uint64(part[1])):
-        for e in range(np.uint64(entries.row_start[row]), np.uint64(entries.row_start[row + _ONE])):
-            j = np.uint64(entries.column[e])
-            value = entries.value[e]
-            inside = (value >= low[j]) & (value <= high[j])
-            active = value >= entries.lowest if present == 1 else not inside
-            counts[j] += np.int64(active)
-
-
-@kernel
 def list_active(
     entries: Entries,
-    low: AnyArray,
-    high: AnyArray,
+    low: IntArray,
+    high: IntArray,
     present: int,
     place: IntArray,
     rows: RowArray,
     part: IntArray,
 ) -> None:
-    """Write the rows that :func:`count_active` counts, by column; place -1 omits a column."""
+    """Write the rows of active entries among ``part[0]:part[1]``, by column, unless rows is empty.
+
+    Place -1 omits a column; places from 0 on become the numbers of active entries.
+    """
+    listed = len(rows) > 0
     for row in range(np.uint64(part[0]), np.uint64(part[1])):
         for e in range(np.uint64(entries.row_start[row]), np.uint64(entries.row_start[row + _ONE])):
             j = np.uint64(entries.column[e])
-            value = entries.value[e]
-            inside = (value >= low[j]) & (value <= high[j])
-            active = value >= entries.lowest if present == 1 else not inside
+            key = key_in_list(entries.value, e)
+            inside = (key >= low[j]) & (key <= high[j])
+            active = key != MISSING_KEY if present == 1 else not inside
             to = place[j]
             if active and to >= 0:
-                rows[np.uint64(to)] = row
+                if listed:
+                    rows[np.uint64(to)] = row
                 place[j] = to + 1
 
 
 @kernel(inline=True, inner=True)
 def code_of(entries: Entries, places: Places, e: int, j: int) -> int:
     """Return the code of entry ``e`` of feature ``j``."""
-    value, cuts = entries.value[e], places.cuts
+    key, cuts = key_in_list(entries.value, e), places.cuts
     low, n = np.uint64(places.cut_start[j]), np.uint64(places.cut_start[j + _ONE])
     start, n = low, n - low
-    if not value >= entries.lowest:
+    if key == MISSING_KEY:
         return np.int64(n) + 1
     while n > 0:
         half = n >> _ONE
-        above = cuts[low + half] < value
+        above = cuts[low + half] < key
         low = low + half + _ONE if above else low
         n = n - half - _ONE if above else half
     return np.int64(low - start)
@@ -211,19 +205,24 @@ def bin_entries(
 
 @kernel
 def spread_entries(
-    entries: Entries, place: np.ndarray, default_bin: Any, table: AnyArray, start: int, stop: int
+    entries: Entries,
+    place: np.ndarray,
+    table: tuple[AnyArray, AnyArray],
+    start: int,
+    stop: int,
 ) -> None:
-    """Write rows ``start`` to ``stop`` as a dense table, without features of ``place`` -1."""
-    # ``place`` is the column of each feature, ``default_bin`` the value that is not recorded.
-    width = np.uint64(table.shape[1])
+    """Write rows ``start`` to ``stop`` into a dense table of the values that are not recorded."""
+    # ``place`` is the column of each feature in the table, or -1.
+    narrow, wide = table
     for i in range(np.uint64(stop - start)):
-        for k in range(width):
-            table[i, k] = default_bin
         row = np.uint64(start) + i
         for e in range(np.uint64(entries.row_start[row]), np.uint64(entries.row_start[row + _ONE])):
             to = place[np.uint64(entries.column[e])]
             if to >= 0:
-                table[i, np.uint64(to)] = entries.value[e]
+                if entries.value.kind == FLOAT32:
+                    narrow[i, np.uint64(to)] = entries.value.narrow[e]
+                else:
+                    wide[i, np.uint64(to)] = entries.value.wide[e]
 
 
 @kernel
