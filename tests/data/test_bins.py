@@ -9,11 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hedgerow.data import fit_bins, read_table
-from hedgerow.data.binning.bins import integer_midpoints, midpoints
+from hedgerow.data.binning.bins import integer_midpoints, midpoints, sampled_rows
 from hedgerow.data.binning.cut_sample import SAMPLE_ROWS
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.kernels.primitives.hashing import hash64
-from hedgerow.kernels.tables.binning import sample_rows
+from hedgerow.kernels.primitives.hashing import BIN_SAMPLE_STREAM, hash64
 from hedgerow.kernels.tables.keys import floats_of_keys
 from tests.reference import naive_binning as naive
 
@@ -38,20 +37,17 @@ def test_hash_equals_its_twin(seed, stream, index):
     assert int(hash64(seed, stream, index)) == naive.hash64(seed, stream, index)
 
 
-def test_sample_is_spread_and_depends_on_seed_stream_and_row_only():
-    rows = np.empty(2000, dtype=np.int64)
-    limit = np.uint64(2**64 // 100)
-    first = rows[: sample_rows(3, 1, limit, 100_000, rows)].copy()
-    assert 900 < len(first) < 1100
+def test_sample_is_spread_and_depends_on_seed_and_row_only():
+    n_rows = 100 * SAMPLE_ROWS
+    first, other = (sampled_rows(n_rows, seed) for seed in (3, -(2**70) + 4))
+    limit = 2**64 // 100
+    assert 0.99 * SAMPLE_ROWS < len(first) < 1.01 * SAMPLE_ROWS
     assert all(np.diff(first) > 0)
-    assert [r for r in range(2000) if naive.hash64(3, 1, r) < limit] == [
+    assert [r for r in range(2000) if naive.hash64(3, BIN_SAMPLE_STREAM, r) < limit] == [
         r for r in first if r < 2000
     ]
-    prefix = rows[: sample_rows(3, 1, limit, 50_000, rows)].copy()
-    np.testing.assert_array_equal(prefix, first[first < 50_000])
-    for seed, stream in ((4, 1), (3, 2)):
-        other = rows[: sample_rows(seed, stream, limit, 100_000, rows)]
-        assert len(np.intersect1d(first, other)) < 40
+    assert len(np.intersect1d(first, other)) < 0.02 * SAMPLE_ROWS
+    np.testing.assert_array_equal(sampled_rows(1000, 3), np.arange(1000))
 
 
 def test_large_tables_are_sampled_the_same_by_any_number_of_threads():

@@ -44,7 +44,7 @@ from hedgerow.data.schema import (
     unnamed_schema,
 )
 from hedgerow.errors import DataError
-from hedgerow.kernels.tables.sparse import Entries, spread_entries
+from hedgerow.kernels.tables.sparse import Entries, gather_entries, spread_entries
 from hedgerow.kernels.tables.values import values_of_list, views_of
 
 _BLOCK_BYTES = 1 << 20
@@ -128,6 +128,13 @@ def entries_of(row_start: IntArray, column: npt.NDArray[np.int32], value: AnyArr
     """Return read-only views for kernels, so that they are compiled for only one type."""
     row_start, column = (read_only(np.ascontiguousarray(part)) for part in (row_start, column))
     return Entries(row_start, column, values_of_list(np.ascontiguousarray(value)))
+
+
+def count_entries(entries: Entries, rows: IntArray, n_features: int) -> IntArray:
+    """Return the number of entries of each column in ``rows`` (all rows if empty)."""
+    counts, none = np.zeros(n_features, dtype=np.int64), np.zeros(0)
+    gather_entries(entries, rows, none, counts, views_of(none), none)
+    return counts
 
 
 AnyTable: TypeAlias = Table | SparseTable

@@ -32,7 +32,7 @@ from hedgerow.kernels.shapley.leaf_groups import (
     plan_groups,
     plan_paths,
 )
-from hedgerow.kernels.shapley.row_blocks import fill_block_keys, spread_players
+from hedgerow.kernels.shapley.row_blocks import fill_block_keys
 from hedgerow.kernels.shapley.tree_walk import BLOCK, LEAF, WORD
 from hedgerow.kernels.simd.lanes import N_LANES
 from hedgerow.model.predict import Predictor
@@ -180,7 +180,7 @@ class BackgroundExplainer:
         start = np.full(len(sizes), -1, dtype=np.int64)
         start[part] = np.cumsum(sizes[part]) - sizes[part]
         tables = self._tables_at(run, start, np.empty(int(sizes[part].sum())))
-        walks, keys = plan.walks_for(self._batch), self._background_keys
+        walks, keys = plan.walks, self._background_keys
         most_entries = int(self._per_tree(entries)[slice(*run)].max(initial=0))
         most_numbers = int(sizes[part].max(initial=0))
         room = 4 << int(np.diff(groups.first_bit).max(initial=0))
@@ -231,20 +231,18 @@ class BackgroundExplainer:
     ) -> None:
         """Add a run of trees to the values of rows ``start .. stop``."""
         plan, players, paths = self._plan, self.explainer.players, self._leaves.paths
-        walks, slots = plan.walks_for(batch), plan.game.slots
+        walks, slots = plan.walks, plan.game.slots
         shape = (self.explainer.n_outputs, players.number, BLOCK)
         some, sums = scratch(len(slots) * BLOCK, math.prod(shape))
         keys, total, space = some.view(np.int64), sums.reshape(shape), self._space()
         lines = (self.explainer.slopes, batch.numbers)
         for first in range(start, stop, BLOCK):
             n = min(BLOCK, stop - first)
-            total[:, :, :n] = 0.0
             fill_block_keys(batch.rows, slots, batch.categories, first, n, keys)
             add_background_trees(
                 walks, lines, (paths, self._groups), tables, len(self._rows), keys, first, n, run,
-                total, space,
+                total, players.columns, found, space,
             )  # fmt: skip
-            spread_players(total, players.columns, first, n, found)
 
     def _space(self) -> BackgroundSpace:
         """Return the scratch space of one thread."""

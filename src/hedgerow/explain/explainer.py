@@ -30,7 +30,6 @@ from hedgerow.kernels.shapley.row_blocks import (
     explain_few,
     fill_block_keys,
     fill_tables_of_trees,
-    spread_players,
 )
 from hedgerow.kernels.shapley.tree_walk import BLOCK, FACTORS, LEAF, WORD, fill_factors
 from hedgerow.model.forest import Forest, renumbered, used_columns
@@ -169,7 +168,9 @@ class Explainer:
         return found
 
     def batch(self, values: AnyArray) -> Batch:
-        """Return the rows of a table in the form of the kernels."""
+        """Return the rows of a table in the form of the kernels, which have keys of 64 bits."""
+        if values.dtype == np.float32:
+            values = values.astype(np.float64)
         rows = kernel_rows(values, self._codings, self.forest.n_features)
         categories, numbers = NO_CATEGORIES, _NO_NUMBERS
         if self._reader is not None:
@@ -203,7 +204,7 @@ class Explainer:
     def _add_few(self, batch: Batch, found: FloatArray) -> None:
         """Write the values of a few rows to ``found``, which is all 0."""
         plan, players = self._plan, self.players
-        walks, slots = plan.walks_for(batch), plan.game.slots
+        walks, slots = plan.walks, plan.game.slots
         explain_few(
             batch.rows, batch.categories, slots, walks, (self.slopes, batch.numbers),
             self._run_edges, np.empty(len(slots) * BLOCK, dtype=np.int64), players.columns,
@@ -239,19 +240,17 @@ class Explainer:
     ) -> None:
         """Add a run of trees to the values of rows ``start .. stop``."""
         plan, players = self._plan, self.players
-        walks, slots = plan.walks_for(batch), plan.game.slots
+        walks, slots = plan.walks, plan.game.slots
         shape = (self.n_outputs, players.number, BLOCK)
         some, sums = scratch(len(slots) * BLOCK, math.prod(shape))
         keys, total, space = some.view(np.int64), sums.reshape(shape), plan.space()
         for first in range(start, stop, BLOCK):
             n = min(BLOCK, stop - first)
-            total[:, :, :n] = 0.0
             fill_block_keys(batch.rows, slots, batch.categories, first, n, keys)
             add_trees(
                 walks, self.slopes, batch.numbers, factors, tables, keys, first, n, *run, total,
-                space,
+                players.columns, found, space,
             )  # fmt: skip
-            spread_players(total, players.columns, first, n, found)
 
     def _explain_pairs(
         self,
@@ -264,7 +263,7 @@ class Explainer:
     ) -> None:
         """Add a run of trees to the values of pairs of rows ``start .. stop``."""
         plan = self._plan
-        walks, slots = plan.walks_for(batch), plan.game.slots
+        walks, slots = plan.walks, plan.game.slots
         keys = scratch(len(slots) * BLOCK)[0].view(np.int64)
         space, lines = plan.pair_space(), (self.slopes, batch.numbers)
         for first in range(start, stop, WORD):

@@ -13,7 +13,6 @@ from hedgerow.kernels.shapley.player_pairs import PairSpace
 from hedgerow.kernels.shapley.tree_walk import BLOCK, EDGE_FIELDS, WORD, Walks, WalkSpace
 from hedgerow.kernels.shapley.walk_plans import PathSpace, plan_walks
 from hedgerow.model.forest import Forest
-from hedgerow.model.layout import narrow_thresholds
 from hedgerow.model.predict import CategoryArguments
 
 
@@ -27,11 +26,6 @@ class Batch(NamedTuple):
     categories: CategoryArguments
     numbers: FloatArray
 
-    @property
-    def is_narrow(self) -> bool:
-        """Whether keys have 32 bits."""
-        return bool(self.rows[0].itemsize == 4)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
@@ -40,8 +34,7 @@ class Plan:
     Attributes
     ----------
     game : Game
-    walks, narrow_walks : Walks
-        Walks for rows with keys of 64 and 32 bits.
+    walks : Walks
     leaf_weight : float64, one per leaf
         Product of the shares on the path to the leaf.
     depth : int
@@ -53,14 +46,9 @@ class Plan:
 
     game: Game
     walks: Walks
-    narrow_walks: Walks
     leaf_weight: FloatArray
     depth: int
     sizes: tuple[int, int, int, int]
-
-    def walks_for(self, batch: Batch) -> Walks:
-        """Return the walks whose thresholds match the keys of a batch."""
-        return self.narrow_walks if batch.is_narrow else self.walks
 
     def space(self) -> WalkSpace:
         """Make the scratch space of one thread."""
@@ -152,7 +140,6 @@ def make_plan(forest: Forest, game: Game) -> Plan:
         line_node=np.where(is_line, game.leaf_node, -1) if lines else _NONE,
         line_terms=game.leaf_terms if lines else _NONE,
     )
-    narrow = walks._replace(threshold=narrow_thresholds(walks.threshold).astype(np.int64))
     depth = int(most[:, 0].max(initial=1))
     sizes = (
         int(np.diff(game.first_condition).max(initial=1)),
@@ -160,7 +147,7 @@ def make_plan(forest: Forest, game: Game) -> Plan:
         (depth + 1) * int(n_points.max(initial=1)) * WORD,
         walks.leaf.shape[1],
     )
-    return Plan(game, walks, narrow, leaf_weight, depth, sizes)
+    return Plan(game, walks, leaf_weight, depth, sizes)
 
 
 _NONE = np.zeros(0, dtype=np.int64)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
 from hedgerow.compile import lanes_of_code
 from hedgerow.kernels.prediction.levels import FUSED
-from hedgerow.kernels.prediction.table_keys import Ranks
+from hedgerow.kernels.prediction.table_keys import NO_RANKS, Ranks
 from hedgerow.model import layout
 from hedgerow.model.forest import Forest
 from hedgerow.model.layout import Splits, equal_rows, holds_numbers
@@ -258,7 +258,7 @@ class EngineTables:
     def masks(self, narrow: bool, share: float) -> tuple[tuple[Any, ...], Ranks | None]:
         """Return the tables of the mask engine, with ranks if they pay for this many trees."""
         if narrow:
-            return self.mask32, None
+            return self.mask32, NO_RANKS
         return self.mask_ranks if self.rank_cost < share * self.rank_gain else (self.mask64, None)
 
     @once

@@ -59,6 +59,7 @@ class Batch(NamedTuple):
     """A table prepared for the prediction kernels."""
 
     rows: Rows
+    walks: bool  # whether the trees are walked
     categories: CategoryArguments = NO_CATEGORIES
     # pair of arrays, optional; rows that stop at an inner node, and the node of each in every tree
     stops: tuple[IntArray, IntArray] | None = None
@@ -67,6 +68,9 @@ class Batch(NamedTuple):
     numbers: FloatArray = NO_NUMBERS
 
 
+_NO_NARROW_ROWS, _NO_WIDE_ROWS = (
+    (np.zeros(0, dtype), np.zeros(7, dtype), 0, 0, 0) for dtype in (np.int32, np.int64)
+)
 _NO_SCORES, _NO_LEAVES = np.zeros((1, 0)), np.zeros((0, 0), dtype=np.int32)
 
 FEW_ROWS = 16
@@ -75,8 +79,8 @@ FEW_ROWS = 16
 BLOCK_COST = 64
 """Fixed cost of a block in the mask engine, in rows."""
 
-LINE_ROWS = 1 << 16
-"""Rows converted to float64 at a time, for linear leaves."""
+FLOAT_ROWS = 1 << 16
+"""Rows converted to float64 at a time, for linear leaves and for walks."""
 
 KEY_MEMORY = 1 << 18
 """Most bytes of keys in a block, so that they stay in the second-level cache."""
@@ -142,16 +146,20 @@ class Predictor:
 
         def add(predictor: Predictor, rows: AnyArray, start: int, threads: int = 1) -> None:
             own = scores[:, start : start + len(rows)].copy()  # kernels take C order
-            predictor._add(predictor._batch(rows), own, threads, first_tree, stop_tree)
+            batch = predictor._batch(rows, predictor._walks(rows))
+            predictor._add(batch, own, threads, first_tree, stop_tree)
             scores[:, start : start + len(rows)] = own
 
         if isinstance(values, SparseTable):
             self._each_block(values, n_threads, add)
-        elif self._slopes is not None and len(values) > LINE_ROWS:  # bound the float64 copy
-            for start in range(0, len(values), LINE_ROWS):
-                add(self, values[start : start + LINE_ROWS], start, n_threads)
+        elif len(values) > FLOAT_ROWS and (
+            self._slopes is not None or (values.dtype == np.float32 and self._walks(values))
+        ):
+            for start in range(0, len(values), FLOAT_ROWS):
+                add(self, values[start : start + FLOAT_ROWS], start, n_threads)
         else:
-            self._add(self._batch(values), scores, n_threads, first_tree, stop_tree)
+            batch = self._batch(values, self._walks(values))
+            self._add(batch, scores, n_threads, first_tree, stop_tree)
 
     def staged(self, values: AnyArray | SparseTable, n_threads: int = 1) -> Iterator[FloatArray]:
         """Yield the raw scores after each round, as a new array each time.
@@ -162,7 +170,8 @@ class Predictor:
         if isinstance(values, SparseTable):
             yield from self._staged_sparse(values, n_threads)
             return
-        batch = self._batch(np.asfortranarray(values))
+        columns = np.asfortranarray(values)
+        batch = self._batch(columns, self._walks(columns))
         scores = self._base_score.repeat(len(values)).reshape(self._n_outputs, -1)
         for first_tree in range(0, self._n_trees, self._per_round):
             stop_tree = first_tree + self._per_round
@@ -179,10 +188,10 @@ class Predictor:
 
             self._each_block(values, n_threads, find)
             return leaves
-        rows, categories, stops, numbers = self._batch(values)
+        rows, _, categories, stops, numbers = self._batch(values, walks=True)
         leaves = np.empty((len(values), self._n_trees), dtype=np.int32)
         contents = (*self._leaves, numbers)
-        tables = self.tables.walk32 if rows[0].itemsize == 4 else self.tables.walk64
+        tables = self.tables.walk64
         block, n_slots = self._block(kernels.WALK_BLOCK, 8), len(self.tables.splits.slots)
 
         def task(start: int, stop: int) -> None:
@@ -228,18 +237,20 @@ class Predictor:
             if (number + 1) % self._per_round == 0:
                 yield scores.copy()
 
-    def _batch(self, values: AnyArray) -> Batch:
-        """Prepare a table for the kernels."""
+    def _batch(self, values: AnyArray, walks: bool) -> Batch:
+        """Prepare a table for the kernels of the walk or of the other engines."""
+        if walks and values.dtype == np.float32:
+            values = values.astype(np.float64)
         rows, numbers = kernel_rows(values, self._codings, self._n_features), NO_NUMBERS
         if self._slopes is not None:
             numbers = floats_of(values, self._kinds)
         if self._category_reader is None:
-            return Batch(rows, numbers=numbers)
+            return Batch(rows, walks, numbers=numbers)
         categories = self._category_reader.read(values)
         stops = None
         if len(categories.unknown) > 0:
             stops = categories.unknown, self._category_reader.stops(values, categories)
-        return Batch(rows, self._category_reader.tables(categories), stops, numbers)
+        return Batch(rows, walks, self._category_reader.tables(categories), stops, numbers)
 
     def _add(
         self, batch: Batch, scores: FloatArray, n_threads: int, first_tree: int, stop_tree: int
@@ -271,17 +282,13 @@ class Predictor:
         self, batch: Batch, scores: FloatArray, n_threads: int, first_tree: int, stop_tree: int
     ) -> None:
         """Add trees to all scores with the engine that is faster for this batch."""
-        rows, categories, _, numbers = batch
+        rows, walks, categories, _, numbers = batch
         n_rows, leaves, tables = scores.shape[1], (*self._leaves, numbers), self.tables
         narrow = rows[0].itemsize == 4
         share = (stop_tree - first_tree) / max(1, self._n_trees)
         few = n_rows < FEW_ROWS
-        walked = few or not tables.pay(n_rows * share)
-        levels = None if walked else tables.levels32 if narrow else tables.levels64
-        masked = not walked and levels is None
-        if masked:
-            mask_cost = tables.mask_cost * (1 + BLOCK_COST / n_rows)
-            masked = mask_cost <= tables.walk_cost
+        levels = None if walks else tables.levels32 if narrow else tables.levels64
+        masked = not walks and levels is None
         if levels is not None:
             n_slots, own = len(levels.slots), tuple(levels)
             block = self._block(min(kernels.BLOCK, n_rows + 15), levels.threshold.itemsize)
@@ -289,7 +296,7 @@ class Predictor:
             masks, ranks = tables.masks(narrow, share)
             block = self._block(min(kernels.BLOCK, n_rows + 15), masks[2].itemsize)
         else:
-            walk = tables.walk32 if narrow else tables.walk64
+            walk = tables.walk64
             block = kernels.WALK_BLOCK if few else self._block(kernels.WALK_BLOCK, 8)
 
         def task(start: int, stop: int) -> None:
@@ -298,7 +305,8 @@ class Predictor:
                 add_level_trees(rows, own, *part, level_space(n_slots, block), leaves)
             elif masked:
                 space = kernels.mask_space(len(masks[0]), masks[-1], block)
-                kernels.add_masked_trees(rows, masks, *part, space, leaves, ranks)
+                widths = (rows, _NO_WIDE_ROWS) if narrow else (_NO_NARROW_ROWS, rows)
+                kernels.add_masked_trees(widths, masks, *part, space, leaves, ranks)
             else:
                 space = kernels.walk_space(len(walk[0]), block, stop - start)
                 kernels.walk_trees(rows, walk, *part, space, leaves, _NO_LEAVES)
@@ -308,8 +316,19 @@ class Predictor:
             return
         cost = 1.0 * (stop_tree - first_tree)
         if levels is None:
-            cost = (mask_cost if masked else tables.walk_cost) * share
+            cost = (self._mask_cost(n_rows) if masked else tables.walk_cost) * share
         run_blocks(task, n_rows, n_threads, self._rows_per_thread(cost))
+
+    def _mask_cost(self, n_rows: int) -> float:
+        return self.tables.mask_cost * (1 + BLOCK_COST / n_rows)
+
+    def _walks(self, values: AnyArray) -> bool:
+        """Return whether the trees are walked, which has keys of 64 bits."""
+        if len(values) < FEW_ROWS or not self.tables.pay(len(values)):
+            return True
+        narrow = values.dtype == np.float32
+        levels = self.tables.levels32 if narrow else self.tables.levels64
+        return levels is None and self._mask_cost(len(values)) > self.tables.walk_cost
 
     def _block(self, rows: int, key_bytes: int) -> int:
         """Return the block size: ``rows``, or fewer if their keys would not fit the cache."""

@@ -21,7 +21,6 @@ import numpy as np
 from scipy.special import expit, log_expit, logsumexp, xlog1py, xlogy
 
 from hedgerow.arrays import FloatArray
-from hedgerow.kernels.class_shares import add_distances, subtract_top, sum_classes
 from hedgerow.objectives import derivatives, row_kernels
 from hedgerow.objectives import line_search as ls
 from hedgerow.objectives.base import MeanLoss
@@ -275,14 +274,15 @@ class Softmax(MeanLoss):
         return _shares_of(raw)
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
-        raw, target = (np.ascontiguousarray(given, dtype=np.float64) for given in (raw, target))
-        share, (top, total) = np.empty(raw.shape), np.empty((2, len(target)))
-        subtract_top(raw, top, share)
-        np.exp(share, out=share)  # NumPy's exp and log: those of the kernels differ in the last bit
-        sum_classes(share, total)
-        np.log(total, out=total)
-        add_distances(raw, target, top, total)
-        return total
+        raw = np.asarray(raw, dtype=np.float64)
+        top = raw.max(axis=0)
+        shares = raw - top
+        np.exp(shares, out=shares)
+        total = shares[0]
+        for share in shares[1:]:  # in order, so that a row has the same bits beside any others
+            total += share
+        own = raw[np.asarray(target).astype(np.int64), np.arange(len(target))]
+        return np.asarray((top + np.log(total)) - own)
 
     def leaf_rule(self, output: int) -> ls.LeafRule:
         """Return the rule: the root of the sum of p_k - [y = k], other scores fixed."""

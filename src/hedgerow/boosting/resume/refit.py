@@ -302,10 +302,11 @@ class RefittedSlopes:
         order = np.argsort(leaf, kind="stable")
         count = np.bincount(leaf, minlength=len(part.low))
         start = np.cumsum(count) - count
-        fixed = np.column_stack((g, h)).reshape(-1)
+        exact, unused = np.column_stack((g, h)).reshape(-1), np.zeros(0, dtype=np.int32)
         data = SlopeRows(
-            order.astype(np.uint32), start, count, fixed, 1.0, 1.0, self._numbers, self._space
-        )
+            order.astype(np.uint32), start, count, unused, exact, 1.0, 1.0, self._numbers,
+            self._space,
+        )  # fmt: skip
         n_terms, none = np.diff(part.start), np.zeros(0)
         terms = empty_terms(len(n_terms))
         terms.column[np.arange(TERMS) < n_terms[:, None]] = part.column

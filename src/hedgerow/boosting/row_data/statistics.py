@@ -158,7 +158,7 @@ def compute(
                 means = line[copy * n_rows : (copy + 1) * n_rows]
                 ordered_means(codes, order, target, weight, STRENGTH * unit, prior, sums, means)
                 if copy == 0:
-                    means_of_sums(sums, STRENGTH * unit, prior, mean)
+                    mean[:] = means_of_sums(sums, STRENGTH * unit, prior)
         kept = np.ascontiguousarray(values[:, places])
         return Statistic(groups[number], known[0], keys[places], kept, known[1])
 

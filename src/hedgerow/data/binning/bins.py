@@ -61,13 +61,13 @@ from hedgerow.data.binning.forced_bins import (
 from hedgerow.data.missing import missing_of
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
-from hedgerow.data.sparse import AnyTable, SparseTable
+from hedgerow.data.sparse import AnyTable, SparseTable, count_entries
 from hedgerow.errors import DataError, ParameterError, brief
-from hedgerow.kernels.primitives.hashing import BIN_SAMPLE_STREAM
+from hedgerow.kernels.primitives.hashing import BIN_SAMPLE_STREAM, hash_range
 from hedgerow.kernels.primitives.intrinsics import FAN_OUT
-from hedgerow.kernels.tables.binning import LOOKUP_WIDTH, gather_columns, sample_rows
+from hedgerow.kernels.tables.binning import LOOKUP_WIDTH, gather_columns
 from hedgerow.kernels.tables.keys import float32_threshold_keys, floats_of_keys, keys_of_floats
-from hedgerow.kernels.tables.sparse import count_entries, gather_entries
+from hedgerow.kernels.tables.sparse import gather_entries
 from hedgerow.kernels.tables.values import values_of_table, views_of
 from hedgerow.once import once
 from hedgerow.threads import run_blocks
@@ -89,8 +89,7 @@ def find_sparse_cuts(
     """Find the values just below and just above each cut of each column."""
     entries, n_features = table.entries(), table.n_features
     listed = _NO_ROWS if len(rows) == table.n_rows else rows
-    counts = np.zeros(n_features, dtype=np.int64)
-    count_entries(entries.row_start, entries.column, listed, counts)
+    counts = count_entries(entries, listed, n_features)
     start = np.concatenate(([0], np.cumsum(counts)))
     values = np.empty(start[-1], dtype=table.value.dtype)
     masses = np.empty(0 if mass is None else start[-1])
@@ -177,6 +176,9 @@ MOST_BINS = 255
 
 MOST_SAMPLED = SAMPLE_ROWS + SAMPLE_ROWS // 20 - 1
 """Most rows of :func:`sampled_rows`, whose number varies by 0.2% around ``SAMPLE_ROWS``."""
+
+_HASHES = 1 << 16
+"""Rows that are hashed at once."""
 
 SMALLEST_STRIDE = 16
 _VALUES_PER_THREAD = 25_000  # below, waking a thread (64 us) costs more than it saves
@@ -437,10 +439,12 @@ def sampled_rows(n_rows: int, seed: int) -> IntArray:
     """
     if n_rows <= SAMPLE_ROWS:
         return np.arange(n_rows, dtype=np.int64)
-    rows = np.empty(MOST_SAMPLED + 1, dtype=np.int64)
     limit = np.uint64((SAMPLE_ROWS << 64) // n_rows)
-    low_bits = (int(seed) + 2**63) % 2**64 - 2**63  # so that kernels see a single type of seed
-    return rows[: sample_rows(low_bits, BIN_SAMPLE_STREAM, limit, n_rows, rows)]
+    parts = []
+    for start in range(0, n_rows, _HASHES):
+        hashes = hash_range(seed, BIN_SAMPLE_STREAM, start, min(start + _HASHES, n_rows))
+        parts.append(start + np.flatnonzero(hashes < limit))
+    return np.concatenate(parts)[:MOST_SAMPLED]
 
 
 def _columns_of(values: AnyArray, rows: IntArray, n_threads: int) -> AnyArray:

@@ -41,7 +41,7 @@ from hedgerow.data.binning.bins import SMALLEST_STRIDE, BinSpec
 from hedgerow.data.missing import is_missing
 from hedgerow.data.reading.table import Table
 from hedgerow.data.sparse import SparseTable
-from hedgerow.kernels.tables.bundles import MOST_CELLS, N_OPEN, put_in_bundles, sum_degrees
+from hedgerow.kernels.tables.bundles import MOST_CELLS, N_OPEN, put_in_bundles
 from hedgerow.kernels.tables.sparse import Places, list_active
 from hedgerow.threads import run_blocks
 
@@ -315,9 +315,9 @@ def degrees(start: IntArray, rows: RowArray, n_rows: int) -> IntArray:
     The weight of an edge is the number of rows in which both features are active.  Each
     active row of a feature thus adds the number of other active features.
     """
-    total = np.zeros(len(start) - 1, dtype=np.int64)
-    sum_degrees(start, rows, np.zeros(n_rows, dtype=np.int32), total)
-    return total
+    others = np.bincount(rows, minlength=n_rows) - 1
+    before = np.concatenate(([0], np.cumsum(others[rows])))
+    return before[start[1:]] - before[start[:-1]]
 
 
 def _finish(

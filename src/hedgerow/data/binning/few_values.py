@@ -14,10 +14,10 @@ from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
 from hedgerow.data.reading.columns import as_floats, keys_by_kind
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
-from hedgerow.data.sparse import SparseTable
+from hedgerow.data.sparse import SparseTable, count_entries
 from hedgerow.kernels.tables.contents import N_SLOTS, note_entries, note_values
 from hedgerow.kernels.tables.keys import floats_of_keys
-from hedgerow.kernels.tables.sparse import Entries, count_entries, gather_entries
+from hedgerow.kernels.tables.sparse import Entries, gather_entries
 from hedgerow.kernels.tables.values import (
     DTYPES,
     Values,
@@ -111,8 +111,7 @@ class FewValues:
             entries.column[first:last],
             Values(kind, narrow[first:last], wide[first:last]),
         )
-        counts = np.zeros(n_features, dtype=np.int64)
-        count_entries(part.row_start, part.column, _NO_ROWS, counts)
+        counts = count_entries(part, _NO_ROWS, n_features)
         self._widen(n_features)
         self._n_entries[:n_features] += counts
         if self._is_full:

@@ -48,7 +48,6 @@ from hedgerow.growing.core.grower import finish_nodes, options_of
 from hedgerow.growing.core.slopes import LineLimits, line_outputs
 from hedgerow.growing.core.stages.frontier import start_tree
 from hedgerow.growing.core.stages.gradients import choose_packing
-from hedgerow.growing.core.stages.leaves import set_values
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import follows_gradients, make_sampler
 from hedgerow.growing.sampling.thresholds import (
@@ -59,7 +58,7 @@ from hedgerow.growing.sampling.thresholds import (
     tally_keys,
 )
 from hedgerow.growing.vectors.arrays import make_trial, with_vectors
-from hedgerow.growing.vectors.gradients import choose_dropped, join_outputs, write_words
+from hedgerow.growing.vectors.gradients import join_outputs, write_words
 from hedgerow.kernels.histograms.histogram import Columns
 from hedgerow.kernels.histograms.pairs import no_pairs
 from hedgerow.objectives.derivatives import PRECOMPUTED
@@ -288,8 +287,7 @@ class ChunkGrower(CompiledGrower):
             if self._by_gradient:
                 measured = exchange.sums(outputs.measured.sum(axis=0))
                 outputs.measured[:], outputs.measured[0] = 0, measured
-            choose_dropped(outputs.measured, self.n_rows, outputs.dropped)
-            self._team.run(write_words, state)
+            self._team.run(write_words, state, self.n_rows)
         n_inside = scalars[s.IS_N_ROWS]
         return exchange.sums(np.concatenate(([n_inside], sums.sum(axis=0))).astype(np.int64))
 
@@ -555,13 +553,7 @@ class ChunkGrower(CompiledGrower):
             sums[:, 0, :, leaves] = of_leaves.transpose(1, 0, 2)
         else:  # histograms hold exact sums
             sums[0, 0] = state.tree.table[:n_nodes, [s.NODE_G, s.NODE_H]].T
-        for output, of_nodes in enumerate(sums):
-            set_values(state, output, of_nodes)
-        if state.settings.adds_scores == 1:
-            values = state.tree.numbers[leaves, s.NUMBER_VALUE][None]
-            if n_parts > 1:
-                values = np.ascontiguousarray(state.vectors.outputs.vectors[leaves, :n_parts].T)
-            self._team.run(row_stages.add_values, state, self._segments, found, values)
+        self._team.run(row_stages.add_values, state, self._segments, found, leaves, sums)
 
 
 def _columns_of(chosen: AnyArray, per_tile: int) -> Columns:

@@ -19,7 +19,6 @@ from hedgerow.growing.chunks.stages import nodes as stages
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.setup import Fit, make_batch
 from hedgerow.growing.symmetric.arrays import make_level
-from hedgerow.growing.symmetric.level import choose_cut, divide_level, open_level, start_levels
 from hedgerow.params import BoostParams
 
 _LEFT_SUMS = [s.NODE_G_LEFT, s.NODE_H_LEFT, s.NODE_N_LEFT]
@@ -87,15 +86,13 @@ class SymmetricChunkGrower(ChunkGrower):
             self._choose()
             if self._state.level.choice[s.FOUND_FEATURE] >= 0:
                 self._measure()
-            divide_level(self._state)
-            open_level(self._state)
+            stages.next_level(self._state, 0)
             self._n_divided = 0
             if len(self._parents()) > 0:
                 return
 
     def _close_root(self) -> None:
-        start_levels(self._state)
-        open_level(self._state)
+        stages.next_level(self._state, 1)
         self._n_divided = 0
         self._close(self._state.tree.batch[:1])
 
@@ -112,17 +109,15 @@ class SymmetricChunkGrower(ChunkGrower):
         of_ranks = self._exchange.splits(best)[0]
         if vectors.used == 1:
             vectors.trial.parent[:, 0] = of_ranks[..., -1].view(np.float64).max()
-        choose_cut(state, np.ascontiguousarray(of_ranks[..., :-1]))
+        stages.choose_level(state, self._block, np.ascontiguousarray(of_ranks[..., :-1]))
 
     def _measure(self) -> None:
-        """Share the left sums of the cut in each node, measured by the rank that has its column."""
+        """Share the left sums of the cut in each node, from the rank that has its column."""
         state, level, size = self._state, self._state.level, self._exchange.size
         columns = state.columns.feature[: self._n_columns]
         place = int(np.searchsorted(columns, level.choice[s.FOUND_FEATURE]))
         last = self._n_columns * (np.arange(size) + 1) // size
         owner = int(np.searchsorted(last, place, side="right"))
-        if owner == self._exchange.rank:
-            stages.measure_kept(state)
         nodes, table = level.nodes[: level.counts[s.N_NODES]], state.tree.table
         left = table[nodes[:, None], _LEFT_SUMS]
         values = self._measured_values(nodes)

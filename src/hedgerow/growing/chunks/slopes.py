@@ -123,7 +123,14 @@ class ChunkSlopes:
             here = quantized[:, 2 * chunk.start :]
             for fit, of_output, own_sums in zip(fits, here, sums, strict=True):
                 data = slope_fit.LeafRows(
-                    rows, start, count, of_output, *fit.units, chunk.numbers, self._space
+                    rows,
+                    start,
+                    count,
+                    of_output,
+                    np.zeros(0),
+                    *fit.units,
+                    chunk.numbers,
+                    self._space,
                 )
 
                 def add(

@@ -33,7 +33,7 @@ from hedgerow.kernels.splits.category_split import (
     SCRATCH_SIZE,
     CategoryRules,
 )
-from hedgerow.kernels.tables.sparse import count_cells, list_cells
+from hedgerow.kernels.tables.sparse import list_cells
 from hedgerow.params import BoostParams
 from hedgerow.threads import run_blocks
 
@@ -366,9 +366,12 @@ def make_row_lists(matrix: BinnedMatrix, n_threads: int = 1) -> RowLists:
     resting.reshape(-1)[: len(default_bin)] = default_bin
     row_start = np.zeros((n_tiles, n_rows + 1), dtype=np.uint32)
 
+    cells = np.empty(0, dtype=np.uint16)
+
     def count(first: int, last: int) -> None:
         for tile in range(first, last):
-            counts[tile] = count_cells(matrix.by_row, tile, resting[tile], row_start[tile])
+            given = (matrix.by_row, tile, resting[tile], SPACING, row_start[tile])
+            counts[tile] = list_cells(*given, cells)
 
     run_blocks(count, n_tiles, n_threads, 1)
     most = np.iinfo(row_start.dtype).max
@@ -380,7 +383,8 @@ def make_row_lists(matrix: BinnedMatrix, n_threads: int = 1) -> RowLists:
         for tile in range(first, last):
             if listed[tile] == 1:
                 part = cells[base[tile] : base[tile + 1]]
-                list_cells(matrix.by_row, tile, resting[tile], SPACING, n_rows, part)
+                given = (matrix.by_row, tile, resting[tile], SPACING, row_start[tile])
+                list_cells(*given, part)
 
     run_blocks(write, n_tiles, n_threads, 1)
     return RowLists(1, listed, base, row_start, cells, default_bin.astype(np.int64))

@@ -75,9 +75,11 @@ class Batch(NamedTuple):
 class LeafLines(NamedTuple):
     """The additional data of trees with linear leaves.
 
+    used      0: leaves are numbers, and all else is empty
     usable    uint8 (n_features,): columns of numbers
     leaves, terms, own, system, values  scratch space
     space     float64 (2 + TERMS, n_rows): scratch
+    exact     float64, empty, as in ``LeafRows``
     rules     penalty, rate and longest line, as in ``SlopeRules``
     constant  1: every hessian is 1
     room      float64 (2, 0): no node has bounds
@@ -86,6 +88,7 @@ class LeafLines(NamedTuple):
     unseen    numbers of the validation rows, and scratch
     """
 
+    used: int
     usable: AnyArray
     leaves: LeafSpace
     terms: slope_fit.LeafTerms
@@ -93,6 +96,7 @@ class LeafLines(NamedTuple):
     system: FloatArray
     values: FloatArray
     space: FloatArray
+    exact: FloatArray
     rules: tuple[float, float, tuple[float, float]]
     constant: int
     room: FloatArray
@@ -118,7 +122,7 @@ def find_lines(
         lines.values[node] = numbers[node, s.NUMBER_VALUE]
     units = units_of(scalars, lines.constant, 0)
     data = slope_fit.LeafRows(
-        rows.rows, leaves.start, leaves.count, rows.quantized, units.g, units.h,
+        rows.rows, leaves.start, leaves.count, rows.quantized, lines.exact, units.g, units.h,
         lines.outside.numbers, lines.space,
     )  # fmt: skip
     penalty, rate, longest = lines.rules
@@ -128,23 +132,7 @@ def find_lines(
 
 
 @kernel(inner=True)
-def add_leaf_values(
-    scalars: IntArray, rows: s.Rows, rest: tuple[Walked, Walked], space: AnyArray, batch: Batch
-) -> None:
-    """Add the tree to the scores of rows outside its sample, and of validation rows."""
-    outside, unseen = rest
-    first, n_nodes = batch.places[NEXT_NODE, batch.turn[0]], scalars[s.IS_N_NODES]
-    output = scalars[s.IS_OUTPUT]
-    n_sample, n_rows, n_unseen = scalars[s.IS_N_ROWS], outside.raw.shape[1], unseen.raw.shape[1]
-    part = (batch.nodes, first, n_nodes)
-    if n_sample < n_rows:
-        add_values(*part, outside, output, rows.rows, n_sample, n_rows, space)
-    if n_unseen > 0:
-        add_values(*part, unseen, output, rows.rows[:0], 0, n_unseen, space)
-
-
-@kernel(inner=True)
-def add_leaf_lines(
+def add_to_rows(
     table: IntArray,
     numbers: FloatArray,
     scalars: IntArray,
@@ -154,22 +142,27 @@ def add_leaf_lines(
     lines: LeafLines,
     batch: Batch,
 ) -> int:
-    """Add a tree with linear leaves, and its sample; return its number of terms."""
-    (outside, unseen), whole, turn = rest, lines.slopes, batch.turn[0]
-    n_nodes, output = scalars[s.IS_N_NODES], scalars[s.IS_OUTPUT]
-    first, start = batch.places[NEXT_NODE, turn], batch.places[NEXT_START, turn]
-    term, last = batch.places[NEXT_TERM, turn], first + n_nodes
-    slopes = Slopes(
-        whole.start[start : start + n_nodes + 1], whole.column[term:], whole.slope[term:],
-        whole.center[term:], whole.low[first:last], whole.high[first:last],
-    )  # fmt: skip
-    n_terms = find_lines(table, numbers, scalars, rows, lines, outside.raw[output], slopes)
+    """Add the tree to rows outside its sample and validation rows; return its number of terms.
+
+    A tree with linear leaves is added to its sample, too.
+    """
+    (outside, unseen), slopes, turn = rest, lines.slopes, batch.turn[0]
+    n_nodes, output, n_terms = scalars[s.IS_N_NODES], scalars[s.IS_OUTPUT], np.int64(0)
+    first = batch.places[NEXT_NODE, turn]
+    if lines.used == 1:
+        start, term = batch.places[NEXT_START, turn], batch.places[NEXT_TERM, turn]
+        last = first + n_nodes
+        slopes = Slopes(
+            slopes.start[start : start + n_nodes + 1], slopes.column[term:], slopes.slope[term:],
+            slopes.center[term:], slopes.low[first:last], slopes.high[first:last],
+        )  # fmt: skip
+        n_terms = find_lines(table, numbers, scalars, rows, lines, outside.raw[output], slopes)
     n_sample, n_rows, n_unseen = scalars[s.IS_N_ROWS], outside.raw.shape[1], unseen.raw.shape[1]
     part = (batch.nodes, first, n_nodes, slopes)
     if n_sample < n_rows:
-        add_lines(*part, lines.outside, outside, output, rows.rows, n_sample, n_rows, space)
+        add_to_scores(*part, lines.outside, outside, output, rows.rows, n_sample, n_rows, space)
     if n_unseen > 0:
-        add_lines(*part, lines.unseen, unseen, output, rows.rows[:0], 0, n_unseen, space)
+        add_to_scores(*part, lines.unseen, unseen, output, rows.rows[:0], 0, n_unseen, space)
     return n_terms
 
 
@@ -196,16 +189,13 @@ def join_tree(
     rows: s.Rows,
     rest: tuple[Walked, Walked],
     space: AnyArray,
-    lines: LeafLines | None,
+    lines: LeafLines,
     batch: Batch,
 ) -> None:
     """Take the tree that has grown into the batch, and add it to scores that lack it."""
-    n_nodes, n_terms = scalars[s.IS_N_NODES], np.int64(0)
+    n_nodes = scalars[s.IS_N_NODES]
     copy_nodes(table, numbers, n_nodes, batch.nodes, batch.places[NEXT_NODE, batch.turn[0]])
-    if lines is None:
-        add_leaf_values(scalars, rows, rest, space, batch)
-    else:
-        n_terms = add_leaf_lines(table, numbers, scalars, rows, rest, space, lines, batch)
+    n_terms = add_to_rows(table, numbers, scalars, rows, rest, space, lines, batch)
     note_tree(n_nodes, n_terms, scalars[s.IS_OUTPUT], rest[1].raw, batch)
 
 
@@ -233,9 +223,7 @@ class TreeJoiner:
         most_nodes, n_trees = len(state.tree.table), n_rounds * self._n_outputs
         none = Walked(np.zeros((1, 0, 1), dtype=np.uint8), 1, np.zeros((self._n_outputs, 0)))
         rows = none if unseen is None else unseen.walked
-        self._lines: LeafLines | None = None
-        if slopes is not None:
-            self._lines = _leaf_lines(state, slopes, n_trees, outside, unseen)
+        self._lines = _leaf_lines(state, slopes, n_trees, outside, unseen)
         self._given = (
             state.tree.table, state.tree.numbers, state.scalars, state.rows,
             (outside.walked, rows), walk_space(most_nodes), self._lines,
@@ -272,7 +260,7 @@ class TreeJoiner:
         first, start, term = places[:, : n_trees + 1].tolist()
         # Arrays of the size of these trees: the space is that of the largest trees.
         block = Nodes(*(np.array(part) for part in nodes.part(0, first[-1])))
-        if self._lines is None:
+        if self._lines.used == 0:
             return [
                 TreeOfTable(block, first[t], first[t + 1], self._finish) for t in range(n_trees)
             ]
@@ -292,16 +280,19 @@ class TreeJoiner:
 
 def _leaf_lines(
     state: s.State,
-    slopes: SlopeFinder,
+    slopes: SlopeFinder | None,
     n_trees: int,
     outside: WalkedRows,
     unseen: WalkedRows | None,
 ) -> LeafLines:
     most_nodes, n_rows = len(state.tree.table), state.settings.n_rows
+    usable, penalty, longest = (NO_COLUMNS, 0.0, (0.0, 0.0)) if slopes is None else slopes.limits
+    if slopes is None:
+        most_nodes, n_rows, n_trees = 0, 0, 0
     n_nodes, (own, system) = n_trees * most_nodes, slope_fit.fit_space()
-    usable, penalty, longest = slopes.limits
     seen = outside.lines(most_nodes)
     return LeafLines(
+        used=int(slopes is not None),
         usable=usable,
         leaves=leaf_space(most_nodes),
         terms=slope_fit.empty_terms(most_nodes),
@@ -309,6 +300,7 @@ def _leaf_lines(
         system=system,
         values=np.empty(most_nodes),
         space=np.empty((2 + TERMS, n_rows)),
+        exact=np.zeros(0),
         rules=(penalty, float(state.settings.learning_rate), longest),
         constant=int(state.settings.constant_hessian),
         room=np.zeros((2, 0)),
@@ -317,6 +309,9 @@ def _leaf_lines(
         unseen=seen if unseen is None else unseen.lines(most_nodes),
     )
 
+
+NO_SLOPES = empty_slopes(0, 0, 0)
+NO_COLUMNS = np.zeros(0, dtype=np.uint8)
 
 _FEW_NODES = 32
 """Room at first; it grows with the trees."""
@@ -365,26 +360,7 @@ def steps_of(block: Nodes, first: int, stop: int, value: FloatArray) -> tuple[An
 
 
 @kernel
-def add_values(
-    block: Nodes,
-    first: int,
-    n_nodes: int,
-    walked: Walked,
-    output: int,
-    rows: RowArray,
-    start: int,
-    stop: int,
-    space: AnyArray,
-) -> None:
-    """Add the tree at place ``first`` of the block to the scores of rows ``start .. stop``."""
-    value = block.numbers[NUMBER_VALUE, first : first + n_nodes]
-    tree = steps_of(block, first, first + n_nodes, value)
-    scores = walked.raw[output]
-    add_tree_scores(walked.by_row, walked.width, tree, rows, start, stop, space, scores)
-
-
-@kernel
-def add_lines(
+def add_to_scores(
     block: Nodes,
     first: int,
     n_nodes: int,
@@ -397,13 +373,17 @@ def add_lines(
     stop: int,
     space: AnyArray,
 ) -> None:
-    """Add a tree with linear leaves."""
+    """Add the tree at place ``first`` of the block to the scores of rows ``start .. stop``."""
     ends, scores = lines.ends, walked.raw[output]
+    value = block.numbers[NUMBER_VALUE, first : first + n_nodes]
+    if len(slopes.start) == 0:
+        tree = steps_of(block, first, first + n_nodes, value)
+        add_tree_scores(walked.by_row, walked.width, tree, rows, start, stop, space, scores)
+        return
     for i in range(np.uint64(start), np.uint64(stop)):
         ends[np.uint64(rows[i]) if len(rows) > 0 else i] = 0.0
     tree = steps_of(block, first, first + n_nodes, lines.places[:n_nodes])
     add_tree_scores(walked.by_row, walked.width, tree, rows, start, stop, space, ends)
-    value = block.numbers[NUMBER_VALUE, first : first + n_nodes]
     add_chosen_lines(value, slopes, lines.numbers, ends, rows, start, stop, scores)
 
 
@@ -425,10 +405,10 @@ class WalkedRows:
         self, matrix: BinnedMatrix, raw: FloatArray, numbers: FloatArray | None, n_threads: int
     ) -> None:
         self.walked = Walked(matrix.by_row, matrix.bytes_per_tile, raw)
-        self._numbers, self._n_rows, self._n_threads = numbers, matrix.n_rows, n_threads
+        self._numbers = np.zeros((0, 0)) if numbers is None else numbers
+        self._n_rows, self._n_threads = matrix.n_rows, n_threads
         self._make_room(_FEW_NODES)
-        self._add_values: Callable[..., Any] | None = None
-        self._add_lines: Callable[..., Any] | None = None
+        self._add: Callable[..., Any] | None = None
 
     def add(self, tree: TreeOfTable, output: int, rows: RowArray) -> None:
         """Add the tree to the scores of ``rows``; of all if ``rows`` is empty."""
@@ -447,28 +427,22 @@ class WalkedRows:
     def _make_room(self, n_nodes: int) -> None:
         """Allocate what a walk down a tree of up to ``n_nodes`` nodes needs."""
         self._most_nodes, self._space = n_nodes, walk_space(n_nodes)
-        if self._numbers is not None:
-            self._lines = self.lines(n_nodes)
+        self._lines = self.lines(n_nodes)
 
     def lines(self, n_nodes: int) -> Lines:
         """Return what the rows need besides for trees of up to ``n_nodes`` nodes with slopes."""
-        assert self._numbers is not None
         places = np.arange(n_nodes, dtype=np.float64)
-        return Lines(self._numbers, np.empty(self._n_rows), places)
+        return Lines(self._numbers, np.empty(len(self._numbers)), places)
 
     def _walk(
         self, tree: TreeOfTable, output: int, rows: RowArray, start: int, stop: int, space: AnyArray
     ) -> None:
         block, first, n_nodes = tree.block, tree.first, tree.stop - tree.first
-        part = (self.walked, output, rows, start, stop, space)
-        if tree.slopes is None:
-            if self._add_values is None:
-                self._add_values = entry_of(add_values, block, first, n_nodes, *part)
-            self._add_values(block, first, n_nodes, *part)
-        else:
-            lines = self._lines
-            if self._add_lines is None:
-                self._add_lines = entry_of(
-                    add_lines, block, first, n_nodes, tree.slopes, lines, *part
-                )
-            self._add_lines(block, first, n_nodes, tree.slopes, lines, *part)
+        slopes = NO_SLOPES if tree.slopes is None else tree.slopes
+        given = (
+            block, first, n_nodes, slopes, self._lines, self.walked, output, rows, start, stop,
+            space,
+        )  # fmt: skip
+        if self._add is None:
+            self._add = entry_of(add_to_scores, *given)
+        self._add(*given)

@@ -112,7 +112,7 @@ def gain_of_node(state: s.State, number: int, units: Units, penalty: float) -> t
     return True, 0.5 * (score - own_score(node))
 
 
-@kernel
+@kernel(inner=True)
 def start_levels(state: s.State) -> None:
     """Start a tree without levels."""
     counts, forced = state.level.counts, state.options.constraints.growth.forced
@@ -126,7 +126,7 @@ def child_at(job: IntArray, side: int) -> int:
     return side if job[s.JOB_SMALL] < job[s.JOB_LARGE] else 1 - side
 
 
-@kernel
+@kernel(inner=True)
 def open_level(state: s.State) -> None:
     """List the nodes of the level and draw its columns, as ``colsample_bynode`` asks."""
     tree, level, counts, n_nodes = state.tree, state.level, state.level.counts, np.int64(0)
@@ -148,7 +148,7 @@ def open_level(state: s.State) -> None:
     allow_columns(state, 0, n, counts[s.LEVEL])
 
 
-@kernel
+@kernel(inner=True)
 def choose_cut(state: s.State, found: IntArray) -> None:
     """Take the cut that is given to the level, or else the best one, or finish the tree."""
     # ``found``, int64 (threads or ranks, 2, FOUND_FIELDS), are the best cuts and the forced ones.
@@ -294,7 +294,7 @@ def split_penalty(state: s.State) -> float:
     return 0.0 if sets.info[number, IS_ONE_HOT] == 1 else state.options.categories.rules.penalty
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def divide_level(state: s.State) -> None:
     """Divide the nodes of the level where its cut allows: the batch of the next level."""
     tree, table, scalars, level = state.tree, state.tree.table, state.scalars, state.level

@@ -50,7 +50,7 @@ _ROWS_AT_ONCE = 64
 """Their words, of a few dozen outputs, stay in the first-level cache."""
 
 
-@kernel
+@kernel(inner=True)
 def choose_dropped(measured: IntArray, n_rows: int, dropped: IntArray) -> None:
     """Thread 0: how many bits words do without, for each output."""
     for output in range(len(dropped)):
@@ -80,11 +80,15 @@ def write_part(
 
 
 @kernel
-def write_words(thread: int, state: s.State) -> None:
+def write_words(thread: int, state: s.State, n_rows: int) -> None:
     """Write the words of a thread's rows, output after output for some rows at a time."""
+    # ``n_rows`` are those of all ranks, whose sums are in ``measured``.
     # Row after row, each with the places and bits of all outputs, they took an eighth of the time
     # of trees of 26 classes.
     settings, outputs = state.settings, state.vectors.outputs
+    if thread == 0:
+        choose_dropped(outputs.measured, n_rows, outputs.dropped)
+    barrier(state.team)
     place = share(settings.n_rows, thread, state.team.n_threads)
     noise = state.threads.blocks[thread, 0]  # scratch for the random bits of some rows
     words, quantized, dropped = outputs.words, outputs.quantized, outputs.dropped
@@ -210,13 +214,10 @@ def weigh_outputs(thread: int, state: s.State) -> None:
 @kernel(inline=True, inner=True)
 def draw_vectors(thread: int, state: s.State) -> None:
     """Put the tree's rows to the front of the row ids, and write the words of the rows."""
-    outputs, by_gradient = state.vectors.outputs, state.options.sampler.method != s.UNIFORM
+    by_gradient = state.options.sampler.method != s.UNIFORM
     if by_gradient:
         join_outputs(thread, state, state.settings.n_rows)
     draw_rows(thread, state)
     if by_gradient:
         weigh_outputs(thread, state)
-    if thread == 0:
-        choose_dropped(outputs.measured, state.settings.n_rows, outputs.dropped)
-    barrier(state.team)
-    write_words(thread, state)
+    write_words(thread, state, state.settings.n_rows)

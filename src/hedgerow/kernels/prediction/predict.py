@@ -177,7 +177,7 @@ def walk_space(n_slots: int, block: int, n_rows: int) -> npt.NDArray[np.uint64]:
 
 @kernel
 def add_masked_trees(
-    rows: tuple[Any, ...],
+    widths: tuple[Any, Any],
     tables: tuple[Any, ...],
     scores: FloatArray,
     block: int,
@@ -191,7 +191,9 @@ def add_masked_trees(
     ranks: Ranks | None,
 ) -> None:
     """Add trees ``first_tree .. stop_tree`` to the scores of rows ``start .. stop``."""
-    # Thresholds are keys if ``ranks`` is None, else int32 ranks.
+    # ``widths`` are rows of 32 and of 64 bits, one of them empty.  Thresholds are 64-bit keys if
+    # ``ranks`` is None, else int32: ranks of 64-bit keys or, without any ranks, 32-bit keys.
+    rows, wide_rows = widths
     slots, slot, threshold, clear, part_start, tree_part, hops = tables[:7]
     value, node, onward, most_parts = tables[7:]
     splits = (slot, threshold, clear)
@@ -203,13 +205,15 @@ def add_masked_trees(
     masks = words_as(space, first + n_keys, n_masks, np.uint32)
     n_taken = n_keys + (n_masks >> _ONE)
     exits = words_as(space, first + n_taken, block, np.uint32)
-    wide_keys = words_as(space, first + n_taken + (block >> _ONE), block, rows[0].dtype)
+    wide_keys = words_as(space, first + n_taken + (block >> _ONE), block, np.int64)
     for row in range(np.uint64(start), stop, block):
         n = min(block, stop - row)
         if ranks is None:
+            fill_keys(wide_rows, slots, categories, row, n, keys, _ONE, block)
+        elif len(ranks.start) == 0:
             fill_keys(rows, slots, categories, row, n, keys, _ONE, block)
         else:
-            fill_ranks(rows, slots, ranks, categories, row, n, keys, block, wide_keys)
+            fill_ranks(wide_rows, slots, ranks, categories, row, n, keys, block, wide_keys)
         for tree in range(np.uint64(first_tree), np.uint64(stop_tree)):
             first_part = tree_part[tree]
             for part in range(first_part, tree_part[tree + _ONE]):

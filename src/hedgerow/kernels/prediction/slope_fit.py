@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray
+from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.prediction.slopes import TERMS, clipped, is_finite
 
@@ -51,8 +51,8 @@ class LeafRows(NamedTuple):
 
     rows            uint32: the rows of node n are ``count[n]`` entries from ``start[n]`` on
     start, count    int64, one per node: the count is 0 in inner nodes, which get no terms
-    quantized       int32 or float64, two per row of the table: g and h, in units of ``g_unit`` and
-                    ``h_unit``
+    quantized       int32, two per row of the table: g and h, in units of ``g_unit`` and ``h_unit``
+    exact           float64, two per row: g and h, instead of ``quantized``; otherwise empty
     g_unit, h_unit  float
     numbers         float64 (n_rows, n_features), column by column
     space           float64 (2 + TERMS, n_rows): scratch
@@ -61,7 +61,8 @@ class LeafRows(NamedTuple):
     rows: RowArray
     start: IntArray
     count: IntArray
-    quantized: AnyArray
+    quantized: npt.NDArray[np.int32]
+    exact: FloatArray
     g_unit: float
     h_unit: float
     numbers: FloatArray
@@ -139,11 +140,11 @@ def load_gradients(data: LeafRows, leaf: int, sums: FloatArray) -> None:
     """Write g and h of a leaf's rows to the space, and add up h."""
     # The space of a row is at its position in ``data.rows``: scattered rows are read only once.
     two, space, first = np.uint64(2), data.space, np.uint64(data.start[leaf])
-    mass = sums[MASS]
+    mass, is_exact = sums[MASS], len(data.exact) > 0
     for i in range(first, first + np.uint64(data.count[leaf])):
         at = two * np.uint64(data.rows[i])
-        h = data.h_unit * data.quantized[at + _ONE]
-        space[0, i] = data.g_unit * data.quantized[at]
+        h = data.exact[at + _ONE] if is_exact else data.h_unit * data.quantized[at + _ONE]
+        space[0, i] = data.exact[at] if is_exact else data.g_unit * data.quantized[at]
         space[1, i] = h
         mass += h
     sums[MASS] = mass

@@ -112,6 +112,9 @@ class Ranks(NamedTuple):
     start: npt.NDArray[np.uint64]
 
 
+NO_RANKS = Ranks(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64))
+
+
 @kernel(inline=True, inner=True)
 def above(cuts: IntArray, start: int, shift: int, rank: int, key: int) -> int:
     """Return ``rank``, plus ``2 ** shift`` if the key is above the cut in the middle."""

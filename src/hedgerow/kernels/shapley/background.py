@@ -51,7 +51,7 @@ from hedgerow.kernels.shapley.leaf_groups import (
     read_leaf,
 )
 from hedgerow.kernels.shapley.pattern_lists import read_lists
-from hedgerow.kernels.shapley.row_blocks import add_to_total
+from hedgerow.kernels.shapley.row_blocks import add_to_total, spread_players
 from hedgerow.kernels.shapley.tree_walk import (
     BEFORE,
     BLOCK,
@@ -387,13 +387,16 @@ def add_background_trees(
     n_rows: int,
     trees: tuple[int, int],
     total: FloatArray,
+    columns: IntArray,
+    values: FloatArray,
     space: BackgroundSpace,
 ) -> None:
-    """Add the Shapley values of trees ``trees[0] .. trees[1]`` to the totals of a block of rows."""
+    """Add the Shapley values of trees ``trees[0] .. trees[1]`` to the values of a block of rows."""
     # The arrays of rows are those of :mod:`hedgerow.kernels.shapley.row_blocks`.
     (paths, groups), n_rows, walk = leaves, np.uint64(n_rows), space.walk
     n_sums = np.uint64(walks.leaf.shape[1])
     levels = np.uint64(len(walk.taken))
+    total[:] = 0.0
     for word in range(np.uint64(BLOCK // WORD)):
         space.taken[word * levels] = _ALL
     for tree in range(np.uint64(trees[0]), np.uint64(trees[1])):
@@ -413,3 +416,4 @@ def add_background_trees(
         for row in range(_NOTHING, n_rows, _WORD):
             phi, n = space.phi[row // _WORD * n_values :], np.uint64(min(n_rows - row, _WORD))
             add_to_total(walks, tree, phi, _WORD, row, n, total)
+    spread_players(total, columns, first_row, n_rows, values)

@@ -179,11 +179,14 @@ def add_trees(
     first_tree: int,
     stop_tree: int,
     total: FloatArray,
+    columns: IntArray,
+    values: FloatArray,
     space: WalkSpace,
 ) -> None:
-    """Add the Shapley values of some trees to the totals of a block of at most ``BLOCK`` rows."""
+    """Add the Shapley values of some trees to the values of a block of at most ``BLOCK`` rows."""
     n_rows, at_factor = np.uint64(n_rows), _NOTHING
     n_sums = np.uint64(walks.leaf.shape[1])
+    total[:] = 0.0
     for tree in range(np.uint64(first_tree), np.uint64(stop_tree)):
         player = np.uint64(walks.first_player[tree])
         n_players = np.uint64(walks.first_player[tree + _ONE]) - player
@@ -199,9 +202,10 @@ def add_trees(
                           factors, at_factor)  # fmt: skip
             add_to_total(walks, tree, space.phi, _WORD, row, n, total)
         at_factor += factors_of(walks, tree)
+    spread_players(total, columns, first_row, n_rows, values)
 
 
-@kernel
+@kernel(inner=True)
 def spread_players(
     total: FloatArray, columns: IntArray, first_row: int, n_rows: int, values: FloatArray
 ) -> None:

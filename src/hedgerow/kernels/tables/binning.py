@@ -43,7 +43,6 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, BinArray, BoolArray, FloatArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.kernels.primitives.intrinsics import FAN_OUT, count_below
 from hedgerow.kernels.tables.values import FLOAT32, Values
 
@@ -99,17 +98,6 @@ def bin_rows(
                 if columns:
                     by_column[j, i] = found
         first = last
-
-
-@kernel
-def sample_rows(seed: int, stream: int, limit: np.uint64, n_rows: int, rows: IntArray) -> np.int64:
-    """Write the rows whose hash lies below ``limit``, ascending; return their number."""
-    # Each row is written and then kept or not, so the last place of ``rows`` stays spare.
-    count, room = _ZERO, np.uint64(len(rows) - 1)
-    for row in range(np.uint64(n_rows)):
-        rows[count] = np.int64(row)
-        count += np.uint64((hash64(seed, stream, row) < limit) & (count < room))
-    return np.int64(count)
 
 
 @kernel

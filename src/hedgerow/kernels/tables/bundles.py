@@ -42,21 +42,6 @@ _BIT = np.uint64(63)
 _ONE = np.uint64(1)
 
 
-@kernel
-def sum_degrees(
-    row_start: IntArray, rows: RowArray, n_active: np.ndarray, degree: IntArray
-) -> None:
-    """Write for each feature the number of other active features, summed over its active rows."""
-    # ``n_active``, one entry per row, is a scratch array of zeros.
-    for i in range(np.uint64(len(rows))):
-        n_active[np.uint64(rows[i])] += 1
-    for feature in range(len(degree)):
-        total = np.int64(0)
-        for i in range(np.uint64(row_start[feature]), np.uint64(row_start[feature + 1])):
-            total += np.int64(n_active[np.uint64(rows[i])]) - 1
-        degree[feature] = total
-
-
 @kernel(inner=True)
 def count_conflicts(taken: AnyArray, rows: RowArray, start: int, stop: int, most: int) -> int:
     """Count the rows of ``rows[start:stop]`` whose bit is set; stop counting beyond ``most``."""

@@ -78,19 +78,6 @@ class Places(NamedTuple):
 
 
 @kernel
-def count_entries(
-    row_start: IntArray, column: np.ndarray, rows: IntArray, counts: IntArray
-) -> None:
-    """Add the number of entries of ``rows`` (all rows if empty) to the counts of the columns."""
-    listed = len(rows) > 0
-    n = np.uint64(len(rows) if listed else len(row_start) - 1)
-    for i in range(n):
-        row = np.uint64(rows[i]) if listed else i
-        for e in range(np.uint64(row_start[row]), np.uint64(row_start[row + _ONE])):
-            counts[np.uint64(column[e])] += 1
-
-
-@kernel
 def gather_entries(
     entries: Entries,
     rows: IntArray,
@@ -100,9 +87,11 @@ def gather_entries(
     masses: FloatArray,
 ) -> None:
     """Write the entries of ``rows`` (all rows if empty) by column, and the masses of their rows."""
-    # Within a column entries are in the order of ``rows``.  Without ``mass`` no masses are written.
+    # Within a column entries are in the order of ``rows``.  Without ``mass`` no masses are written;
+    # without ``values`` entries are only counted: places from 0 on become their numbers.
     listed, weighted = len(rows) > 0, len(mass) > 0
     narrow, wide = values
+    written = len(narrow) + len(wide) > 0
     n = np.uint64(len(rows) if listed else len(entries.row_start) - 1)
     for i in range(n):
         row = np.uint64(rows[i]) if listed else i
@@ -110,6 +99,8 @@ def gather_entries(
             j = np.uint64(entries.column[e])
             to = np.uint64(place[j])
             place[j] += 1
+            if not written:
+                continue
             if entries.value.kind == FLOAT32:
                 narrow[to] = entries.value.narrow[e]
             else:
@@ -226,27 +217,27 @@ def spread_entries(
 
 
 @kernel
-def count_cells(by_row: BinArray, tile: int, default_bin: BinArray, row_start: np.ndarray) -> int:
-    """Write the start of the list of each row of a tile, and the end; return the end."""
+def list_cells(
+    by_row: BinArray,
+    tile: int,
+    default_bin: BinArray,
+    stride: int,
+    row_start: np.ndarray,
+    cells: np.ndarray,
+) -> int:
+    """Write the start of the list of each row of a tile, and the end; return the end.
+
+    Write the lists, too, unless ``cells`` is empty: column within the tile times ``stride``, plus
+    the cell.
+    """
     # Positions after the last column of the tile hold zeros in ``by_row`` and ``default_bin``.
-    total = np.uint64(0)
+    at, listed = np.uint64(0), len(cells) > 0
     row_start[0] = 0
     for row in range(np.uint64(len(row_start) - 1)):
         for k in range(np.uint64(len(default_bin))):
-            total += np.uint64(by_row[tile, row, k] != default_bin[k])
-        row_start[row + _ONE] = total
-    return np.int64(total)
-
-
-@kernel
-def list_cells(
-    by_row: BinArray, tile: int, default_bin: BinArray, stride: int, n_rows: int, cells: np.ndarray
-) -> None:
-    """Write the lists: column within the tile times ``stride``, plus the cell."""
-    at = np.uint64(0)
-    for row in range(np.uint64(n_rows)):
-        for k in range(np.uint64(len(default_bin))):
             cell = by_row[tile, row, k]
-            if cell != default_bin[k]:
+            if listed and cell != default_bin[k]:
                 cells[at] = k * np.uint64(stride) + np.uint64(cell)
-                at += _ONE
+            at += np.uint64(cell != default_bin[k])
+        row_start[row + _ONE] = at
+    return np.int64(at)

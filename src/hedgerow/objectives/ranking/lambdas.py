@@ -37,6 +37,7 @@ from hedgerow.kernels.ranking import QueryRows, QuerySpace, sort_descending
 OF_NDCG = 0
 OF_MAP = 1
 PLAIN = 2
+CROSS_ENTROPY = 3
 
 PAIR_STREAM = 20 << 40
 """Stream for the partners of rows; the round is added."""
@@ -53,7 +54,7 @@ _SCORE, _GAIN, _G, _H, _WEIGHT, _PUSH, _CURVE, _PART, _START = range(9)
 class PairRules(NamedTuple):
     """Rules for choosing and weighting pairs.
 
-    kind        OF_NDCG, OF_MAP or PLAIN
+    kind        OF_NDCG, OF_MAP or PLAIN; CROSS_ENTROPY compares no pairs
     most        ranks whose pairs are used
     drawn       partners drawn for each row; 0: all pairs of the first ranks
     sigmoid     steepness
@@ -224,7 +225,7 @@ def drawn_pairs(
     return 2.0 * total
 
 
-@kernel
+@kernel(inner=True)
 def lambda_gradients(
     first: int,
     stop: int,
@@ -266,7 +267,7 @@ def lambda_gradients(
             h[row] = max(factor * numbers[_H, rank], SMALLEST) if factor > 0.0 else SMALLEST
 
 
-@kernel
+@kernel(inner=True)
 def pair_losses(
     first: int,
     stop: int,
@@ -340,14 +341,13 @@ def score_shares(
     return top + math.log(total)
 
 
-@kernel
+@kernel(inner=True)
 def cross_entropy_gradients(
     first: int,
     stop: int,
     queries: QueryRows,
     gain: FloatArray,
-    seed: int,
-    round_: int,
+    rules: PairRules,
     raw: FloatArray,
     g: FloatArray,
     h: FloatArray,
@@ -361,8 +361,8 @@ def cross_entropy_gradients(
     share, wanted, part = space.numbers[0], space.numbers[1], space.numbers[2]
     for query in range(first, stop):
         begin, n = queries.starts[query], queries.starts[query + 1] - queries.starts[query]
-        stream = GAIN_STREAM + round_
-        differ = target_shares(n, begin, queries, gain, seed, stream, wanted)
+        stream = GAIN_STREAM + rules.round
+        differ = target_shares(n, begin, queries, gain, rules.seed, stream, wanted)
         if not differ:
             for place in range(n):
                 g[queries.rows[begin + place]] = 0.0
@@ -386,7 +386,7 @@ def cross_entropy_gradients(
             g[queries.rows[begin + place]] += share[place] * (following - part[place])
 
 
-@kernel
+@kernel(inner=True)
 def cross_entropies(
     first: int,
     stop: int,
@@ -405,3 +405,40 @@ def cross_entropies(
             log_sum = score_shares(n, begin, queries, raw, share)
             for place in range(n):
                 out[query] += wanted[place] * (log_sum - raw[queries.rows[begin + place]])
+
+
+@kernel
+def query_gradients(
+    first: int,
+    stop: int,
+    queries: QueryRows,
+    facts: QueryFacts,
+    rules: PairRules,
+    raw: FloatArray,
+    g: FloatArray,
+    h: FloatArray,
+    space: QuerySpace,
+) -> None:
+    """Write g and h of the rows of queries ``first`` to ``stop``."""
+    if rules.kind == CROSS_ENTROPY:
+        cross_entropy_gradients(first, stop, queries, facts.gain, rules, raw, g, h, space)
+    else:
+        lambda_gradients(first, stop, queries, facts, rules, raw, g, h, space)
+
+
+@kernel
+def query_losses(
+    first: int,
+    stop: int,
+    queries: QueryRows,
+    facts: QueryFacts,
+    rules: PairRules,
+    raw: FloatArray,
+    space: QuerySpace,
+    out: FloatArray,
+) -> None:
+    """Write the losses of queries ``first`` to ``stop``, of pairs or of shares."""
+    if rules.kind == CROSS_ENTROPY:
+        cross_entropies(first, stop, queries, facts.gain, raw, space, out)
+    else:
+        pair_losses(first, stop, queries, facts, rules.sigmoid, raw, space, out)

@@ -187,13 +187,33 @@ class RankingLoss(OrderLoss):
     def _facts(self, target: FloatArray, queries: QueryRows) -> lambdas.QueryFacts:
         """Return the arrays that are computed once for these targets."""
 
+    @property
+    @abstractmethod
+    def _rules(self) -> lambdas.PairRules:
+        """What the kernels do with a query."""
+
     def _work(self, queries: QueryRows) -> IntArray:
         """Return the amount of work of each query."""
         return np.diff(queries.starts)
 
-    @abstractmethod
     def gradients(self, rows: GradientRows, first: int, stop: int, space: QuerySpace) -> None:
         """Write g and h of the rows of some queries."""
+        queries, facts, raw, round_, g, h = rows
+        rules = self._rules._replace(round=round_)
+        lambdas.query_gradients(first, stop, queries, facts, rules, raw, g, h, space)
+
+    def _losses(
+        self, facts: lambdas.QueryFacts, score: FloatArray, queries: QueryRows, work: IntArray
+    ) -> FloatArray:
+        """Return the loss of each query, as the kernels compute it."""
+        out, rules = np.empty(len(queries.starts) - 1), self._rules
+        score = np.ascontiguousarray(score)
+
+        def fill(first: int, stop: int, space: QuerySpace) -> None:
+            lambdas.query_losses(first, stop, queries, facts, rules, score, space, out)
+
+        in_blocks(queries, work, fill, self.n_threads)
+        return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,11 +305,6 @@ class PairLoss(RankingLoss):
     def _inverse(self, gain: FloatArray, queries: QueryRows) -> FloatArray:
         """Return the factor on the weights of the pairs of each query; 0 leaves the query out."""
 
-    def gradients(self, rows: GradientRows, first: int, stop: int, space: QuerySpace) -> None:
-        queries, facts, raw, round_, g, h = rows
-        rules = self._rules._replace(round=round_)
-        lambdas.lambda_gradients(first, stop, queries, facts, rules, raw, g, h, space)
-
 
 @dataclass(frozen=True, slots=True)
 class LambdaRank(PairLoss):
@@ -377,15 +392,8 @@ class RankPairwise(PairLoss):
         found = lambdas.QueryFacts(
             target, row_share(target, queries), np.zeros(1), np.zeros(0, np.int64)
         )
-        out, score = np.empty(len(queries.starts) - 1), np.ascontiguousarray(score)
-        steepness = self._rules.sigmoid
-
-        def fill(first: int, stop: int, space: QuerySpace) -> None:
-            lambdas.pair_losses(first, stop, queries, found, steepness, score, space, out)
-
         n_rows = np.diff(queries.starts)
-        in_blocks(queries, n_rows * n_rows, fill, self.n_threads)
-        return out / n_rows
+        return self._losses(found, score, queries, n_rows * n_rows) / n_rows
 
     def _gain(self, target: FloatArray) -> FloatArray:
         return target
@@ -411,28 +419,27 @@ class RankCrossEntropy(RankingLoss):
         return weighted_mean(found, q.query_weights(queries, weight))
 
     def _by_query(self, target: FloatArray, score: FloatArray, queries: QueryRows) -> FloatArray:
-        gain, score = q.gains_of(target, self.label_gain), np.ascontiguousarray(score)
-        out = np.empty(len(queries.starts) - 1)
-
-        def fill(first: int, stop: int, space: QuerySpace) -> None:
-            lambdas.cross_entropies(first, stop, queries, gain, score, space, out)
-
-        in_blocks(queries, np.diff(queries.starts), fill, self.n_threads)
-        return out
+        return self._losses(self._facts(target, queries), score, queries, np.diff(queries.starts))
 
     def _facts(self, target: FloatArray, queries: QueryRows) -> lambdas.QueryFacts:
         nothing = np.zeros(0)
         gain = q.gains_of(target, self.label_gain)
         return lambdas.QueryFacts(gain, nothing, nothing, np.zeros(0, dtype=np.int64))
 
+    @property
+    def _rules(self) -> lambdas.PairRules:
+        return lambdas.PairRules(
+            kind=lambdas.CROSS_ENTROPY,
+            most=0,
+            drawn=0,
+            sigmoid=1.0,
+            normalize=0,
+            seed=np.uint64(self.seed),  # type: ignore[arg-type]
+            round=0,
+        )
+
     def _work(self, queries: QueryRows) -> IntArray:
         return np.asarray(8 * np.diff(queries.starts))
-
-    def gradients(self, rows: GradientRows, first: int, stop: int, space: QuerySpace) -> None:
-        (queries, facts, raw, round_, g, h), seed = rows, np.uint64(self.seed)
-        lambdas.cross_entropy_gradients(
-            first, stop, queries, facts.gain, seed, round_, raw, g, h, space
-        )
 
 
 def in_blocks(

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray, RowArray
+from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.stages.gradients import fix_rows
+from hedgerow.growing.core.stages.leaves import set_values
 from hedgerow.growing.sampling.draws import sample_rows
 from hedgerow.growing.sampling.goss import choose_rows
 from hedgerow.growing.vectors.gradients import weigh_outputs
@@ -110,17 +111,34 @@ def sum_leaves(
 
 @kernel
 def add_values(
-    thread: int, state: s.State, segments: np.ndarray, leaves: IntArray, values: FloatArray
+    thread: int,
+    state: s.State,
+    segments: np.ndarray,
+    leaves: IntArray,
+    nodes: IntArray,
+    sums: IntArray,
 ) -> None:
-    """Add the values of the leaves, float64 (outputs of the tree, leaves), to the raw scores."""
+    """Compute values and covers of all nodes; add the values of the leaves to the raw scores."""
+    # Leaves have numbers in ``segments``, and others in the tree; ``sums``, int64 (outputs of the
+    # tree, 1, 2, n_nodes), are of all ranks.
+    shared = by_reference(state)
+    if thread == 0:
+        for output in range(len(sums)):
+            set_values(shared, output, sums[output])
+    barrier(state.team)
+    if state.settings.adds_scores == 0:
+        return
     ids, raw, first = state.rows.rows, state.loss_data.raw, state.scalars[s.IS_OUTPUT]
+    numbers, vectors = state.tree.numbers, state.vectors.outputs.vectors
     for piece in range(thread, segments.shape[1], state.team.n_threads):
-        for output in range(values.shape[0]):
+        for output in range(len(sums)):
             scores = raw[first + output]
             for k in range(len(leaves)):
                 start = np.int64(segments[leaves[k], piece, 0])
                 stop = start + np.int64(segments[leaves[k], piece, 1])
-                value = values[output, k]
+                value = numbers[nodes[k], s.NUMBER_VALUE]
+                if state.vectors.used == 1:
+                    value = vectors[nodes[k], output]
                 for i in range(np.uint64(start), np.uint64(stop)):
                     scores[np.uint64(ids[i])] += value
     barrier(state.team)

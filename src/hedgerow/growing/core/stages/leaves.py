@@ -74,7 +74,7 @@ def keep_output(tree: s.Tree, n_nodes: int, outputs: s.Outputs, output: int) -> 
             tree.numbers[node, s.NUMBER_COVER] = outputs.cover[node] / n_outputs
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def set_values(state: s.State, output: int, sums: IntArray) -> None:
     """Thread 0: values and covers of all nodes for one output, children before parents."""
     settings, scalars, outputs = (
