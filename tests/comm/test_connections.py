@@ -72,6 +72,18 @@ def test_messages_without_space_take_the_connection(monkeypatch: Any, size: int)
     assert n_full
 
 
+@pytest.mark.parametrize("shares_memory", [False, pytest.param(True, marks=has_memory)])
+def test_two_ranks_add_arrays_of_any_length_in_one_exchange(shares_memory: bool) -> None:
+    def rank(ranks: Collectives) -> int:
+        before = ranks.n_exchanges
+        for length in (1, 100_003):
+            found = ranks.allreduce(np.arange(length) + ranks.rank)
+            np.testing.assert_array_equal(found, 2 * np.arange(length) + 1)
+        return ranks.n_exchanges - before
+
+    assert run_ranks(2, rank, shares_memory=shares_memory) == [2, 2]
+
+
 @has_memory
 def test_no_file_is_left_and_no_other_file_is_read(tmp_path: Path) -> None:
     def files() -> set[str]:
@@ -106,6 +118,22 @@ def test_no_file_is_left_and_no_other_file_is_read(tmp_path: Path) -> None:
             Box(token, 1, 2, is_new=False)
     finally:
         os.unlink(path)
+
+
+@has_memory
+@pytest.mark.parametrize("size", [2, 5])
+def test_a_rank_that_sleeps_is_woken(monkeypatch: Any, size: int) -> None:
+    monkeypatch.setattr(connections, "_LOOK_SECONDS", 60.0)  # it does not wake up by itself
+
+    def rank(ranks: Collectives) -> None:
+        for late in range(3):
+            if ranks.rank == late % 2:
+                time.sleep(0.2)
+            ranks.barrier()
+
+    began = time.monotonic()
+    run_ranks(size, rank, timeout=300.0, shares_memory=True)
+    assert time.monotonic() - began < 30.0
 
 
 @pytest.mark.parametrize("shares_memory", [False, pytest.param(True, marks=has_memory)])

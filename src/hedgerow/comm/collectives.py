@@ -16,8 +16,8 @@ collective          exchanges
 barrier             meet
 allgather           gather
 reduce_scatter      scatter
-allreduce           gather of complete arrays if they are small, else scatter
-                    and a gather of the sums
+allreduce           gather of complete arrays if they are small or there are two
+                    ranks, else scatter and a gather of the sums
 ==================  =========================================================
 
 In gather and scatter each rank sends ``(W - 1) / W`` of an array, the fewest bytes possible.
@@ -58,6 +58,7 @@ class Kind(IntEnum):
     ABORT = 7
     LEAVE = 8
     WAITING = 9
+    WAKE = 10
 
 
 class Call(NamedTuple):
@@ -119,6 +120,9 @@ class Collectives:
         """Return the element-wise sum or maximum of an int64 array over all ranks."""
         flat = _checked(array).reshape(-1)
         call = Call(Kind.ALLREDUCE_SUM if combine == "sum" else Kind.ALLREDUCE_MAX, flat.size)
+        if self.size == 2:
+            numbers = self._swap_numbers(call, 1, flat, flat.size)
+            return _COMBINING[combine](flat, numbers).reshape(array.shape)
         if flat.nbytes * (self.size - 1) <= WHOLE_BYTES:
             gathered = [_integers(part) for part in self._gather(call, bytes(_bytes_of(flat)))]
             return _COMBINING[combine].reduce(gathered).reshape(array.shape)
@@ -201,14 +205,8 @@ class Collectives:
         for distance in reversed(distances(self.size)):
             n_parts = min(distance, self.size - distance)
             sent = parts(ends[distance], ends[distance + n_parts])
-            received = self._swap(call, distance, _bytes_of(sent))
+            numbers = self._swap_numbers(call, distance, sent, ends[n_parts])
             own = parts(0, ends[distance])  # those from n_parts on have no sums yet
-            if len(received) != 8 * ends[n_parts]:
-                raise self._give_up(
-                    f"rank {(self.rank - distance) % self.size} sent {len(received)} bytes of "
-                    f"sums, {8 * ends[n_parts]} were expected: do all ranks run the same version?"
-                )
-            numbers = _integers(received)
             if distance == 1:
                 return _COMBINING[combine](own, numbers, out=out)
             if held is None:
@@ -219,6 +217,16 @@ class Collectives:
             return array.copy()
         out[:] = array
         return out
+
+    def _swap_numbers(self, call: Call, distance: int, sent: IntArray, n_numbers: int) -> IntArray:
+        """Send numbers to the rank at a distance; return those of the rank at the opposite one."""
+        received = self._swap(call, distance, _bytes_of(sent))
+        if len(received) != 8 * n_numbers:
+            raise self._give_up(
+                f"rank {(self.rank - distance) % self.size} sent {len(received)} bytes of sums, "
+                f"{8 * n_numbers} were expected: do all ranks run the same version?"
+            )
+        return _integers(received)
 
     def _swap(self, call: Call, distance: int, payload: Payload) -> Payload:
         """Send to the rank at a distance; return the message of the rank at the opposite one."""

@@ -15,7 +15,8 @@ Only ranks that exchange messages (:func:`hedgerow.comm.collectives.neighbours`)
 thread of a rank sends and receives itself, while it waits in a collective.  A rank that
 ends without saying so closes its connections: its neighbours see that at once, and each
 rank that gives up tells its neighbours the reason.  Ranks of one machine send their
-messages through shared memory (:mod:`hedgerow.comm.shared_memory`) and announcements by TCP.
+messages through shared memory (:mod:`hedgerow.comm.shared_memory`), and announcements and what
+wakes a rank that sleeps by TCP.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from hedgerow.comm.collectives import Call, Collectives, Kind, Payload, neighbours
-from hedgerow.comm.shared_memory import SharedMemory
+from hedgerow.comm.shared_memory import Posted, SharedMemory
 from hedgerow.errors import CommunicationError
 
 DEFAULT_TIMEOUT = 300.0
@@ -46,7 +47,7 @@ TOKEN_BYTES = 32
 PORTS = "HEDGEROW_PORTS"
 """Environment variable with the ports for ranks, ``first-last``; by default any free port."""
 
-_MAGIC = b"HGR2"
+_MAGIC = b"HGR3"
 _HEADER = struct.Struct("<4sB3xQQQII")
 _PROOF_BYTES = 32
 _HELLO = struct.Struct("<I32s32s")
@@ -60,9 +61,6 @@ _LAST_SECONDS = 1.0
 """Limit of the time in which announcements of a rank that ends are sent and read."""
 
 _BLOCKED = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
-_FIRST_NAP, _LONGEST_NAP, _NAP_GROWTH = 1e-5, 1e-3, 1.1
-"""Sleeps while waiting for shared memory: a tenth of the time waited so far."""
-
 
 class Tls(NamedTuple):
     """Contexts for encrypted connections."""
@@ -189,7 +187,7 @@ class _Connection:
             self.has_left = True
         elif kind == Kind.WAITING:
             self.waits_for = int(content)
-        else:
+        elif kind != Kind.WAKE:
             self.frames.append((sequence, Call(Kind(kind), agreed), content))
 
     def _opened(self, header: bytearray) -> tuple[int, int, int, int]:
@@ -233,21 +231,19 @@ class _Transport:
         """Send to one rank, and return the message of another in the same exchange."""
         outgoing = self._connections[target]
         self._pump(0.0)  # another rank may have given up
-        if not self.memory.post(target, sequence, call, payload):
+        posted = self.memory.post(target, sequence, call, payload)
+        if posted == Posted.NOT:
             outgoing.send(call, sequence, payload)
+        elif posted == Posted.AWAITED:
+            outgoing.send(Call(Kind.WAKE), sequence, b"")
         found: tuple[Call, Payload] | None = None
         began = looked = time.monotonic()
-        nap, told = _FIRST_NAP, -1
+        told = -1
         while True:
             found = found or self._take(source, sequence)
             if found is not None and not outgoing.unsent:
                 return found
-            if found is None and self.memory.reads(source):
-                self._pump(0.0)
-                time.sleep(nap)
-                nap = min(_NAP_GROWTH * nap, _LONGEST_NAP)
-            else:
-                self._pump(min(_LOOK_SECONDS, self._timeout / 4))
+            self._pump(min(_LOOK_SECONDS, self._timeout / 4))
             now = time.monotonic()
             if now > looked + _LOOK_SECONDS:
                 looked = now

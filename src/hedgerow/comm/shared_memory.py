@@ -4,8 +4,11 @@ Each rank has an outbox of a few files in ``/dev/shm``, which its neighbours on 
 The message of exchange ``n`` is in file ``n % n_files``::
 
     word 0                 number of the exchange + 1, written last
+    word 1                 the same, written by the reader before it sleeps
     words 8, 9, 10         kind of the collective, hash of its arguments, length of the message
     from the next page on  the message
+
+A reader that has looked for some time waits at its connection, by which the sender wakes it.
 
 No acknowledgements are needed, because a rank is at most ``n_files - 1`` exchanges ahead of
 another one (:func:`hedgerow.comm.collectives.most_ahead`).  With two ranks, a rank posts in
@@ -27,6 +30,7 @@ import mmap
 import os
 import stat
 from collections.abc import Collection
+from enum import Enum, auto
 
 import numpy as np
 
@@ -37,12 +41,20 @@ from hedgerow.kernels.primitives.shared_words import is_published, publish
 FOLDER = "/dev/shm"  # noqa: S108 (names are random, and files opened by their owner only)
 """A file system in memory, which is local to the machine."""
 
-_PUBLISHED, _KIND, _AGREED, _LENGTH, _N_WORDS = 0, 8, 9, 10, 16
+_KIND, _AGREED, _LENGTH, _N_WORDS = 8, 9, 10, 16
 _BY_CONNECTION = 0
 """Kind of an exchange whose message did not fit."""
 
 _LOOKS = 50_000
-"""Polls of the word between two sleeps: about 25 us."""
+"""Looks for a message before a rank sleeps: about 25 us."""
+
+
+class Posted(Enum):
+    """What the connection has to do after a message was written to shared memory."""
+
+    NOT = auto()  # send the message
+    HERE = auto()  # nothing
+    AWAITED = auto()  # wake the reader
 
 
 class Segment:
@@ -164,10 +176,10 @@ class SharedMemory:
         """Return whether messages of a rank come through shared memory."""
         return rank in self._inboxes
 
-    def post(self, target: int, sequence: int, call: Call, payload: Payload) -> bool:
-        """Write a message; return False if it needs the connection."""
+    def post(self, target: int, sequence: int, call: Call, payload: Payload) -> Posted:
+        """Write a message; return what the connection has to do."""
         if self._outbox is None or target not in self._inboxes:
-            return False
+            return Posted.NOT
         file = self._outbox.file(sequence)
         try:
             file.reserve(file.start + len(payload))
@@ -177,9 +189,11 @@ class SharedMemory:
             file.memory[file.start : file.start + len(payload)] = payload
             file.words[_KIND], file.words[_AGREED] = int(call.kind), call.agreed
             file.words[_LENGTH] = len(payload)
-        found = bool(file.words[_KIND] != _BY_CONNECTION)
-        publish(file.words, sequence + 1)
-        return found
+        is_here = file.words[_KIND] != _BY_CONNECTION
+        is_awaited = publish(file.words, sequence + 1)
+        if not is_here:
+            return Posted.NOT
+        return Posted.AWAITED if is_awaited else Posted.HERE
 
     def take(self, source: int, sequence: int) -> tuple[Call, Payload] | None:
         """Return the message of an exchange; None before it is there, or by the connection.
