@@ -20,6 +20,7 @@ from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.external.row_store import EVERYTHING, MemoryStore, rows_of
 from hedgerow.data.reading.columns import floats_of
 from hedgerow.errors import AllRowsNeededError, CommunicationError, DataError
+from hedgerow.growing.chunks import exchange as chunk_exchange
 from hedgerow.growing.chunks import grower as chunk_grower
 from hedgerow.growing.chunks import space as chunk_space
 from hedgerow.growing.chunks.exchange import Exchange
@@ -457,6 +458,16 @@ def test_bytes_that_ranks_send() -> None:
                 records = 2000 * (splits + 2) * (n_ranks - 1)
                 assert 0 < sent <= built + records
                 assert sent >= 0.5 * built
+
+
+@pytest.mark.parametrize("trees", [{"max_leaves": 8}, {**LEVELS, "max_depth": 4}])
+def test_two_ranks_exchange_narrow_histograms_whole(monkeypatch, trees) -> None:
+    problem = make_problem(3000, n_features=6, **trees)
+    ways = {"edges": [0, 1000, 3000], "chunk_rows": 500, "n_threads": 2}
+    whole = assert_same_everywhere(problem, **ways)[0]
+    monkeypatch.setattr(chunk_exchange, "_WHOLE_BYTES", 0)
+    blocks = assert_same_everywhere(problem, **ways)[0]
+    assert sum(whole.sent) > 1.3 * sum(blocks.sent)  # instead of half of the columns, all
 
 
 def test_constant_hessians_are_not_sent() -> None:

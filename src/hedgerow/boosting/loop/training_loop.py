@@ -57,9 +57,14 @@ def grow_forest(state: BoostState, watch: Watch, recorder: Recorder | None = Non
         earlier = earlier.head(state.params.n_estimators)
     together = state.ranks.communicator
 
+    def most(number: int) -> int:
+        return int(together.allreduce(np.array([number], dtype=np.int64), "max")[0])
+
+    # A callback or the clock may end the fit on only one rank; all other reasons are the same.
+    may_differ = most(bool(watch.callbacks) or watch.budget is not None)
+
     def agree(place: int) -> int:
-        # A callback or the clock may have ended the fit on only one rank.
-        return int(together.allreduce(np.array([place], dtype=np.int64), "max")[0])
+        return most(place) if may_differ else place
 
     states = rounds(state, earlier, watch.begin_rounds)
     with closing(states):

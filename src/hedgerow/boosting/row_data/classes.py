@@ -203,9 +203,14 @@ def indices_of(
     labels: AnyArray | CodedLabels, classes: AnyArray, name: str, owner: str = "y"
 ) -> FloatArray:
     """Return the index of each label in ``classes``."""
-    place = {label: index for index, label in enumerate(classes.tolist())}
     values = labels.values if isinstance(labels, CodedLabels) else labels
-    codes = np.array([place.get(label, -1) for label in values.tolist()], dtype=np.float64)
+    are_numbers = values.dtype == classes.dtype and values.dtype.kind in "biuf"
+    if are_numbers and len(classes) and (classes[:-1] < classes[1:]).all():
+        found = np.searchsorted(classes, values).clip(max=len(classes) - 1)
+        codes = np.where(classes[found] == values, found, -1).astype(np.float64)
+    else:
+        place = {label: index for index, label in enumerate(classes.tolist())}
+        codes = np.array([place.get(label, -1) for label in values.tolist()], dtype=np.float64)
     if isinstance(labels, CodedLabels):
         codes, values = codes[labels.places], values[labels.places]
     if (codes < 0).any():

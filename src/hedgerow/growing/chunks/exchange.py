@@ -12,6 +12,9 @@
 
 With the features divided, every rank has all rows: there is nothing to add up, and only
 ``greet``, ``splits`` and ``measured`` are called.
+
+Two ranks whose rows are divided exchange narrow histograms whole, and both search all columns: a
+pass then takes one exchange instead of two, because both find the same splits.
 """
 
 from __future__ import annotations
@@ -32,6 +35,10 @@ OF_MOST = slice(s.COUNT_G_MOST, s.COUNT_H_MOST + 1)
 OF_SUMS = slice(s.COUNT_G_SUM, s.COUNT_H_SUM + 1)
 
 
+_WHOLE_BYTES = 1 << 18
+"""Most bytes of a histogram that two ranks exchange whole."""
+
+
 class Exchange:
     """The others.
 
@@ -39,6 +46,7 @@ class Exchange:
     mode        {"data", "features"}: what is divided between ranks
     adds        bool: whether sums over rows are to be added up: rows are divided between several
                 ranks
+    share       (int, int): number of this rank's block of the columns, and number of blocks
     sent        int: bytes that this rank has sent to others: of a reduce-scatter what belongs to
                 them, of an allgather its message times their number
     """
@@ -47,7 +55,13 @@ class Exchange:
         self._communicator = communicator
         self.rank, self.size, self.mode = communicator.rank, communicator.size, mode
         self.adds = mode == "data" and self.size > 1
+        self.share = (self.rank, self.size)
         self.sent = 0
+
+    def divide_columns(self, n_bytes: int) -> None:
+        """Choose the blocks of columns of ranks; a histogram has ``n_bytes``."""
+        if self.adds and self.size == 2 and n_bytes <= _WHOLE_BYTES:
+            self.share = (0, 1)
 
     def greet(self, facts: IntArray) -> IntArray:
         """Return each rank's facts about its rows and settings: int64 (size, facts)."""
@@ -68,9 +82,14 @@ class Exchange:
         """Return the part of this rank of the sum of all messages; may be written to ``out``."""
         if not self.adds:
             return message
-        first, last = int(starts[self.rank]), int(starts[self.rank + 1])
-        self.sent += 8 * (len(message) - (last - first))
-        block = self._communicator.reduce_scatter(message, starts.tolist(), out)
+        part, n_parts = self.share
+        first, last = int(starts[part]), int(starts[part + 1])
+        if n_parts == 1:
+            self.sent += message.nbytes * (self.size - 1)
+            block = self._communicator.allreduce(message)
+        else:
+            self.sent += 8 * (len(message) - (last - first))
+            block = self._communicator.reduce_scatter(message, starts.tolist(), out)
         if block.dtype != np.int64 or block.shape != (last - first,):
             raise CommunicationError(
                 f"rank {self.rank} got {block.shape} numbers of {block.dtype} as its part of the "
@@ -79,13 +98,15 @@ class Exchange:
         return block
 
     def splits(self, found: IntArray) -> IntArray:
-        """Return the best splits of all ranks, int64 (jobs, size, 2, fields)."""
+        """Return the best splits in all blocks, int64 (jobs, blocks, 2, fields)."""
+        if self.share[1] == 1:
+            return found[:, None]
         parts = self._gather(found.reshape(-1), "splits").reshape(self.size, *found.shape)
         return np.array(parts.swapaxes(0, 1), order="C")
 
     def measured(self, local: IntArray, owner: int) -> IntArray:
-        """Return the measures of the rank ``owner``."""
-        if self.size == 1:
+        """Return the measures of the rank with the block ``owner``."""
+        if self.share[1] == 1:
             return local
         return self._gather(local, "the split of a level")[owner]
 

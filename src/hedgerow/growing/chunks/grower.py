@@ -458,11 +458,11 @@ class ChunkGrower(CompiledGrower):
 
     def _choose_block(self) -> None:
         """Choose the columns that this rank searches, a block of those of the tree."""
-        state, rank, size = self._state, self._exchange.rank, self._exchange.size
+        state, (part, n_parts) = self._state, self._exchange.share
         self._n_columns = n_columns = int(state.scalars[s.IS_N_COLUMNS])
-        first, last = n_columns * rank // size, n_columns * (rank + 1) // size
+        first, last = n_columns * part // n_parts, n_columns * (part + 1) // n_parts
         self._block = (first, last)
-        column = int(state.columns.feature[first]) if last > first and size > 1 else 0
+        column = int(state.columns.feature[first]) if last > first and n_parts > 1 else 0
         level = state.level._replace(before=-column * int(state.bins.stride))
         self._state = state._replace(level=level)
 
@@ -488,13 +488,13 @@ class ChunkGrower(CompiledGrower):
         if state.vectors.used == 1:
             n_fields = 1 + self._space.sizes.width // 2
         cells = len(building.nodes) * n_fields * stride
-        ranks = np.arange(exchange.size + 1, dtype=np.int64)
-        starts = self._n_columns * ranks // exchange.size * cells
-        length, own = int(starts[-1]), int(starts[exchange.rank + 1] - starts[exchange.rank])
+        part, n_parts = exchange.share
+        starts = self._n_columns * np.arange(n_parts + 1, dtype=np.int64) // n_parts * cells
+        length, own = int(starts[-1]), int(starts[part + 1] - starts[part])
         if length + own > len(self._message):  # reuse is faster than new memory
             self._message = np.empty(2 * (length + own), dtype=np.int64)
         message, out = self._message[:length], self._message[length : length + own]
-        self._team.run(node_stages.write_message, state, building, n_fields, exchange.size, message)
+        self._team.run(node_stages.write_message, state, building, n_fields, n_parts, message)
         span = np.ascontiguousarray(exchange.histograms(message, starts, out))
         slots = state.tree.table[building.nodes, s.NODE_SLOT]
         self._team.run(node_stages.read_message, state, self._block, n_fields, span, slots)

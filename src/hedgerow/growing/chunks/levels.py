@@ -113,10 +113,10 @@ class SymmetricChunkGrower(ChunkGrower):
 
     def _measure(self) -> None:
         """Share the left sums of the cut in each node, from the rank that has its column."""
-        state, level, size = self._state, self._state.level, self._exchange.size
+        state, level, n_parts = self._state, self._state.level, self._exchange.share[1]
         columns = state.columns.feature[: self._n_columns]
         place = int(np.searchsorted(columns, level.choice[s.FOUND_FEATURE]))
-        last = self._n_columns * (np.arange(size) + 1) // size
+        last = self._n_columns * (np.arange(n_parts) + 1) // n_parts
         owner = int(np.searchsorted(last, place, side="right"))
         nodes, table = level.nodes[: level.counts[s.N_NODES]], state.tree.table
         left = table[nodes[:, None], _LEFT_SUMS]

@@ -83,9 +83,10 @@ def sizes_for(
 ) -> Sizes:  # fmt: skip
     """Return the room for histograms."""
     n_columns, kept = spec.n_features, spec.n_features
-    if exchange.size > 1 and params.colsample_bytree >= 1.0:
-        kept = -(-n_columns // exchange.size)
     width = width_of(n_vectors, constant) if n_vectors > 1 else 0
+    exchange.divide_columns(n_columns * spec.stride * cell_bytes(width))
+    if params.colsample_bytree >= 1.0:
+        kept = -(-n_columns // exchange.share[1])
     n_groups = min(n_threads, tile_shape(n_columns)[0])
     return Sizes(
         n_columns=n_columns,
