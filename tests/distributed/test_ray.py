@@ -19,6 +19,7 @@ from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
 from hedgerow.distributed.tables import file_of
 from hedgerow.errors import CommunicationError, DataTypeError
 from tests.helpers.ranks import blocked_address
+from tests.helpers.strangers import ALL, joined_beside_strangers, refused_strangers
 
 ray = pytest.importorskip("ray", reason="ray is not installed (hedgerow[ray])")
 pytest.importorskip("ray.train", reason="ray.train is not installed (hedgerow[ray])")
@@ -155,6 +156,41 @@ def test_a_worker_without_rows(cluster: None, table: pd.DataFrame, tmp_path: Pat
     result = trained(loop, tmp_path)
     local = HedgerowRanker(**SMALL, n_estimators=4)
     local.fit(table[names], table["grade"], qid=table["query"])
+    assert file_of(RayTrainReportCallback.get_model(result.checkpoint)) == file_of(local)
+
+
+def test_skewed_blocks_and_tables(cluster: None, table: pd.DataFrame, tmp_path: Path) -> None:
+    """Ray divides blocks of any sizes evenly; tables of workers may differ as much as they like."""
+    names, settings = ["a", "b", "c"], {**SMALL, "n_estimators": 5, "early_stopping": False}
+    rows = table[[*names, "y"]]
+
+    def by_blocks() -> None:
+        fit(HedgerowRegressor(**settings), shard("train"), label="y")
+
+    def by_tables() -> None:
+        rank = ray.train.get_context().get_world_rank()
+        own = pa.Table.from_pandas(rows[[slice(0, 7), slice(7, None)][rank]], preserve_index=False)
+        fit(HedgerowRegressor(**settings), own, label="y")
+
+    local = HedgerowRegressor(**settings).fit(rows[names], rows["y"])
+    blocks = ray_data.from_blocks([rows[:550], rows[550:551], rows[551:551], rows[551:]])
+    for function, data in ((by_blocks, {"train": blocks}), (by_tables, None)):
+        result = trained(function, tmp_path / function.__name__, data)
+        assert file_of(RayTrainReportCallback.get_model(result.checkpoint)) == file_of(local)
+
+
+def test_strangers_have_no_part(cluster: None, table: pd.DataFrame, tmp_path: Path) -> None:
+    settings = {**SMALL, "n_estimators": 3, "early_stopping": False}
+    refused = tmp_path / "refused"
+    refused.mkdir()
+
+    def loop() -> None:
+        module.joined = partial(joined_beside_strangers, str(refused))
+        fit(HedgerowRegressor(**settings), shard("train"), label="y", features=["a", "b"])
+
+    result = trained(loop, tmp_path, {"train": ray_data.from_pandas(table)})
+    assert refused_strangers(refused) == ALL
+    local = HedgerowRegressor(**settings).fit(table[["a", "b"]], table["y"])
     assert file_of(RayTrainReportCallback.get_model(result.checkpoint)) == file_of(local)
 
 

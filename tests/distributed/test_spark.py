@@ -21,6 +21,7 @@ from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
 from hedgerow.distributed.tables import file_of
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from tests.helpers.ranks import blocked_address
+from tests.helpers.strangers import ALL, joined_beside_strangers, refused_strangers
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed (hedgerow[spark])")
 
@@ -56,7 +57,9 @@ def session_of(master: str) -> Any:
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.executorEnv.PYTHONPATH": str(Path(hedgerow.__file__).parents[1]),
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(
+            str(folder) for folder in (Path(hedgerow.__file__).parents[1], Path.cwd())
+        ),
     }.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
@@ -290,6 +293,29 @@ def test_a_lost_process_costs_time_only(
         frame
     )
     assert not marker.exists()
+    local = HedgerowRegressor(**SMALL).fit(table[NAMES], table["y"])
+    assert file_of(model.to_estimator()) == file_of(local)
+
+
+def test_strangers_have_no_part(
+    frame: Any, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_of = module._rank_of_task
+
+    def with_strangers(*arguments: Any) -> Any:
+        run = run_of(*arguments)
+
+        def run_beside(batches: Any) -> Any:
+            run.__globals__.update(joined=partial(joined_beside_strangers, str(tmp_path)))
+            yield from run(batches)
+
+        return run_beside
+
+    monkeypatch.setattr(module, "_rank_of_task", with_strangers)
+    model = SparkHedgerowRegressor(features_col=NAMES, label_col="y", num_workers=2, **SMALL).fit(
+        frame
+    )
+    assert refused_strangers(tmp_path) == ALL
     local = HedgerowRegressor(**SMALL).fit(table[NAMES], table["y"])
     assert file_of(model.to_estimator()) == file_of(local)
 

@@ -71,6 +71,9 @@ class Call(NamedTuple):
         return self.kind.name.lower()
 
 
+Message: TypeAlias = tuple[Call, Payload]
+
+
 class Transport(Protocol):
     """Carries messages to and from one rank; see :mod:`hedgerow.comm.connections`."""
 
@@ -79,7 +82,7 @@ class Transport(Protocol):
 
     def swap(
         self, call: Call, sequence: int, target: int, payload: Payload, source: int
-    ) -> tuple[Call, Payload]:
+    ) -> Message:
         """Send to one rank, and return the message of another in the same exchange."""
 
     def announce(self, kind: Kind, text: str) -> None:

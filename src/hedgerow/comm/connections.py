@@ -14,9 +14,8 @@ is unpickled.  Messages are not encrypted unless the engine gives TLS contexts.
 Only ranks that exchange messages (:func:`hedgerow.comm.collectives.neighbours`) are connected.  The
 thread of a rank sends and receives itself, while it waits in a collective.  A rank that
 ends without saying so closes its connections: its neighbours see that at once, and each
-rank that gives up tells its neighbours the reason.  Ranks of one machine send their
-messages through shared memory (:mod:`hedgerow.comm.shared_memory`), and announcements and what
-wakes a rank that sleeps by TCP.
+rank that gives up tells its neighbours the reason.  Ranks of one machine send messages through
+shared memory (:mod:`hedgerow.comm.shared_memory`), and wake each other and give up by TCP.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from hedgerow.comm.collectives import Call, Collectives, Kind, Payload, neighbours
-from hedgerow.comm.shared_memory import Posted, SharedMemory
+from hedgerow.comm.collectives import Call, Collectives, Kind, Message, Payload, neighbours
+from hedgerow.comm.shared_memory import SharedMemory
 from hedgerow.errors import CommunicationError
 
 DEFAULT_TIMEOUT = 300.0
@@ -61,6 +60,7 @@ _LAST_SECONDS = 1.0
 """Limit of the time in which announcements of a rank that ends are sent and read."""
 
 _BLOCKED = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
 
 class Tls(NamedTuple):
     """Contexts for encrypted connections."""
@@ -227,16 +227,14 @@ class _Transport:
 
     def swap(
         self, call: Call, sequence: int, target: int, payload: Payload, source: int
-    ) -> tuple[Call, Payload]:
+    ) -> Message:
         """Send to one rank, and return the message of another in the same exchange."""
         outgoing = self._connections[target]
         self._pump(0.0)  # another rank may have given up
-        posted = self.memory.post(target, sequence, call, payload)
-        if posted == Posted.NOT:
-            outgoing.send(call, sequence, payload)
-        elif posted == Posted.AWAITED:
-            outgoing.send(Call(Kind.WAKE), sequence, b"")
-        found: tuple[Call, Payload] | None = None
+        unsent = self.memory.post(target, sequence, call, payload)
+        if unsent is not None:
+            outgoing.send(unsent[0], sequence, unsent[1])
+        found: Message | None = None
         began = looked = time.monotonic()
         told = -1
         while True:
@@ -295,7 +293,7 @@ class _Transport:
             connection.stream.close()
         self._selector.close()
 
-    def _take(self, source: int, sequence: int) -> tuple[Call, Payload] | None:
+    def _take(self, source: int, sequence: int) -> Message | None:
         """Return the message of a rank in an exchange, or None while it is not there."""
         connection = self._connections[source]
         # Read this before the message: a rank posts all of its messages before it leaves.

@@ -4,11 +4,9 @@ Each rank has an outbox of a few files in ``/dev/shm``, which its neighbours on 
 The message of exchange ``n`` is in file ``n % n_files``::
 
     word 0                 number of the exchange + 1, written last
-    word 1                 the same, written by the reader before it sleeps
+    word 1                 the same, by a reader who sleeps until a connection wakes it
     words 8, 9, 10         kind of the collective, hash of its arguments, length of the message
     from the next page on  the message
-
-A reader that has looked for some time waits at its connection, by which the sender wakes it.
 
 No acknowledgements are needed, because a rank is at most ``n_files - 1`` exchanges ahead of
 another one (:func:`hedgerow.comm.collectives.most_ahead`).  With two ranks, a rank posts in
@@ -30,12 +28,11 @@ import mmap
 import os
 import stat
 from collections.abc import Collection
-from enum import Enum, auto
 
 import numpy as np
 
 from hedgerow.arrays import IntArray
-from hedgerow.comm.collectives import Call, Kind, Payload, most_ahead, neighbours
+from hedgerow.comm.collectives import Call, Kind, Message, Payload, most_ahead, neighbours
 from hedgerow.kernels.primitives.shared_words import is_published, publish
 
 FOLDER = "/dev/shm"  # noqa: S108 (names are random, and files opened by their owner only)
@@ -47,14 +44,6 @@ _BY_CONNECTION = 0
 
 _LOOKS = 50_000
 """Looks for a message before a rank sleeps: about 25 us."""
-
-
-class Posted(Enum):
-    """What the connection has to do after a message was written to shared memory."""
-
-    NOT = auto()  # send the message
-    HERE = auto()  # nothing
-    AWAITED = auto()  # wake the reader
 
 
 class Segment:
@@ -176,10 +165,10 @@ class SharedMemory:
         """Return whether messages of a rank come through shared memory."""
         return rank in self._inboxes
 
-    def post(self, target: int, sequence: int, call: Call, payload: Payload) -> Posted:
-        """Write a message; return what the connection has to do."""
+    def post(self, target: int, sequence: int, call: Call, payload: Payload) -> Message | None:
+        """Write a message; return the one, if any, that is to be sent by the connection."""
         if self._outbox is None or target not in self._inboxes:
-            return Posted.NOT
+            return call, payload
         file = self._outbox.file(sequence)
         try:
             file.reserve(file.start + len(payload))
@@ -192,10 +181,10 @@ class SharedMemory:
         is_here = file.words[_KIND] != _BY_CONNECTION
         is_awaited = publish(file.words, sequence + 1)
         if not is_here:
-            return Posted.NOT
-        return Posted.AWAITED if is_awaited else Posted.HERE
+            return call, payload
+        return (Call(Kind.WAKE), b"") if is_awaited else None
 
-    def take(self, source: int, sequence: int) -> tuple[Call, Payload] | None:
+    def take(self, source: int, sequence: int) -> Message | None:
         """Return the message of an exchange; None before it is there, or by the connection.
 
         The message stays as it is until this rank posts its message of the exchange after the next.

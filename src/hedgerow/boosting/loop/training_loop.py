@@ -61,11 +61,7 @@ def grow_forest(state: BoostState, watch: Watch, recorder: Recorder | None = Non
         return int(together.allreduce(np.array([number], dtype=np.int64), "max")[0])
 
     # A callback or the clock may end the fit on only one rank; all other reasons are the same.
-    may_differ = most(bool(watch.callbacks) or watch.budget is not None)
-
-    def agree(place: int) -> int:
-        return most(place) if may_differ else place
-
+    agree = most if most(bool(watch.callbacks) or watch.budget is not None) else int
     states = rounds(state, earlier, watch.begin_rounds)
     with closing(states):
         if state.n_rows < 2 * state.params.min_samples_leaf:  # no split

@@ -2,7 +2,7 @@
 
 ::
 
-    greet       once      rows, columns, weights: does everyone mean the same fit?
+    gather      once      rows, columns, weights: does everyone mean the same fit?
     measures    a tree    largest gradients, sums of gradients, size of the sample
     histograms  a pass    sums of all builds; each rank gets its block of columns
     splits      a pass    best splits in the blocks
@@ -11,10 +11,8 @@
     turns       a tree    sums of linear leaves, which go from rank to rank
 
 With the features divided, every rank has all rows: there is nothing to add up, and only
-``greet``, ``splits`` and ``measured`` are called.
-
-Two ranks whose rows are divided exchange narrow histograms whole, and both search all columns: a
-pass then takes one exchange instead of two, because both find the same splits.
+``gather``, ``splits`` and ``measured`` are called.  Two ranks whose rows are divided exchange
+narrow histograms whole: both find the same splits, so a pass takes one exchange instead of two.
 """
 
 from __future__ import annotations
@@ -35,8 +33,7 @@ OF_MOST = slice(s.COUNT_G_MOST, s.COUNT_H_MOST + 1)
 OF_SUMS = slice(s.COUNT_G_SUM, s.COUNT_H_SUM + 1)
 
 
-_WHOLE_BYTES = 1 << 18
-"""Most bytes of a histogram that two ranks exchange whole."""
+_WHOLE_BYTES = 1 << 18  # the most of a histogram that two ranks exchange whole
 
 
 class Exchange:
@@ -63,13 +60,9 @@ class Exchange:
         if self.adds and self.size == 2 and n_bytes <= _WHOLE_BYTES:
             self.share = (0, 1)
 
-    def greet(self, facts: IntArray) -> IntArray:
-        """Return each rank's facts about its rows and settings: int64 (size, facts)."""
-        return self._gather(facts, "what they know of the fit")
-
     def measures(self, local: IntArray) -> IntArray:
         """Return each rank's measures: int64 (size, measures); one row if they are not summed."""
-        return self._gather(local, "measures of gradients") if self.adds else local[None]
+        return self.gather(local, "measures of gradients") if self.adds else local[None]
 
     def counts(self, counts: IntArray) -> None:
         """Put the counts of all threads and ranks in the place of thread 0: (any, threads, any)."""
@@ -80,41 +73,31 @@ class Exchange:
 
     def histograms(self, message: IntArray, starts: IntArray, out: IntArray) -> IntArray:
         """Return the part of this rank of the sum of all messages; may be written to ``out``."""
-        if not self.adds:
-            return message
         part, n_parts = self.share
-        first, last = int(starts[part]), int(starts[part + 1])
         if n_parts == 1:
             self.sent += message.nbytes * (self.size - 1)
-            block = self._communicator.allreduce(message)
-        else:
-            self.sent += 8 * (len(message) - (last - first))
-            block = self._communicator.reduce_scatter(message, starts.tolist(), out)
-        if block.dtype != np.int64 or block.shape != (last - first,):
-            raise CommunicationError(
-                f"rank {self.rank} got {block.shape} numbers of {block.dtype} as its part of the "
-                f"histograms instead of {last - first}: do all ranks run the same version?"
-            )
-        return block
+            return self._communicator.allreduce(message)
+        self.sent += 8 * (len(message) - int(starts[part + 1] - starts[part]))
+        return self._communicator.reduce_scatter(message, starts.tolist(), out)
 
     def splits(self, found: IntArray) -> IntArray:
         """Return the best splits in all blocks, int64 (jobs, blocks, 2, fields)."""
         if self.share[1] == 1:
             return found[:, None]
-        parts = self._gather(found.reshape(-1), "splits").reshape(self.size, *found.shape)
+        parts = self.gather(found.reshape(-1), "splits").reshape(self.size, *found.shape)
         return np.array(parts.swapaxes(0, 1), order="C")
 
     def measured(self, local: IntArray, owner: int) -> IntArray:
         """Return the measures of the rank with the block ``owner``."""
         if self.share[1] == 1:
             return local
-        return self._gather(local, "the split of a level")[owner]
+        return self.gather(local, "the split of a level")[owner]
 
     def sums(self, local: IntArray) -> IntArray:
         """Return the sum of the arrays of all ranks."""
         if not self.adds:
             return local
-        return np.asarray(self._gather(local.reshape(-1), "sums").sum(axis=0).reshape(local.shape))
+        return np.asarray(self.gather(local.reshape(-1), "sums").sum(axis=0).reshape(local.shape))
 
     def take_turns(
         self, groups: Sequence[IntArray], sums: FloatArray, visit: Callable[[int], None]
@@ -132,14 +115,15 @@ class Exchange:
             message = np.zeros((len(sums), most, sums.shape[2]))
             if 0 <= own < len(groups):
                 message[:, : len(groups[own])] = sums[:, groups[own]]
-            parts = self._gather(message.view(np.int64).reshape(-1), "sums of linear leaves")
+            parts = self.gather(message.view(np.int64).reshape(-1), "sums of linear leaves")
             found = parts.view(np.float64).reshape(self.size, *message.shape)
             for sender in {rank - 1, last}:
                 number = step - sender
                 if sender >= 0 and 0 <= number < len(groups):
                     sums[:, groups[number]] = found[sender, :, : len(groups[number])]
 
-    def _gather(self, local: IntArray, what: str) -> IntArray:
+    def gather(self, local: IntArray, what: str) -> IntArray:
+        """Return the arrays of all ranks, which have the same length: int64 (size, length)."""
         if self.size == 1:
             return local[None]
         self.sent += local.nbytes * (self.size - 1)

@@ -460,8 +460,7 @@ class ChunkGrower(CompiledGrower):
         """Choose the columns that this rank searches, a block of those of the tree."""
         state, (part, n_parts) = self._state, self._exchange.share
         self._n_columns = n_columns = int(state.scalars[s.IS_N_COLUMNS])
-        first, last = n_columns * part // n_parts, n_columns * (part + 1) // n_parts
-        self._block = (first, last)
+        self._block = first, last = n_columns * part // n_parts, n_columns * (part + 1) // n_parts
         column = int(state.columns.feature[first]) if last > first and n_parts > 1 else 0
         level = state.level._replace(before=-column * int(state.bins.stride))
         self._state = state._replace(level=level)

@@ -226,7 +226,7 @@ def greet(
     n_builds = builds_for(spec.n_features, spec.stride, n_threads, most, width)
     by_features = exchange.mode == "features"
     facts = [n_rows, spec.n_features, spec.stride, int(by_features), int(weighted), n_builds]
-    everyone = exchange.greet(np.array(facts, dtype=np.int64))
+    everyone = exchange.gather(np.array(facts, dtype=np.int64), "facts of the fit")
     same = everyone[:, :4] if by_features else everyone[:, 1:4]
     if (same != same[0]).any():
         raise CommunicationError(

@@ -72,9 +72,8 @@ def give_order(team: ThreadTeam, order: int) -> None:
 def await_order(team: ThreadTeam, last_number: int) -> int:
     """Wait for an order later than number ``last_number`` and return it."""
     # Between orders the caller's Python code runs, for microseconds or for seconds.  The thread
-    # therefore spins, then yields, then sleeps.  A thread that had to sleep the last time does
-    # not yield: where slopes are fitted between the trees, for a millisecond, yielding took a
-    # fourth of the processor time of two threads.
+    # therefore spins, then yields, then sleeps.  One that slept the last time does not yield: where
+    # slopes are fitted between trees, yielding took a fourth of the time of two threads.
     spins, was_long = 0, team.signal[_WAS_LONG]
     before_sleep = _SPINS if was_long == 1 else _SPINS + _YIELDS
     while atomic_load(team.signal, _ORDER_NUMBER) == last_number:
