@@ -20,6 +20,7 @@ from hedgerow.cli.reading.tables import read_table as read_whole_file
 from hedgerow.comm.base import Alone
 from hedgerow.data.binning.bins import fit_sample
 from hedgerow.data.external.memory import available_memory, memory_bytes, shown_bytes
+from hedgerow.data.reading.texts import joined_kinds
 from hedgerow.data.sources.base import ReadRequest, Roles
 from hedgerow.data.sources.batches import BatchReader, FunctionPart
 from hedgerow.data.sources.dialects import FOUND_OUT, dialect_of
@@ -28,7 +29,7 @@ from hedgerow.data.sources.opening import open_files, open_parts
 from hedgerow.data.sources.packing import pack, unpack
 from hedgerow.data.sources.paths import DataFile, find_files
 from hedgerow.data.sources.survey import Survey
-from hedgerow.data.sources.text_files import TextPart, joined_kinds
+from hedgerow.data.sources.text_files import TextPart
 from hedgerow.errors import CommunicationError, StorageError
 from tests.helpers.examples import examples
 from tests.helpers.file_tables import all_kinds, simple, split, write

@@ -43,6 +43,7 @@ from hedgerow.data.categories.columns import CategoricalFeatures, check_unknown
 from hedgerow.data.external.memory import give_back_memory, memory_bytes, shown_bytes
 from hedgerow.data.external.scratch import temporary_folder
 from hedgerow.data.reading.table import check_n_features
+from hedgerow.data.reading.texts import joined_kinds
 from hedgerow.data.schema import (
     Schema,
     UnknownCategory,
@@ -55,12 +56,10 @@ from hedgerow.data.sources.batches import BatchReader
 from hedgerow.data.sources.opening import (
     Source,
     find_text_kinds,
-    keep_as_text,
     keep_text,
     set_text_kinds,
 )
 from hedgerow.data.sources.survey import Found, Survey
-from hedgerow.data.sources.text_files import joined_kinds
 from hedgerow.data.sparse import AnyTable, SparseTable
 from hedgerow.errors import DataError, ParameterError, StorageError, brief
 from hedgerow.params import BoostParams
@@ -396,7 +395,8 @@ class FileDataset(Dataset):
             check_n_features(len(names), schema, "Booster")
         self._columns, self._is_strict = names, True
         self._types_known = any(part.types_known for part in self.source.parts)
-        keep_as_text(self.source.parts, schema)
+        texts = [c.name for c in schema.columns if c.levels and isinstance(c.levels[0], str)]
+        keep_text(self.source.parts, texts)
 
 
 def _bytes_of(table: AnyTable) -> int:

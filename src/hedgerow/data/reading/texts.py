@@ -19,7 +19,7 @@ nothing in common but text.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -50,13 +50,17 @@ def parse(texts: Any, decimal: str = ".") -> tuple[TextKind, Any]:
     return "text", texts
 
 
-def join_kinds(one: TextKind, other: TextKind) -> TextKind:
-    """Return the kind of a column whose batches have these kinds."""
-    if one == other or other == "nothing":
-        return one
-    if one == "nothing":
-        return other
-    return "float" if {one, other} == {"int", "float"} else "text"
+def joined_kinds(parts: Iterable[Mapping[str, TextKind]]) -> dict[str, TextKind]:
+    """Return the kind of each column, by name, from those of parts of the rows."""
+    found: dict[str, TextKind] = {}
+    for kinds in parts:
+        for name, kind in kinds.items():
+            before = found.get(name, "nothing")
+            if "nothing" in (before, kind):
+                found[name] = kind if before == "nothing" else before
+            elif before != kind:
+                found[name] = "float" if {before, kind} == {"int", "float"} else "text"
+    return found
 
 
 def convert(texts: Any, kind: TextKind, decimal: str = ".") -> Any:

@@ -6,14 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from hedgerow.data.reading.texts import TextKind
-from hedgerow.data.schema import Schema
+from hedgerow.data.reading.texts import TextKind, joined_kinds
 from hedgerow.data.sources.arrow_files import ArrowPart, partition_values
 from hedgerow.data.sources.base import Part, Roles, check_same_columns
 from hedgerow.data.sources.batches import BatchFunction, FunctionPart
 from hedgerow.data.sources.libsvm_files import LibsvmPart
 from hedgerow.data.sources.paths import Paths, check_formats, find_files
-from hedgerow.data.sources.text_files import TextPart, joined_kinds
+from hedgerow.data.sources.text_files import TextPart
 from hedgerow.errors import ParameterError
 
 FilePart: TypeAlias = ArrowPart | TextPart | LibsvmPart
@@ -47,13 +46,31 @@ def open_files(paths: Paths, roles: Roles, *, types_known: bool = False) -> Sour
     """Find the files and check their columns."""
     parts = open_parts(paths, types_known=types_known)
     if parts[0].column_names() is None:
-        _check_libsvm(roles)
+        given = {
+            "target": roles.target,
+            "weight": roles.weight,
+            "offset": roles.offset or None,
+            "drop": roles.drop or None,
+            "features": roles.features,
+        }
+        for name, value in given.items():
+            if value is not None:
+                raise ParameterError(
+                    f"{name}={value!r}: LibSVM files have no names of columns, and their target is "
+                    f"the first number of a line; leave {name} out."
+                )
         return Source(parts, roles)
     if roles.target is None:
         raise ParameterError(
             f"{parts[0].name} has named columns: say which one is the target (target='name')."
         )
-    _check_columns(parts, roles)
+    first, *others = parts
+    expected = first.column_names() or ()
+    roles.features_of(expected, first.name)
+    everywhere = dict.fromkeys(name for part in parts for name in part.column_names() or ())
+    roles.check_drop(everywhere, "the data" if others else first.name)
+    for part in others:
+        check_same_columns(first.name, expected, part.name, part.column_names() or (), roles)
     return Source(parts, roles)
 
 
@@ -70,32 +87,6 @@ def open_parts(paths: Paths, *, types_known: bool = False) -> tuple[FilePart, ..
         TextPart(file) if file.format == "csv" else ArrowPart(file, named, types_known)
         for file, named in zip(files, values, strict=True)
     )
-
-
-def _check_libsvm(roles: Roles) -> None:
-    given = {
-        "target": roles.target,
-        "weight": roles.weight,
-        "offset": roles.offset or None,
-        "drop": roles.drop or None,
-        "features": roles.features,
-    }
-    for name, value in given.items():
-        if value is not None:
-            raise ParameterError(
-                f"{name}={value!r}: LibSVM files have no names of columns, and their target is the "
-                f"first number of a line; leave {name} out."
-            )
-
-
-def _check_columns(parts: Sequence[Part], roles: Roles) -> None:
-    first = parts[0]
-    expected = first.column_names() or ()
-    roles.features_of(expected, first.name)
-    everywhere = dict.fromkeys(name for part in parts for name in part.column_names() or ())
-    roles.check_drop(everywhere, first.name if len(parts) == 1 else "the data")
-    for part in parts[1:]:
-        check_same_columns(first.name, expected, part.name, part.column_names() or (), roles)
 
 
 def open_function(function: BatchFunction, roles: Roles) -> Source:
@@ -119,11 +110,6 @@ def set_text_kinds(parts: Sequence[Part], kinds: Mapping[str, TextKind]) -> None
     for part in parts:
         if isinstance(part, TextPart):
             part.kinds = kinds
-
-
-def keep_as_text(parts: Sequence[Part], schema: Schema) -> None:
-    """Let text files keep the columns as text that were text in training."""
-    keep_text(parts, [c.name for c in schema.columns if c.levels and isinstance(c.levels[0], str)])
 
 
 def keep_text(parts: Sequence[Part], names: Collection[str]) -> None:

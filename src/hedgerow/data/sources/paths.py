@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 from urllib.parse import unquote
 
 from hedgerow.data.sources.dialects import FOUND_OUT, Dialect
@@ -105,8 +106,11 @@ def changed(path: str, what: str) -> StorageError:
 
 def find_files(paths: Paths) -> list[DataFile]:
     """Find all files of the paths, in the order of the rows."""
-    single = isinstance(paths, (str, os.PathLike))
-    listed: list[Any] = [paths] if single else list(_sequence(paths))
+    if not isinstance(paths, str | os.PathLike | Sequence):
+        raise ParameterError(
+            f"paths must be a path, a pattern or a list of these; got {type(paths).__name__}."
+        )
+    listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not listed:
         raise DataError("no files are given: paths is empty.")
     files = [file for path in listed for file in _files_of(path)]
@@ -137,14 +141,6 @@ def check_formats(files: Sequence[DataFile]) -> None:
             )
 
 
-def _sequence(paths: object) -> Sequence[Any]:
-    if not isinstance(paths, Sequence):
-        raise ParameterError(
-            f"paths must be a path, a pattern or a list of these; got {type(paths).__name__}."
-        )
-    return paths
-
-
 def _files_of(path: object) -> list[DataFile]:
     if isinstance(path, DataFile):
         return [path]
@@ -164,19 +160,19 @@ def _files_of(path: object) -> list[DataFile]:
             raise DataError(f"no file matches {path_repr(text)}.")
         return files
     folder, name = os.path.split(text)
-    near = did_you_mean(name, _names_in(folder or "."))
+    near = ""
+    with suppress(OSError):
+        near = did_you_mean(name, os.listdir(folder or "."))
     raise StorageError(f"{text}: there is no such file or folder.{near}")
 
 
-def _names_in(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
-
-
 def _files_in(folder: str) -> list[DataFile]:
-    files = [DataFile(p, _format_of(p), _partition(p, folder)) for p in _walk(folder)]
+    found = []
+    for where, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        found += [os.path.join(where, name) for name in names if not name.startswith((".", "_"))]
+    found.sort(key=lambda path: Path(path).parts)
+    files = [DataFile(path, _format_of(path), _partition(path, folder)) for path in found]
     if not files:
         raise DataError(
             f"{folder} holds no files (names that begin with '.' or '_' are not looked at)."
@@ -190,14 +186,6 @@ def _files_in(folder: str) -> list[DataFile]:
                 f"{', '.join(name for name, _ in file.partition) or 'none'}): give them apart."
             )
     return files
-
-
-def _walk(folder: str) -> Iterator[str]:
-    found = []
-    for where, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
-        found += [os.path.join(where, name) for name in names if not name.startswith((".", "_"))]
-    return iter(sorted(found, key=lambda path: Path(path).parts))
 
 
 def _partition(path: str, folder: str) -> tuple[tuple[str, str | None], ...]:

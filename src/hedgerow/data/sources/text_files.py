@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from hedgerow.data.reading.texts import TextKind, convert, join_kinds, parse
+from hedgerow.data.reading.texts import TextKind, convert, joined_kinds, parse
 from hedgerow.data.sources.arrow_files import arrow, open_native
 from hedgerow.data.sources.base import Batch, check_names
 from hedgerow.data.sources.batches import read_columns
@@ -25,15 +25,6 @@ _SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 20, 1 << 24
 
 _WIDTH = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 _ENCODING = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error to string")
-
-
-def joined_kinds(parts: Iterable[Mapping[str, TextKind]]) -> dict[str, TextKind]:
-    """Return the kind of each column, by name, from those of parts of the rows."""
-    found: dict[str, TextKind] = {}
-    for kinds in parts:
-        for name, kind in kinds.items():
-            found[name] = join_kinds(found.get(name, "nothing"), kind)
-    return found
 
 
 class TextPart:
