@@ -31,7 +31,7 @@ from numba import njit
 
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.external.block_files import ColumnDecoder, encode_column
-from hedgerow.data.external.chunk_sink import ChunkSink, Compression
+from hedgerow.data.external.disk_store import ChunkSink, Compression
 from hedgerow.data.external.row_store import ROWS_ONLY, Uses
 from names import name_in
 

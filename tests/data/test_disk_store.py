@@ -23,7 +23,7 @@ from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.binning.matrix import PAD
 from hedgerow.data.external import block_files, scratch
 from hedgerow.data.external.block_files import ColumnDecoder, encode_column, find_lz4
-from hedgerow.data.external.chunk_sink import ChunkSink
+from hedgerow.data.external.disk_store import ChunkSink
 from hedgerow.data.external.memory_plan import RESERVE, RowShape, divide_memory
 from hedgerow.data.external.row_store import EVERYTHING, ROWS_ONLY, Uses
 from hedgerow.errors import ParameterError, StorageError
@@ -201,7 +201,7 @@ def test_systems_that_lack_something(lacking, compression, small, tmp_path, monk
 
 def test_chunks_are_encoded_once_the_file_cache_is_full(small, tmp_path, monkeypatch):
     matrix = small
-    monkeypatch.setattr("hedgerow.data.external.chunk_sink.file_cache_bytes", lambda: 3 * 124 * 15)
+    monkeypatch.setattr("hedgerow.data.external.disk_store.file_cache_bytes", lambda: 3 * 124 * 15)
     with make_store(tmp_path, matrix, chunk_rows=60) as store:
         mapped = [chunk.by_row is not None for chunk in store.files.chunks]
         assert mapped == [True] * 3 + [False] * 6
@@ -282,7 +282,7 @@ PEAK = """
     import sys
     import numpy as np
     from hedgerow.data import bin_table, fit_bins, read_table
-    from hedgerow.data.external.chunk_sink import ChunkSink
+    from hedgerow.data.external.disk_store import ChunkSink
     from hedgerow.data.external.row_store import Uses
 
     def memory(name):
@@ -587,7 +587,7 @@ RUN = """
     import os, signal, sys, warnings
     import numpy as np
     from hedgerow.data import bin_table, fit_bins, read_table
-    from hedgerow.data.external.chunk_sink import ChunkSink
+    from hedgerow.data.external.disk_store import ChunkSink
     table = read_table(np.arange(300.0).reshape(-1, 1))
     spec = fit_bins(table, max_bins=255)
     sink = ChunkSink(spec, [sys.argv[1]], 1 << 24, chunk_rows=50)

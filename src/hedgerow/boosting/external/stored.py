@@ -31,7 +31,7 @@ from hedgerow.data import AnyTable, SparseTable, Table, bin_table
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.bundles import Layout
 from hedgerow.data.binning.matrix import BinnedMatrix, backs_off, spread_bundles
-from hedgerow.data.external.chunk_sink import ChunkSink
+from hedgerow.data.external.disk_store import ChunkSink
 from hedgerow.data.external.memory import give_back_memory
 from hedgerow.data.external.row_store import ChunkStore
 from hedgerow.data.sparse import sparse_of

@@ -2,7 +2,7 @@
 
 ::
 
-    with ChunkSink(spec, cache_dir, memory_limit) as sink:     data.chunk_sink
+    with ChunkSink(spec, cache_dir, memory_limit) as sink:
         for ...:                                         batches of any size, in row order
             sink.append(bin_table(batch, spec))
         store = sink.finish()                            a ChunkStore
@@ -37,12 +37,13 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import secrets
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -51,15 +52,24 @@ from hedgerow.arrays import AnyArray, BinArray, FloatArray, aligned_empty, align
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.matrix import PAD, BinnedMatrix, tile_shape
 from hedgerow.data.external.block_files import (
+    GRANULE,
+    LARGE_PAGE,
     RAW,
     Block,
     BlockFile,
     ColumnDecoder,
+    encode_column,
     fetch,
+    find_lz4,
     let_go,
     mapped_array,
 )
-from hedgerow.data.external.memory_plan import RowShape, divide_memory, fits_in_one_chunk
+from hedgerow.data.external.memory_plan import (
+    RowShape,
+    divide_memory,
+    file_cache_bytes,
+    fits_in_one_chunk,
+)
 from hedgerow.data.external.row_store import EVERYTHING, Chunk, ChunkStore, Uses
 from hedgerow.data.external.scratch import ScratchFolder
 from hedgerow.errors import StorageError
@@ -212,14 +222,16 @@ class DiskStore(ChunkStore):
         """
         self._check_open()
         wanted = range(len(self.chunk_sizes)) if numbers is None else numbers
-        missing, starts = [n for n in wanted if n not in self._resident], self.starts
-        ahead = self._join(missing) if self._is_one_chunk else self._load_all(missing, uses)
+        starts = self.starts
+        for number in wanted:
+            if number < self.n_resident and number not in self._resident:
+                self._resident[number] = self._copied(number)
+                self._free = []
+        ahead = self._load_all([n for n in wanted if n >= self.n_resident], uses)
         self._passes.append(ahead)
         try:
             for number in wanted:
                 loaded = self._resident.get(number) or next(ahead)
-                if number < self.n_resident:
-                    self._resident[number] = loaded
                 try:
                     yield Chunk(number, starts[number], loaded.matrix, loaded.numbers)
                 finally:
@@ -260,19 +272,17 @@ class DiskStore(ChunkStore):
         self._clock.restart()
         return (self._load(n, uses) for n in numbers)
 
-    def _join(self, numbers: Sequence[int]) -> Generator[_Loaded, None, None]:
-        """Copy the chunks of the files, one at a time, into the one that has all rows."""
-        for number in numbers:
-            n_rows = self.chunk_sizes[number]
-            joined = RowBuffer(n_rows, self._n_columns, self._shape.n_numbers)
-            uses = EVERYTHING._replace(numbers=range(self._shape.n_numbers))
-            for part in range(len(self._records)):
-                loaded = self._load(part, uses)
-                joined.fill(loaded.matrix, loaded.numbers)
-                self._give_back(part, loaded)
-            self._views, self._free = {}, []
-            matrix = BinnedMatrix(*joined.bins(), self.spec)
-            yield _Loaded(matrix, joined.numbers(), None, None)
+    def _copied(self, number: int) -> _Loaded:
+        """Copy a resident chunk into memory: one of the files, or all of them joined."""
+        joined = RowBuffer(self.chunk_sizes[number], self._n_columns, self._shape.n_numbers)
+        uses = EVERYTHING._replace(numbers=range(self._shape.n_numbers))
+        for part in range(len(self._records)) if self._is_one_chunk else (number,):
+            loaded = self._load(part, uses)
+            joined.fill(loaded.matrix, loaded.numbers)
+            self._give_back(part, loaded)
+            self._views.pop(part, None)
+        matrix = BinnedMatrix(*joined.bins(), self.spec)
+        return _Loaded(matrix, joined.numbers(), None, None)
 
     def _load(self, number: int, uses: Uses) -> _Loaded:
         """Load a chunk into memory."""
@@ -281,9 +291,6 @@ class DiskStore(ChunkStore):
         if number not in self._checked:
             file.check(record.blocks)
             self._checked.add(number)
-        if number < self.n_resident and not self._is_one_chunk:
-            numbers, matrix = self._read_numbers(record, file), self._read_matrix(record, file)
-            return _Loaded(matrix, numbers, None, None)
         view = self._views.get(number) or self._map(number)
         start, n_bytes = time.perf_counter(), 0
         for offset, size in self._fetched(record, uses):
@@ -341,21 +348,6 @@ class DiskStore(ChunkStore):
         if not let_go(view.address, len(view.mapping)):
             self._views.pop(number, None)  # the memory is freed with the arrays
 
-    def _read_matrix(self, record: ChunkRecord, file: BlockFile) -> BinnedMatrix:
-        if record.by_row is None:
-            return self._decode(record, file, EVERYTHING, self._new_buffers(record.n_rows))
-        parts = [aligned_empty(b.size, np.uint8) for b in (record.by_row, record.columns[0])]
-        for block, part in zip((record.by_row, record.columns[0]), parts, strict=True):
-            file.read_into(block.offset, part)
-        return self._matrix(record, *parts)
-
-    def _read_numbers(self, record: ChunkRecord, file: BlockFile) -> FloatArray | None:
-        if record.numbers is None:
-            return None
-        values = aligned_empty(record.numbers.size // 8, np.float64)
-        file.read_into(record.numbers.offset, values.view(np.uint8))
-        return values.reshape(-1, record.n_rows).T
-
     def _matrix(self, record: ChunkRecord, by_row: BinArray, by_column: BinArray) -> BinnedMatrix:
         """Return a matrix of bins that are stored in arrays at least as large."""
         n_tiles, _, width = self._tile
@@ -387,16 +379,14 @@ class DiskStore(ChunkStore):
             gather_rows(by_column, self._tile[1], matrix.by_row)
         return matrix
 
-    def _new_buffers(self, n_rows: int) -> _Buffers:
-        n_tiles, _, width = self._tile
-        by_row = aligned_empty(n_tiles * (n_rows + PAD) * width, np.uint8)
-        return _Buffers(by_row, aligned_empty(self._n_columns * (n_rows + PAD), np.uint8))
-
     def _take_buffers(self) -> _Buffers:
         with self._lock:
             if self._free:
                 return self._free.pop()
-        return self._new_buffers(max(record.n_rows for record in self._records))
+        n_tiles, _, width = self._tile
+        n_rows = max(record.n_rows for record in self._records) + PAD
+        by_row = aligned_empty(n_tiles * n_rows * width, np.uint8)
+        return _Buffers(by_row, aligned_empty(self._n_columns * n_rows, np.uint8))
 
 
 def _part(mapping: BinArray, record: ChunkRecord, block: Block) -> BinArray:
@@ -425,3 +415,126 @@ class _FetchClock:
     def is_slow(self) -> bool:
         """Whether prefetching would have been worthwhile in the last pass."""
         return self._seconds > self._allowed
+
+
+Compression = Literal["auto", "none", "always"]
+
+
+class ChunkSink:
+    """Writer that takes binned rows in batches of any size and writes chunks of equal size.
+
+    A temporary folder is made in each folder of ``cache_dir``; chunks are distributed over them in
+    turn, and each has its own thread that fetches its chunks.  ``memory_limit`` bytes are for the
+    store, including the chunks in use.  ``compression`` says which chunks to encode: those that the
+    file cache is unlikely to keep, none, or all; models do not depend on it.
+    """
+
+    def __init__(
+        self,
+        spec: BinSpec,
+        cache_dir: Sequence[str | os.PathLike[str]],
+        memory_limit: int,
+        *,
+        n_outputs: int = 1,
+        n_vectors: int = 1,
+        compression: Compression = "auto",
+        chunk_rows: int | None = None,
+    ) -> None:
+        self._spec, self._limit, self._requested_rows = spec, memory_limit, chunk_rows
+        self._shape = RowShape(spec.n_features, 0, n_outputs, n_vectors)
+        self._lz4 = None if compression == "none" else find_lz4()
+        uncoded = {"auto": file_cache_bytes(), "none": 1 << 62, "always": 0}
+        self._left_unencoded = uncoded[compression]
+        self._buffer: RowBuffer | None = None
+        self._spent = False
+        self._files = StoreFiles([], [], [])
+        self._plan_rows(len(cache_dir))  # check the limit before making files
+        try:
+            for stripe, path in enumerate(cache_dir):
+                folder = ScratchFolder(path)
+                self._files.folders.append(folder)
+                self._files.blocks.append(BlockFile(folder.path / f"blocks-{stripe}.bin"))
+        except BaseException:
+            self.close()
+            raise
+
+    def append(self, matrix: BinnedMatrix, numbers: FloatArray | None = None) -> None:
+        """Add the next rows."""
+        if self._spent:
+            raise StorageError("the sink is finished or closed and takes no more rows.")
+        assert matrix.spec is self._spec
+        assert matrix.layout is None
+        assert not matrix.paired
+        n_numbers = 0 if numbers is None else numbers.shape[1]
+        if self._buffer is None:
+            self._shape = replace(self._shape, n_numbers=n_numbers)
+            rows = self._plan_rows(len(self._files.blocks))
+            self._buffer = RowBuffer(rows, self._spec.n_features, n_numbers)
+        assert n_numbers == self._shape.n_numbers
+        try:
+            start = 0
+            while start < matrix.n_rows:
+                start += self._buffer.fill(matrix, numbers, start)
+                if self._buffer.n_rows == self._buffer.capacity:
+                    self._write(self._buffer)
+        except BaseException:
+            self.close()
+            raise
+
+    def finish(self) -> DiskStore:
+        """Write the last chunk; return a store that owns the files."""
+        if self._spent:
+            raise StorageError("the sink is already finished or closed.")
+        try:
+            if self._buffer is not None and self._buffer.n_rows > 0:
+                self._write(self._buffer)
+        except BaseException:
+            self.close()
+            raise
+        self._spent, self._buffer = True, None
+        return DiskStore(self._files, self._shape, self._spec, self._limit)
+
+    def close(self) -> None:
+        """Delete the files, unless the store of :meth:`finish` owns them."""
+        if not self._spent:
+            self._spent, self._buffer = True, None
+            self._files.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _plan_rows(self, n_stripes: int) -> int:
+        """Return the number of rows of a chunk."""
+        return divide_memory(self._limit, self._shape, n_stripes, self._requested_rows).chunk_rows
+
+    def _write(self, buffer: RowBuffer) -> None:
+        """Write the rows in the buffer as a chunk."""
+        stripe, n_rows = len(self._files.chunks) % len(self._files.blocks), buffer.n_rows
+        file = self._files.blocks[stripe]
+        file.skip_to(GRANULE)
+        numbers = buffer.numbers()
+        given = None if numbers is None else _append(file, numbers.T)
+        by_row, by_column = buffer.bins()
+        size = by_row.nbytes + by_column.nbytes
+        rows: Block | None = None
+        columns: tuple[Block, ...]
+        if size <= self._left_unencoded:
+            self._left_unencoded -= size
+            file.skip_to(LARGE_PAGE if by_row.nbytes >= LARGE_PAGE else 1)
+            rows, columns = _append(file, by_row), (_append(file, by_column),)
+        else:
+            self._left_unencoded = 0  # only the first chunks are mapped
+            columns = tuple(
+                file.append(*encode_column(column[:n_rows], self._lz4)) for column in by_column
+            )
+        self._files.chunks.append(ChunkRecord(n_rows, stripe, given, rows, columns))
+        buffer.n_rows = 0
+
+
+def _append(file: BlockFile, array: Any) -> Block:
+    """Write an array at the start of a cache line."""
+    file.skip_to(64)
+    return file.append(np.ascontiguousarray(array).reshape(-1).view(np.uint8))

@@ -97,11 +97,11 @@ class MemoryPlan:
     chunk_bytes: int
     n_slots: int  # number of chunks in memory temporarily
     n_resident: int  # number of resident chunks if not all fit; see :meth:`resident_of`
-    n_all: int  # largest number of chunks that can all be resident
+    n_all: int  # number of chunks that fit into the limit
 
     def resident_of(self, n_chunks: int) -> int:
         """Return how many of ``n_chunks`` chunks are resident, counted from the first."""
-        return n_chunks if n_chunks <= self.n_all else self.n_resident
+        return n_chunks if n_chunks < self.n_all else self.n_resident  # one is being copied
 
 
 def divide_memory(
