@@ -27,14 +27,8 @@ from hedgerow.cuda.arrays import on_host
 from hedgerow.data.categories.columns import CategoricalFeatures, chosen_columns
 from hedgerow.data.external.memory import available_memory, shown_bytes
 from hedgerow.data.missing import is_missing, missing_of
+from hedgerow.data.reading import table as tb
 from hedgerow.data.reading.columns import as_floats, keys_by_kind, plain_numbers, with_missing
-from hedgerow.data.reading.table import (
-    Table,
-    check_n_features,
-    check_names,
-    check_shape,
-    read_table,
-)
 from hedgerow.data.schema import (
     Column,
     ColumnKind,
@@ -137,7 +131,7 @@ def count_entries(entries: Entries, rows: IntArray, n_features: int) -> IntArray
     return counts
 
 
-AnyTable: TypeAlias = Table | SparseTable
+AnyTable: TypeAlias = tb.Table | SparseTable
 """A validated table, dense or sparse."""
 
 
@@ -190,7 +184,7 @@ def read_any(
     """
     X = on_host(X)
     if type(X) is np.ndarray or not is_sparse(X):
-        table = read_table(
+        table = tb.read_table(
             X,
             schema,
             reader=reader,
@@ -200,12 +194,12 @@ def read_any(
             more_levels=more_levels,
         )
         return mark_zeros(table, zero_missing if schema is None else schema.zero_missing)
-    check_shape(X.shape)
+    tb.check_shape(X.shape)
     if schema is not None:
-        check_n_features(X.shape[1], schema, reader)
+        tb.check_n_features(X.shape[1], schema, reader)
     elif X.shape[1] > _MANY_COLUMNS:
         check_width(X.shape[1], available_memory(), "X")
-    check_names(names, X.shape[1])
+    tb.check_names(names, X.shape[1])
     labels = default_names(X.shape[1]) if names is None else tuple(names)
     _refuse_categories(schema, categorical, labels)
     row_start, column, data = _canonical(X)
@@ -222,7 +216,7 @@ def read_any(
     return _without_zeros(sparse) if schema.zero_missing else sparse
 
 
-def mark_zeros(table: Table, zero_missing: bool) -> Table:
+def mark_zeros(table: tb.Table, zero_missing: bool) -> tb.Table:
     """With ``zero_missing``, copy a table and replace 0 by missing in columns of numbers."""
     if not zero_missing:
         return table
@@ -322,7 +316,7 @@ def with_columns(table: SparseTable, columns: AnyArray, schema: Schema) -> Spars
     return SparseTable(row_start, column, value, schema)
 
 
-def sparse_of(table: Table) -> SparseTable:
+def sparse_of(table: tb.Table) -> SparseTable:
     """Convert a dense table to a sparse one, without a dense copy.
 
     Entries that are 0, and with ``zero_missing`` also missing values, are not stored.

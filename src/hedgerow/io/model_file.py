@@ -32,16 +32,8 @@ from hedgerow.data.inputs import FIRST_TARGET, ROWS, Inputs
 from hedgerow.data.schema import Column, Rounding, Schema, Temporal
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import container, statistics, strict_json
+from hedgerow.io import levels as lv
 from hedgerow.io.container import Header
-from hedgerow.io.levels import (
-    LEVEL_DTYPES,
-    SET_DTYPES,
-    level_arrays,
-    level_record,
-    read_levels,
-    read_sets,
-    set_arrays,
-)
 from hedgerow.io.slopes import SLOPE_DTYPES, read_slopes, slope_arrays
 from hedgerow.io.validate import FOREST_DTYPES, VECTOR_DTYPES, check_model, read_vectors
 from hedgerow.model.forest import Forest
@@ -113,7 +105,7 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
         metadata["estimator"] = strict_json.encode(estimator, "estimator")
     arrays = {name: getattr(model.forest, name) for name in _WIDEST_FIRST}
     if model.schema.has_categories:
-        arrays |= level_arrays(model.schema) | set_arrays(model.forest.categories)
+        arrays |= lv.level_arrays(model.schema) | lv.set_arrays(model.forest.categories)
     inputs = model.inputs
     if inputs is not None and inputs.crosses:
         metadata[_CROSSES] = strict_json.encode(statistics.cross_record(inputs), _CROSSES)
@@ -170,7 +162,7 @@ def _read(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
     forest = Forest(
         **{name: arrays[name] for name in FOREST_DTYPES},
         n_features=n_features if inputs is None else inputs.n_inputs,
-        categories=read_sets(arrays, split_schema) if has_levels else None,
+        categories=lv.read_sets(arrays, split_schema) if has_levels else None,
         vectors=read_vectors(arrays),
         slopes=read_slopes(arrays),
         n_parallel=_natural(metadata, _PARALLEL) if several else 1,
@@ -208,8 +200,8 @@ def _natural(metadata: Mapping[str, str], name: str) -> int:
 def _dtypes_of(header: Header, version: int) -> dict[str, np.dtype[np.generic]]:
     """Return the arrays that a file must have: those of a forest, and of the parts it holds."""
     dtypes, names = dict(FOREST_DTYPES), header.entries.keys()
-    if version == 2 or (version > 2 and not names.isdisjoint(LEVEL_DTYPES)):
-        dtypes |= LEVEL_DTYPES | SET_DTYPES
+    if version == 2 or (version > 2 and not names.isdisjoint(lv.LEVEL_DTYPES)):
+        dtypes |= lv.LEVEL_DTYPES | lv.SET_DTYPES
         dtypes |= statistics.STATISTIC_DTYPES if "inputs" in header.metadata else {}
     has_vectors = version >= 3 and "vector" in names
     has_slopes = version >= 4 and not names.isdisjoint(SLOPE_DTYPES)
@@ -241,7 +233,7 @@ def schema_text(schema: Schema) -> str:
     kinds = _positions(None if column.kind == "float" else column.kind for column in columns)
     record: Record = {"kinds": kinds, "named": schema.named, "names": schema.names}
     if schema.has_categories:
-        record |= {"categories": level_record(schema), "unknown": schema.unknown}
+        record |= {"categories": lv.level_record(schema), "unknown": schema.unknown}
     if schema.zero_missing:
         record["zero_missing"] = True
     if schema.zero_band > 0.0:
@@ -286,7 +278,7 @@ def schema_of_text(text: str, arrays: Mapping[str, AnyArray] | None = None) -> S
     kinds = _by_column(record["kinds"], known, len(names), "kinds")
     temporals = _by_column(temporal, {v: k for k, v in _SORTS.items()}, len(names), "temporal")
     roundings = _by_column(rounding, _ROUNDINGS, len(names), "rounding")
-    levels = {} if arrays is None else read_levels(record["categories"], arrays)
+    levels = {} if arrays is None else lv.read_levels(record["categories"], arrays)
     if levels.keys() != {j for j, kind in kinds.items() if kind == "category"}:
         raise ModelFormatError("schema gives levels to a column that has no categories, or none.")
     columns = tuple(

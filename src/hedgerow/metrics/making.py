@@ -13,15 +13,8 @@ from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError, brief
 from hedgerow.kernels.primitives.exact_sum import ExactSum
+from hedgerow.metrics import base as mb
 from hedgerow.metrics import scorers as sk
-from hedgerow.metrics.base import (
-    GroupedMetric,
-    Metric,
-    MetricChoice,
-    Task,
-    built_in,
-    scored_as,
-)
 from hedgerow.metrics.catalogue import ALIASES, METRICS, find_metric
 from hedgerow.metrics.curves import concordance
 from hedgerow.metrics.distributions import OF_DISTRIBUTIONS, score_of_raw
@@ -39,13 +32,13 @@ _LOSS = "loss"
 
 
 def make_metrics(
-    eval_metric: MetricChoice,
+    eval_metric: mb.MetricChoice,
     objective: Objective,
-) -> tuple[Metric, ...]:
+) -> tuple[mb.Metric, ...]:
     """Build the metrics of ``eval_metric``; early stopping uses the first."""
     if eval_metric is None:
         eval_metric = _LOSS
-    if isinstance(eval_metric, str | GroupedMetric) or callable(eval_metric):
+    if isinstance(eval_metric, str | mb.GroupedMetric) or callable(eval_metric):
         eval_metric = (eval_metric,)
     if not isinstance(eval_metric, Sequence) or len(eval_metric) == 0:
         raise ParameterError(
@@ -63,9 +56,9 @@ def make_metrics(
     return metrics
 
 
-def _make_metric(item: object, objective: Objective) -> Metric:
-    task = scored_as(objective)
-    if isinstance(item, GroupedMetric):
+def _make_metric(item: object, objective: Objective) -> mb.Metric:
+    task = mb.scored_as(objective)
+    if isinstance(item, mb.GroupedMetric):
         return _grouped(item, objective, task)
     own_function = callable(item) and not sk.is_scorer(item)
     if isinstance(objective, SeveralTargets) and not own_function:
@@ -74,7 +67,7 @@ def _make_metric(item: object, objective: Objective) -> Metric:
         return replace(single, function=function, sums=None if single.sums is None else function)
     if isinstance(item, str) and item == _LOSS:
         sums = Mean(objective.losses)
-        return Metric(_LOSS, objective.loss, from_raw=True, sums=sums, built_in=True)
+        return mb.Metric(_LOSS, objective.loss, from_raw=True, sums=sums, built_in=True)
     if sk.is_scorer(item):
         return sk.scorer_metric(item, objective, task)
     if callable(item):
@@ -82,15 +75,15 @@ def _make_metric(item: object, objective: Objective) -> Metric:
         if found is not None:
             return found
         higher = bool(getattr(item, "higher_is_better", False))
-        return Metric(sk.name_of(item), sk.with_weight(item), higher)
+        return mb.Metric(sk.name_of(item), sk.with_weight(item), higher)
     if isinstance(item, str) and task == "ranking":
         of_queries = ranking_metric(item, getattr(objective, "label_gain", None))
         if of_queries is not None:
-            return Metric(item, of_queries, True, ("ranking",), built_in=True)
+            return mb.Metric(item, of_queries, True, ("ranking",), built_in=True)
     return _by_name(item, objective, task)
 
 
-def _grouped(item: GroupedMetric, objective: Objective, task: Task) -> Metric:
+def _grouped(item: mb.GroupedMetric, objective: Objective, task: mb.Task) -> mb.Metric:
     if task == "ranking":
         raise ParameterError(
             "a GroupedMetric scores rows, but this model ranks the rows of queries: use the "
@@ -104,17 +97,17 @@ def _grouped(item: GroupedMetric, objective: Objective, task: Task) -> Metric:
     inner = _make_metric(item.metric, objective)
     scores = GroupScores(inner, item.groups, item.reduce)  # whose rows are not known yet
     name = f"{inner.name}[{item.reduce or 'each'} of {scores.by}]"
-    return Metric(name, scores, inner.higher_is_better, inner.tasks, inner.from_raw)
+    return mb.Metric(name, scores, inner.higher_is_better, inner.tasks, inner.from_raw)
 
 
-def _by_name(item: object, objective: Objective, task: Task) -> Metric:
+def _by_name(item: object, objective: Objective, task: mb.Task) -> mb.Metric:
     """Return a metric of the catalogue, or a scorer of scikit-learn."""
     usable = [_LOSS, *(name for name, metric in METRICS.items() if task in metric.tasks)]
     usable += NAMES if task == "ranking" else ()
     if hasattr(objective, "distribution"):
         usable += OF_DISTRIBUTIONS
         if isinstance(item, str) and item in OF_DISTRIBUTIONS:
-            return built_in(item, Mean(partial(score_of_raw, item, objective)), from_raw=True)
+            return mb.built_in(item, Mean(partial(score_of_raw, item, objective)), from_raw=True)
     elif is_one_of(item, OF_DISTRIBUTIONS):
         raise ParameterError(
             f"eval_metric {brief(item)} is for objectives that learn a distribution, such as "
@@ -144,13 +137,13 @@ def _by_name(item: object, objective: Objective, task: Task) -> Metric:
         raise _unfit(item, metric.tasks, task, usable)
     if metric.name == "concordance":
         sign = float(getattr(objective, "risk_sign", 1.0))
-        return built_in(
+        return mb.built_in(
             metric.name, partial(concordance, sign), metric.tasks, metric.what, higher=True
         )
     return metric
 
 
-def _unfit(item: object, tasks: Sequence[str], task: Task, usable: list[str]) -> ParameterError:
+def _unfit(item: object, tasks: Sequence[str], task: mb.Task, usable: list[str]) -> ParameterError:
     return ParameterError(
         f"eval_metric {brief(item)} is for {' or '.join(tasks)}, but this model is for "
         f"{task}; use one of {', '.join(map(repr, usable))}."
@@ -158,11 +151,11 @@ def _unfit(item: object, tasks: Sequence[str], task: Task, usable: list[str]) ->
 
 
 def metrics_of_queries(
-    metrics: Sequence[Metric], objective: Objective, queries: QueryRows
-) -> tuple[Metric, ...]:
+    metrics: Sequence[mb.Metric], objective: Objective, queries: QueryRows
+) -> tuple[mb.Metric, ...]:
     """Return the metrics of a ranking for rows of these queries; custom functions are unchanged."""
 
-    def bound(metric: Metric) -> Metric:
+    def bound(metric: mb.Metric) -> mb.Metric:
         if metric.name == _LOSS:
             of_queries: Callable[..., Objective] = getattr(objective, "of_queries")  # noqa: B009
             return replace(metric, function=of_queries(queries).loss, sums=None)
@@ -177,7 +170,7 @@ def metrics_of_queries(
 class OfTargets:
     """The mean of a metric over the targets, as scikit-learn's uniform average, and its sums."""
 
-    single: Metric
+    single: mb.Metric
     objective: SeveralTargets
 
     def __call__(

@@ -28,29 +28,18 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError, ParameterError, brief
+from hedgerow.kernels import ranking as kernel
 from hedgerow.kernels.primitives.exact_sum import weighted_mean
-from hedgerow.kernels.ranking import (
-    AUC,
-    AVERAGE_PRECISION,
-    EXPECTED_RECIPROCAL_RANK,
-    NDCG,
-    PRECISION,
-    RECALL,
-    RECIPROCAL_RANK,
-    QueryRows,
-    make_space,
-    score_queries,
-)
 from hedgerow.metrics.queries import check_labels, gains_of, query_rows, query_weights
 
 _KINDS = {
-    "ndcg": NDCG,
-    "map": AVERAGE_PRECISION,
-    "mrr": RECIPROCAL_RANK,
-    "precision": PRECISION,
-    "recall": RECALL,
-    "err": EXPECTED_RECIPROCAL_RANK,
-    "auc": AUC,
+    "ndcg": kernel.NDCG,
+    "map": kernel.AVERAGE_PRECISION,
+    "mrr": kernel.RECIPROCAL_RANK,
+    "precision": kernel.PRECISION,
+    "recall": kernel.RECALL,
+    "err": kernel.EXPECTED_RECIPROCAL_RANK,
+    "auc": kernel.AUC,
 }
 _OTHER_NAMES = {"pre": "precision", "mean_average_precision": "map"}
 _NAME = re.compile(
@@ -71,10 +60,10 @@ class RankingMetric:
     kind: str  # a key of ``_KINDS``
     most: int | None = None  # number of ranks to evaluate; None for all
     label_gain: tuple[float, ...] | None = None  # gains for "ndcg"; None: ``2**label - 1``
-    queries: QueryRows | None = None  # None: all rows are one query
+    queries: kernel.QueryRows | None = None  # None: all rows are one query
     empty_is_zero: bool = False  # NDCG and average precision of a query without relevant rows
 
-    def of_queries(self, queries: QueryRows) -> RankingMetric:
+    def of_queries(self, queries: kernel.QueryRows) -> RankingMetric:
         """Return the metric for rows of these queries."""
         return replace(self, queries=queries)
 
@@ -97,20 +86,20 @@ class RankingMetric:
         return weighted_mean(found[counts], None if weights is None else weights[counts])
 
     def by_query(
-        self, y_true: FloatArray, prediction: FloatArray, queries: QueryRows
+        self, y_true: FloatArray, prediction: FloatArray, queries: kernel.QueryRows
     ) -> FloatArray:
         """Return the score of each query; -1 for the AUC of equal labels."""
         gains = self.label_gain if self.kind == "ndcg" else None
         check_labels(y_true, f"metric {self.kind!r}", None if gains is None else len(gains))
         out, gain = np.empty(len(queries.starts) - 1), gains_of(y_true, gains)
-        score_queries(
+        kernel.score_queries(
             _KINDS[self.kind],
             _ALL if self.most is None else self.most,
             queries,
             gain,
             np.ascontiguousarray(prediction, dtype=np.float64),
             float(np.exp2(y_true.max(initial=0.0))),
-            make_space(queries),
+            kernel.make_space(queries),
             out,
         )
         if self.empty_is_zero:

@@ -21,16 +21,8 @@ from hedgerow.plot.curves import plot_history
 from hedgerow.plot.effects import draw_effect
 from hedgerow.plot.explained import plot_beeswarm, plot_waterfall
 from hedgerow.plot.importance import plot_importance
+from hedgerow.report import html as h
 from hedgerow.report.findings import STRONG_SHIFT, Findings
-from hedgerow.report.html import (
-    STYLE,
-    escaped,
-    inline_figure,
-    inline_plot,
-    new_figure,
-    page_html,
-    table_html,
-)
 from hedgerow.report.predictions import predictions_html
 
 _PANELS = 9
@@ -65,7 +57,7 @@ _COLUMNS_LISTED = 40
 _SHOWN_RAW = ("ranking", "survival")
 
 _STYLE = (
-    STYLE
+    h.STYLE
     + """
 .warnings { background: #fff4e5; border-left: 4px solid #d55e00; padding: .6rem 1rem;
             margin: 1rem 0; overflow-wrap: anywhere; }
@@ -122,10 +114,10 @@ def model_page(found: Findings, title: str, *, rows_name: str = "the test rows")
         f"{booster.objective}{known}; tested on {len(found.y):,} rows of {rows_name}. Hedgerow "
         f"{__version__}."
     )
-    warned = "".join(f"<li>{escaped(text)}</li>" for text in found.warnings)
+    warned = "".join(f"<li>{h.escaped(text)}</li>" for text in found.warnings)
     parts = [
-        f"<h1>{escaped(title)}</h1>",
-        f'<p class="lead">{escaped(lead)}</p>',
+        f"<h1>{h.escaped(title)}</h1>",
+        f'<p class="lead">{h.escaped(lead)}</p>',
         f'<div class="warnings"><strong>Warnings</strong><ul>{warned}</ul></div>'
         if warned
         else '<p class="fine">No warnings: no dominating column, no unseen category, no drift.</p>',
@@ -140,7 +132,7 @@ def model_page(found: Findings, title: str, *, rows_name: str = "the test rows")
         *_model(found.booster),
         *_columns(found),
     ]
-    return page_html(title, parts, _STYLE)
+    return h.page_html(title, parts, _STYLE)
 
 
 def _scores(found: Findings) -> str:
@@ -154,7 +146,7 @@ def _scores(found: Findings) -> str:
         for score in found.scores
     ]
     head = ("score", "value", "95% interval", "constant")
-    return table_html(head, rows) + (_OF_SCORES if found.query is None else _OF_QUERIES)
+    return h.table_html(head, rows) + (_OF_SCORES if found.query is None else _OF_QUERIES)
 
 
 def _curve(booster: Booster) -> list[str]:
@@ -164,7 +156,9 @@ def _curve(booster: Booster) -> list[str]:
     caption = "Score after each round of training."
     if ended is not None:
         caption += f" It ended by: {ended.replace('_', ' ')}."
-    drawn = inline_plot((7.0, 3.6), lambda ax: plot_history(booster.model, ax=ax), caption, "wide")
+    drawn = h.inline_plot(
+        (7.0, 3.6), lambda ax: plot_history(booster.model, ax=ax), caption, "wide"
+    )
     return ["<h2>Learning curve</h2>", drawn]
 
 
@@ -179,7 +173,7 @@ def _importances(found: Findings) -> list[str]:
     most = 15
     size = (6.0, 1.0 + 0.28 * min(len(found.permutation.names), most + 1))
     drawn = [
-        inline_plot(size, partial(plot_importance, own, most=most), caption)
+        h.inline_plot(size, partial(plot_importance, own, most=most), caption)
         for own, caption in known
         if own.values.any()
     ]
@@ -193,7 +187,7 @@ def _importances(found: Findings) -> list[str]:
     size = (7.2, 1.2 + 0.36 * min(15, len(explanation.feature_names)))
     draw = partial(plot_beeswarm, explanation, output=output)
     caption = f"SHAP values of the rows{named}, by the value of the column."
-    return [*parts, inline_plot(size, draw, caption, "wide")]
+    return [*parts, h.inline_plot(size, draw, caption, "wide")]
 
 
 def _shown_output(found: Findings) -> tuple[int | None, str]:
@@ -219,13 +213,13 @@ def _dependence(found: Findings) -> list[str]:
     label = f"mean {'score' if found.task in _SHOWN_RAW else what}"
     drawn = []
     for effect in (found.effects[name] for name in used[:_PANELS]):
-        figure = new_figure(4.4, 3.0)
+        figure = h.new_figure(4.4, 3.0)
         axes = figure.add_subplot()
         draw_effect(axes, effect, outputs)
         s.name_axes(axes, y=label)
         values = effect.values.reshape(len(effect.positions), -1)[:, outputs]
         ends = f"from {s.rounded(values.min())} to {s.rounded(values.max())}"
-        drawn.append(inline_figure(figure, f"{effect.name}: {label} {ends}"))
+        drawn.append(h.inline_figure(figure, f"{effect.name}: {label} {ends}"))
     return [
         "<h2>Effects of the strongest columns</h2>",
         f'<p class="lead">{note} Grey bars show where the rows are.</p>',
@@ -243,14 +237,14 @@ def _outputs(found: Findings) -> tuple[list[int], str]:
         what = what if found.probability is None else "Mean probability"
         return _lines_of(n_outputs, found.booster.output_names, f"{what} of each output")
     if n_outputs == 2:
-        label = escaped(s.short(found.classes.tolist()[1]))
+        label = h.escaped(s.short(found.classes.tolist()[1]))
         return [1], f"Mean probability of class {label}, with the column set to each value in turn."
     return _lines_of(n_outputs, found.classes.tolist(), "Mean probability of each class")
 
 
 def _lines_of(n_outputs: int, names: Sequence[object], what: str) -> tuple[list[int], str]:
     shown = list(range(min(n_outputs, len(s.COLOURS))))
-    own = [escaped(s.short(names[k], 20)) for k in shown]
+    own = [h.escaped(s.short(names[k], 20)) for k in shown]
     named = ", ".join(f"{name} ({line})" for name, line in zip(own, _LINES, strict=False))
     return shown, f"{what}, with the column set to each value in turn: {named}."
 
@@ -269,13 +263,13 @@ def _surprises(found: Findings) -> list[str]:
         values = [s.cell_text(_python(found.X[name][surprise.row])) for name in names]
         true, loss = _shown(surprise.target), s.rounded(surprise.loss)
         rows.append((surprise.row, true, shown, loss, *values))
-    parts = ["<h2>The most surprising rows</h2>", _OF_SURPRISES, table_html(head, rows)]
+    parts = ["<h2>The most surprising rows</h2>", _OF_SURPRISES, h.table_html(head, rows)]
     if found.explanation is None:
         return parts
     drawn = []
     outputs, size = found.explanation.output_names, len(found.explanation.feature_names)
     for place, surprise in enumerate(found.surprises):
-        figure = new_figure(6.6, 1.3 + 0.34 * min(11, size))
+        figure = h.new_figure(6.6, 1.3 + 0.34 * min(11, size))
         axes = figure.add_subplot()
         output, named = _shown_output(found)
         if outputs and found.classes is not None:  # the predicted class
@@ -285,7 +279,7 @@ def _surprises(found: Findings) -> list[str]:
         true, predicted = _shown(surprise.target), _shown(surprise.predicted)
         caption = f"Row {surprise.row}: true {true}, predicted {predicted}"
         caption += "" if found.classes is not None else named
-        drawn.append(inline_figure(figure, caption, "wide"))
+        drawn.append(h.inline_figure(figure, caption, "wide"))
     return [*parts, *drawn]
 
 
@@ -311,7 +305,7 @@ def _drift(found: Findings) -> list[str]:
     return [
         "<h2>Drift between training and test</h2>",
         _OF_DRIFT,
-        table_html(("column", "shift", "that is"), rows),
+        h.table_html(("column", "shift", "that is"), rows),
     ]
 
 
@@ -327,12 +321,12 @@ def _model(booster: Booster) -> list[str]:
         "leaves are": "lines" if forest.slopes is not None else "constants",
         "ended by": (booster.stopped_by or "not noted").replace("_", " "),
     }
-    items = "".join(f"<dt>{escaped(k)}</dt><dd>{escaped(v)}</dd>" for k, v in facts.items())
+    items = "".join(f"<dt>{h.escaped(k)}</dt><dd>{h.escaped(v)}</dd>" for k, v in facts.items())
     parts = ["<h2>The model and its parameters</h2>", f"<dl>{items}</dl>"]
     parts += _folds(training.get("folds", {}))
     if parameters:
         rows = [(name, str(value)) for name, value in sorted(parameters.items())]
-        table = table_html(("parameter", "value"), rows, words=(1,))
+        table = h.table_html(("parameter", "value"), rows, words=(1,))
         parts.append(f"<details><summary>All parameters</summary>{table}</details>")
     return parts
 
@@ -360,7 +354,7 @@ def _folds(folds: Mapping[str, Any]) -> list[str]:
     )
     return [
         text,
-        table_html(("settings", "loss", "rounds of the fold", "weight in the model", ""), rows),
+        h.table_html(("settings", "loss", "rounds of the fold", "weight in the model", ""), rows),
     ]
 
 
@@ -375,7 +369,7 @@ def _columns(found: Findings) -> list[str]:
         rows.append((name, column.temporal or column.kind, *facts))
     more = len(columns) - _COLUMNS_LISTED
     note = f"<p>{more} more columns are not listed.</p>" if more > 0 else ""
-    table = table_html(("column", "kind", "missing", "values"), rows, words=(1, 3))
+    table = h.table_html(("column", "kind", "missing", "values"), rows, words=(1, 3))
     return ["<h2>The data</h2>", table, note]
 
 

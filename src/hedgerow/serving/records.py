@@ -17,31 +17,23 @@ import numpy as np
 from hedgerow.argument_types import is_one_of
 from hedgerow.data.schema import check_same_names
 from hedgerow.errors import DataError, DataTypeError, brief
-from hedgerow.serving.requests import (
-    FEW_ROWS,
-    Limits,
-    RequestError,
-    Work,
-    check_keys,
-    decoded,
-    encoded,
-)
+from hedgerow.serving import requests as r
 from hedgerow.serving.slot import ServedModel
 
 KINDS = ("value", "raw", "probability")
 
 
-def read_records(model: ServedModel, body: bytes, limits: Limits) -> Work:
+def read_records(model: ServedModel, body: bytes, limits: r.Limits) -> r.Work:
     """Read a body; raise errors of the client."""
-    given = decoded(body)
-    check_keys(given, ("records", "kind", "explain"), "the body")
+    given = r.decoded(body)
+    r.check_keys(given, ("records", "kind", "explain"), "the body")
     rows = _rows(given.get("records"), model, limits)
     kind = given.get("kind", "value")
     if not is_one_of(kind, KINDS):
-        raise RequestError(f"kind must be one of {', '.join(KINDS)}; got {brief(kind)}.")
+        raise r.RequestError(f"kind must be one of {', '.join(KINDS)}; got {brief(kind)}.")
     explain = given.get("explain", False)
     if not isinstance(explain, bool):
-        raise RequestError(f"explain must be true or false; got {brief(explain)}.")
+        raise r.RequestError(f"explain must be true or false; got {brief(explain)}.")
 
     def answer() -> bytes:
         found: dict[str, Any] = {"model": model.name, "version": model.version}
@@ -50,38 +42,40 @@ def read_records(model: ServedModel, body: bytes, limits: Limits) -> Work:
         found["predictions"] = predict_rows(model, rows, kind)
         if explain:
             found["explanations"] = explain_rows(model, rows)
-        return encoded(found)
+        return r.encoded(found)
 
-    return Work(len(rows), explain, answer)
+    return r.Work(len(rows), explain, answer)
 
 
-def _rows(records: Any, model: ServedModel, limits: Limits) -> list[Any]:
+def _rows(records: Any, model: ServedModel, limits: r.Limits) -> list[Any]:
     if not isinstance(records, list) or not records:
-        raise RequestError("records must be a list with at least one record.")
+        raise r.RequestError("records must be a list with at least one record.")
     if len(records) > limits.rows:
-        raise RequestError(f"{len(records)} records; the limit per request is {limits.rows}.", 413)
+        raise r.RequestError(
+            f"{len(records)} records; the limit per request is {limits.rows}.", 413
+        )
     kind = type(records[0])
     if kind not in (dict, list):
-        raise RequestError(f"a record must be an object or a list; got a {kind.__name__}.")
+        raise r.RequestError(f"a record must be an object or a list; got a {kind.__name__}.")
     for number, record in enumerate(records):
         if type(record) is not kind:
             other = type(record).__name__
-            raise RequestError(f"record {number} is a {other}, but record 0 a {kind.__name__}.")
+            raise r.RequestError(f"record {number} is a {other}, but record 0 a {kind.__name__}.")
     if kind is list and model.booster.offset_columns:
-        raise RequestError("records of a model with offset columns must be objects.")
+        raise r.RequestError("records of a model with offset columns must be objects.")
     if kind is dict and not model.schema.named:
         for number, record in enumerate(records):
             try:
                 check_same_names(tuple(record), model.columns)
             except DataError as error:
-                raise RequestError(f"record {number}: {error}") from None
+                raise r.RequestError(f"record {number}: {error}") from None
         return [[record[name] for name in model.columns] for record in records]
     return records
 
 
 def predict_rows(model: ServedModel, rows: Sequence[Any], kind: str) -> list[Any]:
     """Return predictions as Python values."""
-    if len(rows) > FEW_ROWS:
+    if len(rows) > r.FEW_ROWS:
         found: list[Any] = model.booster.predict(rows, kind=kind, n_jobs=1).tolist()  # type: ignore[arg-type]
         return found
     ask = model.booster.predict_one
@@ -92,7 +86,7 @@ def predict_rows(model: ServedModel, rows: Sequence[Any], kind: str) -> list[Any
         except (DataError, DataTypeError) as error:
             if len(rows) == 1:
                 raise
-            raise RequestError(f"record {number}: {error}") from None
+            raise r.RequestError(f"record {number}: {error}") from None
         generic = isinstance(found_one, np.generic | np.ndarray)
         predictions.append(found_one.tolist() if generic else found_one)
     return predictions

@@ -20,13 +20,7 @@ import numpy as np
 
 from hedgerow.arrays import BoolArray, FloatArray, IntArray
 from hedgerow.convert.categories import Coded
-from hedgerow.convert.readers.lightgbm_text import (
-    DEFAULT_LEFT,
-    LightGBMText,
-    Nodes,
-    read_floats,
-    read_ints,
-)
+from hedgerow.convert.readers import lightgbm_text as lt
 from hedgerow.convert.thresholds import keys_up_to
 from hedgerow.convert.trees import TreeTable
 from hedgerow.errors import ModelFormatError
@@ -40,7 +34,7 @@ _MOST_SET_BITS = 2**26
 _NO_MISSING, _ZERO_MISSING, _NAN_MISSING = 0, 1, 2
 
 
-def table_of(nodes: Nodes, n_features: int) -> tuple[TreeTable, bool]:
+def table_of(nodes: lt.Nodes, n_features: int) -> tuple[TreeTable, bool]:
     """Return all trees, whose sets hold category numbers, and whether zeros are missing values."""
     inner = nodes.n_leaves - 1
     key, missing_left, zero = _splits(nodes)
@@ -62,7 +56,7 @@ def table_of(nodes: Nodes, n_features: int) -> tuple[TreeTable, bool]:
     return table, zero
 
 
-def _of_rows(nodes: Nodes, what: str) -> FloatArray:
+def _of_rows(nodes: lt.Nodes, what: str) -> FloatArray:
     """Return ``"weight"`` or ``"count"`` of every node; trees of one leaf may lack it."""
     name = f"leaf_{what}"
     alone = [len(tree.get(name, "").split()) for tree in nodes.trees]
@@ -73,7 +67,7 @@ def _of_rows(nodes: Nodes, what: str) -> FloatArray:
     return np.clip(np.nan_to_num(found), 0.0, 2.0**62)
 
 
-def _children(nodes: Nodes, name: str) -> IntArray:
+def _children(nodes: lt.Nodes, name: str) -> IntArray:
     """Return children; a leaf is written as ``~leaf``."""
     inner = nodes.n_leaves - 1
     child, n_inner = nodes.ints(name, inner), inner[nodes.tree_of_inner]
@@ -82,12 +76,12 @@ def _children(nodes: Nodes, name: str) -> IntArray:
     return nodes.of_all(np.where(child >= 0, child, n_inner + ~child), 0)
 
 
-def _splits(nodes: Nodes) -> tuple[IntArray, BoolArray, bool]:
+def _splits(nodes: lt.Nodes) -> tuple[IntArray, BoolArray, bool]:
     """Return keys and missing sides of numeric splits, and whether zeros are missing."""
     # Before the trees, LightGBM sets all values up to ``ZERO`` to 0
     # (``RowPairFunctionFromDenseMatric`` in src/c_api.cpp), so a cut among them moves to the end.
     number, kind = ~nodes.is_set, nodes.decision >> 2
-    default_left = (nodes.decision & DEFAULT_LEFT) > 0
+    default_left = (nodes.decision & lt.DEFAULT_LEFT) > 0
     cut = np.where(number, nodes.threshold, 0.0)
     beside = np.where(cut < 0.0, np.nextafter(-ZERO, -np.inf), ZERO)
     cut = np.where(np.abs(cut) <= ZERO, beside, cut)
@@ -113,7 +107,7 @@ def _splits(nodes: Nodes) -> tuple[IntArray, BoolArray, bool]:
     return keys_up_to(cut), missing_left, False
 
 
-def _read_lines(nodes: Nodes, table: TreeTable, n_features: int) -> Slopes | None:
+def _read_lines(nodes: lt.Nodes, table: TreeTable, n_features: int) -> Slopes | None:
     """Return the terms of all leaves; the leaf values become the constants of the lines."""
     linear = np.array([tree.get("is_linear", "0") == "1" for tree in nodes.trees], dtype=np.bool_)
     if not linear.any():
@@ -125,8 +119,8 @@ def _read_lines(nodes: Nodes, table: TreeTable, n_features: int) -> Slopes | Non
         raise ModelFormatError("num_features of a leaf is outside its range.")
     if not np.isfinite(const).all():
         raise ModelFormatError("leaf_const must be finite.")
-    column = read_ints(_flat(nodes.trees, "leaf_features"), "leaf_features")
-    slope = read_floats(_flat(nodes.trees, "leaf_coeff"), "leaf_coeff")
+    column = lt.read_ints(_flat(nodes.trees, "leaf_features"), "leaf_features")
+    slope = lt.read_floats(_flat(nodes.trees, "leaf_coeff"), "leaf_coeff")
     if len(column) != known.sum() or len(slope) != known.sum():
         raise ModelFormatError("leaf_features and leaf_coeff do not fit num_features.")
     counts, fallback = np.zeros(len(table.feature), dtype=np.int64), np.zeros(len(table.feature))
@@ -148,7 +142,7 @@ def _flat(trees: list[dict[str, str]], name: str) -> str:
     return " ".join(number for tree in trees for number in tree.get(name, "").split())
 
 
-def coded_columns(text: LightGBMText, table: TreeTable, n_features: int) -> dict[int, Coded]:
+def coded_columns(text: lt.LightGBMText, table: TreeTable, n_features: int) -> dict[int, Coded]:
     """Return the category columns; the sets of the table hold the numbers of categories."""
     codes = _listed_numbers(text, n_features)
     for node, found in table.sets.items():
@@ -170,7 +164,7 @@ def coded_columns(text: LightGBMText, table: TreeTable, n_features: int) -> dict
     return coded
 
 
-def members_of(nodes: Nodes) -> list[IntArray]:
+def members_of(nodes: lt.Nodes) -> list[IntArray]:
     """Return the whole numbers in the set of each category split."""
     has = nodes.n_cat > 0
     counts = np.where(has, nodes.n_cat + 1, 0)
@@ -203,7 +197,7 @@ def members_of(nodes: Nodes) -> list[IntArray]:
     return found
 
 
-def _listed_numbers(text: LightGBMText, n_features: int) -> dict[int, set[int]]:
+def _listed_numbers(text: lt.LightGBMText, n_features: int) -> dict[int, set[int]]:
     """Return the columns for which ``feature_infos`` lists category numbers."""
     infos = text.header.get("feature_infos", "")
     listed = infos.split(" ") if infos else []
@@ -212,12 +206,12 @@ def _listed_numbers(text: LightGBMText, n_features: int) -> dict[int, set[int]]:
     found: dict[int, set[int]] = {}
     for j, info in enumerate(listed):
         if info != "none" and not info.startswith("["):
-            numbers = read_ints(info.replace(":", " "), f"feature_infos of column {j}")
+            numbers = lt.read_ints(info.replace(":", " "), f"feature_infos of column {j}")
             found[j] = {number for number in numbers.tolist() if number >= 0}
     return found
 
 
-def _places(text: LightGBMText, numbers: dict[int, set[int]], n_features: int) -> dict[int, int]:
+def _places(text: lt.LightGBMText, numbers: dict[int, set[int]], n_features: int) -> dict[int, int]:
     """Return the entry of ``pandas_categorical`` for each category column."""
     known = text.pandas_categorical or []
     infos = text.header.get("feature_infos", "").split(" ")

@@ -44,19 +44,13 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, BinArray, BoolArray, FloatArray, IntArray
+from hedgerow.data.binning import forced_bins as fb
 from hedgerow.data.binning.cut_sample import (
     MOST_CATEGORY_BINS,
     SAMPLE_ROWS,
     CutSample,
     masses_of_levels,
     sample_of,
-)
-from hedgerow.data.binning.forced_bins import (
-    ForcedCuts,
-    cuts_of_column,
-    cuts_of_few,
-    keys_of_forced,
-    sort_column,
 )
 from hedgerow.data.missing import missing_of
 from hedgerow.data.reading.table import Table
@@ -112,7 +106,7 @@ def find_sparse_cuts(
             part_masses = None if mass is None else masses[part]
             ordered, mass_before = _with_zeros(values[part], part_masses, unrecorded[j])
             most = int(most_bins[j])
-            found[j] = cuts_of_column(ordered, mass_before, forced.get(j), most, space)
+            found[j] = fb.cuts_of_column(ordered, mass_before, forced.get(j), most, space)
 
     run_blocks(find, len(rest), n_threads, _COLUMNS_PER_THREAD)
     return found
@@ -160,7 +154,7 @@ def _with_zeros(
     ``column`` is sorted in place.
     """
     counts = np.arange(len(column) + 1, dtype=np.float64)
-    ordered, mass_before = sort_column(column, masses, counts)
+    ordered, mass_before = fb.sort_column(column, masses, counts)
     left, right = (int(np.searchsorted(ordered, 0, side=side)) for side in ("left", "right"))
     if unrecorded == 0 and left == right:
         return ordered, mass_before
@@ -289,7 +283,7 @@ def fit_bins(
     weight: FloatArray | None = None,
     seed: int = 0,
     n_threads: int = 1,
-    forced: ForcedCuts | None = None,
+    forced: fb.ForcedCuts | None = None,
     columns: Sequence[int] | None = None,
 ) -> BinSpec:
     """Choose the cuts of every feature, the same for dense and sparse tables of the same numbers.
@@ -314,13 +308,13 @@ def fit_sample(
     sample: CutSample,
     max_bins: int | Sequence[int],
     n_threads: int = 1,
-    forced: ForcedCuts | None = None,
+    forced: fb.ForcedCuts | None = None,
 ) -> BinSpec:
     """Choose the cuts of every feature from a sample; see :func:`fit_bins`."""
     table, mass = sample.table, sample.mass
     most_bins = _most_bins(max_bins, table.n_features)
     rows = np.arange(table.n_rows) if sample.rows is None else sample.rows
-    fixed = keys_of_forced(forced, table.schema)
+    fixed = fb.keys_of_forced(forced, table.schema)
     found: list[tuple[AnyArray, AnyArray]]
     level_bins: list[BinArray] = [np.zeros(0, np.uint8)] * table.n_features
     if isinstance(table, SparseTable):
@@ -333,7 +327,7 @@ def fit_sample(
         found = _find_cuts(columns, mass, most_bins, forced_cuts, n_threads)
         level_bins = _bin_levels(table, rows, mass, most_bins, sample.level_mass)
     for j, values in sample.few.items():
-        found[j] = cuts_of_few(values, forced_cuts.get(j), int(most_bins[j])) or found[j]
+        found[j] = fb.cuts_of_few(values, forced_cuts.get(j), int(most_bins[j])) or found[j]
     counts = [len(below) for below, _ in found]
     n_levels = [len(bins) for bins in level_bins]
     cut_keys = _cuts_between(found, table.schema)
@@ -496,8 +490,8 @@ def _find_cuts(
     def find(start: int, stop: int) -> None:
         space = np.empty(n_rows + 1, dtype=np.int64), np.empty(MOST_BINS, dtype=np.int64)
         for j in range(start, stop):
-            sorted_column = sort_column(columns[j], mass, counts)
-            found[j] = cuts_of_column(*sorted_column, forced.get(j), int(most_bins[j]), space)
+            sorted_column = fb.sort_column(columns[j], mass, counts)
+            found[j] = fb.cuts_of_column(*sorted_column, forced.get(j), int(most_bins[j]), space)
 
     run_blocks(find, n_features, n_threads, -(-_VALUES_PER_THREAD // n_rows))
     return found

@@ -25,16 +25,7 @@ import numpy.typing as npt
 
 from hedgerow.argument_types import listed
 from hedgerow.arrays import AnyArray, BoolArray, IntArray
-from hedgerow.data.categories.levels import (
-    MISSING_CODE,
-    UNKNOWN_CODE,
-    ArrowText,
-    Level,
-    Texts,
-    number_levels,
-    sort_texts,
-    take_levels,
-)
+from hedgerow.data.categories import levels as lv
 from hedgerow.data.missing import is_missing
 from hedgerow.data.reading.columns import ReadColumn
 from hedgerow.data.schema import Rounding, Schema, UnknownCategory, UnknownPolicy
@@ -58,7 +49,7 @@ _FLOAT32_CODES = 2**24
 """Codes up to this number are exact in float32."""
 
 
-def text_column(texts: Texts, codes: IntArray) -> ReadColumn:
+def text_column(texts: lv.Texts, codes: IntArray) -> ReadColumn:
     """Return a column of text."""
     return ReadColumn(texts, codes, "text", is_category=True)
 
@@ -71,7 +62,7 @@ def encode_texts(items: Sequence[Any], missing: BoolArray | None) -> ReadColumn:
         found = (find(item, len(code_of)) for item in items)
     else:
         found = (
-            MISSING_CODE if gone else find(str(item), len(code_of))
+            lv.MISSING_CODE if gone else find(str(item), len(code_of))
             for item, gone in zip(items, missing.tolist(), strict=True)
         )
     codes = np.fromiter(found, np.int64, len(items))
@@ -93,7 +84,7 @@ def encode_if_texts(items: Sequence[Any]) -> ReadColumn | None:
     if any(isinstance(item, float) and item == item for item in others):
         return None
     code_of: dict[Any, int] = dict(zip(texts, range(len(texts)), strict=True))
-    code_of |= dict.fromkeys(others, MISSING_CODE)
+    code_of |= dict.fromkeys(others, lv.MISSING_CODE)
     codes = np.fromiter(map(code_of.__getitem__, items), np.int64, len(items))
     return text_column(texts, codes)
 
@@ -107,7 +98,7 @@ def encode_arrow(array: Any) -> ReadColumn:
     array = array.dictionary_encode()
     if isinstance(array, pa.ChunkedArray):
         array = array.unify_dictionaries().combine_chunks()
-    return text_column(ArrowText(array.dictionary), arrow_codes(array))
+    return text_column(lv.ArrowText(array.dictionary), arrow_codes(array))
 
 
 def arrow_codes(array: Any) -> IntArray:
@@ -124,25 +115,25 @@ def arrow_codes(array: Any) -> IntArray:
 # ---- training -----------------------------------------------------------------
 
 
-def levels_of(column: ReadColumn, name: str) -> tuple[Sequence[Level], IntArray]:
+def levels_of(column: ReadColumn, name: str) -> tuple[Sequence[lv.Level], IntArray]:
     """Return the levels that occur in a column and the code of each row (-1: missing)."""
     values = column.values
-    codes = np.full(len(values), MISSING_CODE, dtype=np.int64)
+    codes = np.full(len(values), lv.MISSING_CODE, dtype=np.int64)
     if not isinstance(values, np.ndarray):
         if isinstance(values, list):
             check_unicode(values, name)
-        order, occurs = sort_texts(values), column.occurs()
+        order, occurs = lv.sort_texts(values), column.occurs()
         kept = order if occurs.all() else order[occurs[order]]
         codes[kept] = np.arange(len(kept))
-        return take_levels(values, kept), column.spread(codes)
+        return lv.take_levels(values, kept), column.spread(codes)
     present = ~is_missing(values)
     if column.codes is not None:
         present &= column.occurs()
     found, codes[present] = np.unique(values[present], return_inverse=True)
-    return number_levels(found), column.spread(codes)
+    return lv.number_levels(found), column.spread(codes)
 
 
-def check_unicode(values: Sequence[Level], name: str) -> None:
+def check_unicode(values: Sequence[lv.Level], name: str) -> None:
     """Raise ``DataError`` if the text of a column has no UTF-8 encoding."""
     try:
         "".join(map(str, values)).encode()
@@ -248,7 +239,7 @@ def codes_of(column: ReadColumn, schema: Schema, j: int) -> IntArray:
                 f"column {name!r} holds {has}, but held {had} when the model was trained: "
                 f"convert it to {had}."
             )
-        return np.where(gone, MISSING_CODE, UNKNOWN_CODE)
+        return np.where(gone, lv.MISSING_CODE, lv.UNKNOWN_CODE)
     if isinstance(values, np.ndarray):
         values = rounded_categories(values, schema.columns[j].rounding)
         return column.spread(index.of_numbers(values))
@@ -269,8 +260,8 @@ def code_column(codes: IntArray, n_levels: int, unknown: UnknownPolicy) -> AnyAr
     """
     dtype = np.float32 if n_levels <= _FLOAT32_CODES else np.float64
     column = codes.astype(dtype)
-    column[codes == MISSING_CODE] = np.nan
-    column[codes == UNKNOWN_CODE] = n_levels if unknown in ("backoff", "split") else np.nan
+    column[codes == lv.MISSING_CODE] = np.nan
+    column[codes == lv.UNKNOWN_CODE] = n_levels if unknown in ("backoff", "split") else np.nan
     return column
 
 

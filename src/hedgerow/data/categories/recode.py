@@ -13,15 +13,8 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.binning.bins import integer_mass
+from hedgerow.data.categories import levels as lv
 from hedgerow.data.categories.columns import code_column
-from hedgerow.data.categories.levels import (
-    MISSING_CODE,
-    MOST_LEVELS,
-    UNKNOWN_CODE,
-    ArrowText,
-    canonical,
-    take_levels,
-)
 from hedgerow.data.reading.columns import float_keys, floats_of_column
 from hedgerow.data.reading.table import Table, unknown_category
 from hedgerow.data.schema import Column, Schema, UnknownPolicy
@@ -29,7 +22,7 @@ from hedgerow.errors import DataError
 
 
 def drop_unused_levels(
-    table: Table, most: int = MOST_LEVELS, weight: FloatArray | None = None
+    table: Table, most: int = lv.MOST_LEVELS, weight: FloatArray | None = None
 ) -> Table:
     """Drop levels that do not occur, and all but the ``most`` heaviest ones.
 
@@ -51,10 +44,10 @@ def drop_unused_levels(
                 mass = integer_mass(weight)[codes >= 0]
                 heavy = np.bincount(codes[codes >= 0], mass, minlength=n_levels)[:n_levels]
             kept = np.sort(np.argsort(-heavy, kind="stable")[:most])
-        levels = canonical(take_levels(column.levels, kept))
+        levels = lv.canonical(lv.take_levels(column.levels, kept))
         if len(kept) == n_levels and levels == column.levels:
             continue
-        new = np.full(n_levels + 2, MISSING_CODE, dtype=np.int64)
+        new = np.full(n_levels + 2, lv.MISSING_CODE, dtype=np.int64)
         new[kept] = np.arange(len(kept))
         columns[j] = replace(column, levels=levels)
         new_codes[j] = new[codes]
@@ -76,17 +69,17 @@ def recode(table: Table, schema: Schema, unknown: UnknownPolicy | None = None) -
             continue
         codes, n_levels = codes_in(table, j), len(column.levels)
         index = schema.level_index(j)
-        new = np.full(n_levels + 2, UNKNOWN_CODE, dtype=np.int64)
-        new[-1] = MISSING_CODE
+        new = np.full(n_levels + 2, lv.UNKNOWN_CODE, dtype=np.int64)
+        new[-1] = lv.MISSING_CODE
         if index.is_text:
-            texts = column.levels if isinstance(column.levels, ArrowText) else None
+            texts = column.levels if isinstance(column.levels, lv.ArrowText) else None
             new[:n_levels] = index.of_texts(texts or [str(level) for level in column.levels])
         elif not index.is_empty and n_levels:
             new[:n_levels] = index.of_numbers(np.array(column.levels))
         found = new[codes]
-        n_unseen = int(np.count_nonzero(found == UNKNOWN_CODE))
+        n_unseen = int(np.count_nonzero(found == lv.UNKNOWN_CODE))
         if n_unseen and unknown == "error":
-            row = int(np.argmax(found == UNKNOWN_CODE))
+            row = int(np.argmax(found == lv.UNKNOWN_CODE))
             raise unknown_category(schema.columns[j], row, column.levels[int(codes[row])])
         if n_unseen:
             unseen[column.name] = n_unseen
@@ -98,7 +91,7 @@ def recode(table: Table, schema: Schema, unknown: UnknownPolicy | None = None) -
 def codes_in(table: Table, j: int) -> IntArray:
     """Return the codes of category column ``j``: -1 for missing, ``n_levels`` for unknown."""
     floats = floats_of_column(table.values[:, j], "category")
-    return np.where(np.isnan(floats), MISSING_CODE, floats).astype(np.int64)
+    return np.where(np.isnan(floats), lv.MISSING_CODE, floats).astype(np.int64)
 
 
 def _with_codes(

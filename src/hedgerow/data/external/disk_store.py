@@ -51,19 +51,7 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray, BinArray, FloatArray, aligned_empty, aligned_zeros
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.matrix import PAD, BinnedMatrix, tile_shape
-from hedgerow.data.external.block_files import (
-    GRANULE,
-    LARGE_PAGE,
-    RAW,
-    Block,
-    BlockFile,
-    ColumnDecoder,
-    encode_column,
-    fetch,
-    find_lz4,
-    let_go,
-    mapped_array,
-)
+from hedgerow.data.external import block_files as bf
 from hedgerow.data.external.memory_plan import (
     RowShape,
     divide_memory,
@@ -83,14 +71,14 @@ class ChunkRecord:
 
     n_rows: int
     file: int  # index of the file with the blocks
-    numbers: Block | None  # float64, one column after the other
-    by_row: Block | None  # the layout by row; None if it is made from the columns
+    numbers: bf.Block | None  # float64, one column after the other
+    by_row: bf.Block | None  # the layout by row; None if it is made from the columns
     # one block for the layout by column if ``by_row`` is set, else one encoded
     # block per column
-    columns: tuple[Block, ...]
+    columns: tuple[bf.Block, ...]
 
     @property
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[bf.Block]:
         """All blocks, in the order of the file."""
         some = [block for block in (self.numbers, self.by_row) if block is not None]
         return [*some, *self.columns]
@@ -101,7 +89,7 @@ class StoreFiles:
     """Files that a sink passes to a store."""
 
     folders: list[ScratchFolder]  # folder of each stripe
-    blocks: list[BlockFile]  # file of each stripe
+    blocks: list[bf.BlockFile]  # file of each stripe
     chunks: list[ChunkRecord]
 
     def close(self) -> None:
@@ -194,7 +182,7 @@ class DiskStore(ChunkStore):
         self._row_room = memory_limit
         self._checked: set[int] = set()
         self._resident: dict[int, _Loaded] = {}
-        self._decoders = [ColumnDecoder() for _ in files.blocks]
+        self._decoders = [bf.ColumnDecoder() for _ in files.blocks]
         self._free: list[_Buffers] = []
         self._lock = threading.Lock()
         self._passes: list[Generator[_Loaded, None, None]] = []
@@ -209,7 +197,7 @@ class DiskStore(ChunkStore):
         self._row_room -= size
         if self._row_room >= 0:
             return super().row_array(shape, dtype)
-        return mapped_array(
+        return bf.mapped_array(
             self.files.folders[0].path / f"rows-{secrets.token_hex(8)}", shape, dtype
         )
 
@@ -294,7 +282,7 @@ class DiskStore(ChunkStore):
         view = self._views.get(number) or self._map(number)
         start, n_bytes = time.perf_counter(), 0
         for offset, size in self._fetched(record, uses):
-            fetch(view.address + offset - record.blocks[0].offset, size, file.path)
+            bf.fetch(view.address + offset - record.blocks[0].offset, size, file.path)
             n_bytes += size
         self._clock.note(n_bytes, time.perf_counter() - start)
         if view.matrix is not None:
@@ -345,7 +333,7 @@ class DiskStore(ChunkStore):
         view = loaded.view
         if view is None or len(view.mapping) == 0:
             return
-        if not let_go(view.address, len(view.mapping)):
+        if not bf.let_go(view.address, len(view.mapping)):
             self._views.pop(number, None)  # the memory is freed with the arrays
 
     def _matrix(self, record: ChunkRecord, by_row: BinArray, by_column: BinArray) -> BinnedMatrix:
@@ -359,7 +347,7 @@ class DiskStore(ChunkStore):
         )
 
     def _decode(
-        self, record: ChunkRecord, file: BlockFile, uses: Uses, buffers: _Buffers
+        self, record: ChunkRecord, file: bf.BlockFile, uses: Uses, buffers: _Buffers
     ) -> BinnedMatrix:
         """Unpack the columns that the pass uses, and make rows from them."""
         matrix = self._matrix(record, *buffers)
@@ -368,7 +356,7 @@ class DiskStore(ChunkStore):
         everything = uses.by_row or uses.columns is None
         for j in range(len(by_column)) if everything else uses.columns or ():
             block, column = record.columns[j], by_column[j]
-            if block.codec == RAW:
+            if block.codec == bf.RAW:
                 file.read_into(block.offset, column[:n_rows])
             else:
                 data = aligned_empty(block.size, np.uint8)
@@ -389,7 +377,7 @@ class DiskStore(ChunkStore):
         return _Buffers(by_row, aligned_empty(self._n_columns * n_rows, np.uint8))
 
 
-def _part(mapping: BinArray, record: ChunkRecord, block: Block) -> BinArray:
+def _part(mapping: BinArray, record: ChunkRecord, block: bf.Block) -> BinArray:
     start = block.offset - record.blocks[0].offset
     return mapping[start : start + block.size]
 
@@ -442,7 +430,7 @@ class ChunkSink:
     ) -> None:
         self._spec, self._limit, self._requested_rows = spec, memory_limit, chunk_rows
         self._shape = RowShape(spec.n_features, 0, n_outputs, n_vectors)
-        self._lz4 = None if compression == "none" else find_lz4()
+        self._lz4 = None if compression == "none" else bf.find_lz4()
         uncoded = {"auto": file_cache_bytes(), "none": 1 << 62, "always": 0}
         self._left_unencoded = uncoded[compression]
         self._buffer: RowBuffer | None = None
@@ -453,7 +441,7 @@ class ChunkSink:
             for stripe, path in enumerate(cache_dir):
                 folder = ScratchFolder(path)
                 self._files.folders.append(folder)
-                self._files.blocks.append(BlockFile(folder.path / f"blocks-{stripe}.bin"))
+                self._files.blocks.append(bf.BlockFile(folder.path / f"blocks-{stripe}.bin"))
         except BaseException:
             self.close()
             raise
@@ -514,27 +502,27 @@ class ChunkSink:
         """Write the rows in the buffer as a chunk."""
         stripe, n_rows = len(self._files.chunks) % len(self._files.blocks), buffer.n_rows
         file = self._files.blocks[stripe]
-        file.skip_to(GRANULE)
+        file.skip_to(bf.GRANULE)
         numbers = buffer.numbers()
         given = None if numbers is None else _append(file, numbers.T)
         by_row, by_column = buffer.bins()
         size = by_row.nbytes + by_column.nbytes
-        rows: Block | None = None
-        columns: tuple[Block, ...]
+        rows: bf.Block | None = None
+        columns: tuple[bf.Block, ...]
         if size <= self._left_unencoded:
             self._left_unencoded -= size
-            file.skip_to(LARGE_PAGE if by_row.nbytes >= LARGE_PAGE else 1)
+            file.skip_to(bf.LARGE_PAGE if by_row.nbytes >= bf.LARGE_PAGE else 1)
             rows, columns = _append(file, by_row), (_append(file, by_column),)
         else:
             self._left_unencoded = 0  # only the first chunks are mapped
             columns = tuple(
-                file.append(*encode_column(column[:n_rows], self._lz4)) for column in by_column
+                file.append(*bf.encode_column(column[:n_rows], self._lz4)) for column in by_column
             )
         self._files.chunks.append(ChunkRecord(n_rows, stripe, given, rows, columns))
         buffer.n_rows = 0
 
 
-def _append(file: BlockFile, array: Any) -> Block:
+def _append(file: bf.BlockFile, array: Any) -> bf.Block:
     """Write an array at the start of a cache line."""
     file.skip_to(64)
     return file.append(np.ascontiguousarray(array).reshape(-1).view(np.uint8))

@@ -16,19 +16,7 @@ import numpy as np
 from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data.categories.columns import encode_if_texts, encode_texts, text_column
-from hedgerow.data.reading.columns import (
-    LARGEST_EXACT,
-    LARGEST_INT,
-    ReadColumn,
-    Sort,
-    in_microseconds,
-    is_exact,
-    out_of_range,
-    plain_numbers,
-    shown,
-    too_far,
-    with_missing,
-)
+from hedgerow.data.reading import columns as col
 from hedgerow.errors import DataError, DataTypeError, brief
 
 MISSING_TYPES = ("NoneType", "NAType", "NaTType")  # None, pandas.NA, pandas.NaT
@@ -39,7 +27,7 @@ _MOST_DAYS = 106_751_990
 """Days of a duration that int64 holds in microseconds."""
 
 
-def read_objects(column: AnyArray, name: str) -> ReadColumn:
+def read_objects(column: AnyArray, name: str) -> col.ReadColumn:
     """Read an array of objects."""
     items = column.tolist()
     if (texts := encode_if_texts(items)) is not None:
@@ -50,21 +38,21 @@ def read_objects(column: AnyArray, name: str) -> ReadColumn:
         return encode_texts(items, missing)
     present = items if missing is None else _present(items, missing)
     if not present:
-        return ReadColumn(np.full(len(items), np.nan), sort=None)
+        return col.ReadColumn(np.full(len(items), np.nan), sort=None)
     rows = range(len(items)) if missing is None else np.flatnonzero(~missing).tolist()
     if sort == "numbers":
         values = _numbers(present, rows, name)
     else:
         values = _moments(present, sort, rows, name)
     if missing is None:
-        column = plain_numbers(values[:, None], [name])[:, 0]
+        column = col.plain_numbers(values[:, None], [name])[:, 0]
     else:
         all_rows = np.zeros((len(items), 1), dtype=values.dtype)
         all_rows[~missing, 0] = values
-        column = with_missing(plain_numbers(all_rows, [name])[:, 0], missing)
+        column = col.with_missing(col.plain_numbers(all_rows, [name])[:, 0], missing)
     if sort == "dates" and has_zone(present[0]):
         sort = "zoned dates"
-    return ReadColumn(column, sort=sort, is_small=values.dtype.kind == "b")
+    return col.ReadColumn(column, sort=sort, is_small=values.dtype.kind == "b")
 
 
 def _present(items: Sequence[Any], missing: BoolArray) -> list[Any]:
@@ -93,7 +81,7 @@ def _is_nan(item: Any) -> bool:
     return item.is_nan() if isinstance(item, Decimal) else bool(item != item)
 
 
-def sort_of(kind: type) -> Sort | None:
+def sort_of(kind: type) -> col.Sort | None:
     """Return "text", "durations", "dates", "times" or "numbers"; None for other types."""
     if issubclass(kind, str) or kind.__name__ in _TEXT_TYPES:
         return "text"
@@ -108,7 +96,7 @@ def sort_of(kind: type) -> Sort | None:
     return None
 
 
-def _sort(items: Sequence[Any], missing: BoolArray | None, name: str) -> Sort:
+def _sort(items: Sequence[Any], missing: BoolArray | None, name: str) -> col.Sort:
     """Return the common sort of all items that are not missing; raise if there is none."""
     present = items if missing is None else _present(items, missing)
     sorts = {kind: sort_of(kind) for kind in set(map(type, present))}
@@ -165,10 +153,10 @@ def _in_reach(items: Sequence[Any], rows: Sequence[int], name: str) -> list[Any]
     found = list(items)
     for place, (row, item) in enumerate(zip(rows, items, strict=True)):
         if isinstance(item, np.generic):
-            ticks = in_microseconds(np.array([[item]]), [name], row)[0, 0]
+            ticks = col.in_microseconds(np.array([[item]]), [name], row)[0, 0]
             found[place] = np.array(ticks).view(f"{item.dtype.kind}8[us]")[()]
         elif isinstance(item, dt.timedelta) and abs(item.days) > _MOST_DAYS:
-            raise too_far(name, item, row)
+            raise col.too_far(name, item, row)
     return found
 
 
@@ -180,18 +168,18 @@ def _numbers(items: Sequence[Any], rows: Sequence[int], name: str) -> AnyArray:
     whole = [isinstance(x, int | np.integer) for x in items]  # bool is an int
     if all(whole):
         for row, item in zip(rows, items, strict=True):
-            if not MISSING_KEY < item <= LARGEST_INT:
-                raise out_of_range(name, item, row)
+            if not MISSING_KEY < item <= col.LARGEST_INT:
+                raise col.out_of_range(name, item, row)
         return np.array(items, dtype=np.int64)
     if found.dtype.kind == "O":  # integers beyond 64 bits
         large: Iterable[int] = range(len(items))
     else:
-        large = np.flatnonzero(np.abs(found) >= LARGEST_EXACT).tolist()
+        large = np.flatnonzero(np.abs(found) >= col.LARGEST_EXACT).tolist()
     for k in large:
-        if whole[k] and not is_exact(items[k]):
+        if whole[k] and not col.is_exact(items[k]):
             other = whole.index(False)
             raise DataError(
-                f"column {name!r} holds {shown(items[k])} (row {rows[k]}), which "
+                f"column {name!r} holds {col.shown(items[k])} (row {rows[k]}), which "
                 f"float64 cannot hold, but also {brief(items[other])} (row {rows[other]}), a "
                 f"{type(items[other]).__name__}: convert the column to float64, which rounds, or "
                 "to text."
@@ -210,7 +198,7 @@ def since_midnight(time: dt.time) -> int:
     return seconds * 1_000_000 + time.microsecond
 
 
-_SORTS: dict[str, Sort] = {"M": "dates", "m": "durations"}
+_SORTS: dict[str, col.Sort] = {"M": "dates", "m": "durations"}
 
 
 def is_named(X: object) -> bool:
@@ -301,7 +289,7 @@ def _columns_of_rows(rows: Sequence[Any]) -> dict[str, AnyArray]:
     return {name: _objects([row[name] for row in rows]) for name in names}
 
 
-def read_column(column: AnyArray, name: str) -> ReadColumn:
+def read_column(column: AnyArray, name: str) -> col.ReadColumn:
     """Read a one-dimensional array of any type."""
     dtype = column.dtype
     if dtype.kind in "UTO":
@@ -310,8 +298,8 @@ def read_column(column: AnyArray, name: str) -> ReadColumn:
             found = text_column([], np.full(len(column), -1))
         found.dtype = dtype
         return found
-    values = plain_numbers(np.asarray(column)[:, None], [name])[:, 0]
+    values = col.plain_numbers(np.asarray(column)[:, None], [name])[:, 0]
     if isinstance(column, np.ma.MaskedArray):
-        values = with_missing(values, np.ma.getmaskarray(column))
+        values = col.with_missing(values, np.ma.getmaskarray(column))
     is_small = dtype.kind == "b" or (dtype.kind in "iu" and dtype.itemsize < 8)
-    return ReadColumn(values, None, _SORTS.get(dtype.kind, "numbers"), is_small, dtype=dtype)
+    return col.ReadColumn(values, None, _SORTS.get(dtype.kind, "numbers"), is_small, dtype=dtype)

@@ -22,26 +22,9 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.cuda.arrays import on_host
-from hedgerow.data.categories.columns import (
-    CategoricalFeatures,
-    check_unknown,
-    chosen_columns,
-    code_column,
-    codes_of,
-    levels_of,
-    warn_of_odd_text,
-)
+from hedgerow.data.categories import columns as categories
 from hedgerow.data.categories.levels import UNKNOWN_CODE
-from hedgerow.data.reading.columns import (
-    LARGEST_EXACT,
-    ReadColumn,
-    as_floats,
-    is_exact,
-    plain_numbers,
-    stack,
-    text_message,
-    with_missing,
-)
+from hedgerow.data.reading import columns as col
 from hedgerow.data.reading.frames import read_short
 from hedgerow.data.reading.objects import is_named, named_columns, read_column
 from hedgerow.data.reading.temporal import NUMBERS, as_trained
@@ -91,7 +74,7 @@ def read_table(
     schema: Schema | None = None,
     *,
     reader: str = "Booster",
-    categorical: CategoricalFeatures = "auto",
+    categorical: categories.CategoricalFeatures = "auto",
     unknown: UnknownCategory = "missing",
     names: Sequence[str] | None = None,
     more_levels: bool = False,
@@ -127,18 +110,18 @@ def read_table(
         if more_levels and schema.has_categories and schema.unknown != "error":
             columns = _as_trained(columns, schema, typed=typed)
             found = {
-                column.name: levels_of(part, column.name)[0]
+                column.name: categories.levels_of(part, column.name)[0]
                 for part, column in zip(columns, schema.columns, strict=True)
                 if column.kind == "category"
             }
             schema = with_more_levels(schema, found)
         return with_schema(columns, schema, typed=typed)
-    policy = check_unknown(unknown)
+    policy = categories.check_unknown(unknown)
     columns, own, _ = _read_any(X, None, names, reader)
     return _new_table(columns, own if names is None else names, categorical, policy)
 
 
-_Columns: TypeAlias = AnyArray | list[ReadColumn]
+_Columns: TypeAlias = AnyArray | list[col.ReadColumn]
 
 
 def _read_any(
@@ -252,9 +235,9 @@ def _has_rounded(X: Any, array: AnyArray) -> bool:
     """Return whether NumPy has rounded an integer in a list of rows, because of floats in it."""
     if array.dtype != _FLOAT64 or array.ndim != 2:
         return False
-    large = np.argwhere(np.abs(array) >= LARGEST_EXACT).tolist()
+    large = np.argwhere(np.abs(array) >= col.LARGEST_EXACT).tolist()
     cells = (X[row][column] for row, column in large)
-    return any(isinstance(cell, int | np.integer) and not is_exact(cell) for cell in cells)
+    return any(isinstance(cell, int | np.integer) and not col.is_exact(cell) for cell in cells)
 
 
 def _refuse_nested(X: Any) -> None:
@@ -276,39 +259,39 @@ def _read_array(array: AnyArray, names: Sequence[str]) -> _Columns:
     if array.dtype.kind in "OUTMm":
         return [read_column(array[:, j], name) for j, name in enumerate(names)]
     if isinstance(array, np.ma.MaskedArray):
-        values = plain_numbers(np.asarray(array.filled(0)), names)
-        return with_missing(values, np.ma.getmaskarray(array))
-    return plain_numbers(array, names)
+        values = col.plain_numbers(np.asarray(array.filled(0)), names)
+        return col.with_missing(values, np.ma.getmaskarray(array))
+    return col.plain_numbers(array, names)
 
 
 def _new_table(
     columns: _Columns,
     names: Sequence[str] | None,
-    categorical: CategoricalFeatures,
+    categorical: categories.CategoricalFeatures,
     unknown: UnknownCategory,
 ) -> Table:
     """Infer a schema for new columns."""
     n_columns = columns.shape[1] if isinstance(columns, np.ndarray) else len(columns)
     labels = default_names(n_columns) if names is None else names
-    chosen = chosen_columns(categorical, labels)
+    chosen = categories.chosen_columns(categorical, labels)
     found: list[Column] = []
     plain: list[AnyArray] = []
     for j, (part, name) in enumerate(zip(_parts_of(columns), labels, strict=True)):
         if chosen is None:
-            warn_of_odd_text(part, name)
+            categories.warn_of_odd_text(part, name)
         if part.is_category if chosen is None else chosen[j]:
-            levels, codes = levels_of(part, name)
+            levels, codes = categories.levels_of(part, name)
             found.append(Column(name, "category", levels, temporal=part.temporal))
-            plain.append(code_column(codes, len(levels), unknown))
+            plain.append(categories.code_column(codes, len(levels), unknown))
         else:
-            values = part.plain(text_message(name, "text", named=categorical is not None))
+            values = part.plain(col.text_message(name, "text", named=categorical is not None))
             kind: ColumnKind = "int" if values.dtype == np.int64 else "float"
             found.append(Column(name, kind, temporal=part.temporal))
             plain.append(values)
     schema = new_schema(found, names is not None, unknown)
     if isinstance(columns, np.ndarray) and not schema.has_categories:
         return Table(columns, schema)
-    return Table(stack(plain, schema.kinds), schema)
+    return Table(col.stack(plain, schema.kinds), schema)
 
 
 def with_schema(columns: _Columns, schema: Schema, *, typed: bool = True) -> Table:
@@ -319,7 +302,7 @@ def with_schema(columns: _Columns, schema: Schema, *, typed: bool = True) -> Tab
     is_same = not (typed and schema.has_temporal) and not schema.has_categories
     if isinstance(columns, np.ndarray) and is_same:
         if not schema.has_int:
-            return Table(as_floats(columns), schema)
+            return Table(col.as_floats(columns), schema)
         if columns.dtype == np.int64 and "float" not in schema.kinds:
             return Table(columns, schema)
     parts = _as_trained(columns, schema, typed=typed)
@@ -333,25 +316,25 @@ def with_schema(columns: _Columns, schema: Schema, *, typed: bool = True) -> Tab
             )
             plain.append(part.plain(message))
             continue
-        codes = codes_of(part, schema, j)
+        codes = categories.codes_of(part, schema, j)
         n_unseen = int(np.count_nonzero(codes == UNKNOWN_CODE))
         if n_unseen:
             if schema.unknown == "error":
                 row = int(np.argmax(codes == UNKNOWN_CODE))
                 raise unknown_category(column, row, part.value_at(row))
             unseen[column.name] = n_unseen
-        plain.append(code_column(codes, len(column.levels), schema.unknown))
-    values = stack(plain, schema.kinds)
+        plain.append(categories.code_column(codes, len(column.levels), schema.unknown))
+    values = col.stack(plain, schema.kinds)
     return Table(values, schema, unseen) if unseen else Table(values, schema)
 
 
-def _parts_of(columns: _Columns) -> list[ReadColumn]:
+def _parts_of(columns: _Columns) -> list[col.ReadColumn]:
     if isinstance(columns, np.ndarray):
-        return [ReadColumn(column) for column in columns.T]
+        return [col.ReadColumn(column) for column in columns.T]
     return columns
 
 
-def _as_trained(columns: _Columns, schema: Schema, *, typed: bool) -> list[ReadColumn]:
+def _as_trained(columns: _Columns, schema: Schema, *, typed: bool) -> list[col.ReadColumn]:
     """Return the columns; raise if one holds dates and should not, or vice versa."""
     return [
         as_trained(part, column, typed=typed)

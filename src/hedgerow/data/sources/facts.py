@@ -18,14 +18,8 @@ from typing import get_args
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.data.categories import levels as lv
 from hedgerow.data.categories.columns import check_unicode
-from hedgerow.data.categories.levels import (
-    MISSING_CODE,
-    MOST_LEVELS,
-    Level,
-    canonical,
-    number_levels,
-)
 from hedgerow.data.external.memory import shown_bytes
 from hedgerow.data.missing import is_missing
 from hedgerow.data.reading.columns import LARGEST_EXACT, ReadColumn
@@ -181,7 +175,7 @@ class LevelCounts:
 
     def __init__(self, name: str, most_bytes: int) -> None:
         self._name, self._most_bytes = name, most_bytes
-        self._places: dict[Level, int] = {}
+        self._places: dict[lv.Level, int] = {}
         self._mass: FloatArray = np.zeros(64)
         self._n_letters = 0
 
@@ -200,11 +194,11 @@ class LevelCounts:
 
     def _numbers(self, values: Sequence[str] | AnyArray, occurs: AnyArray) -> IntArray:
         """Return the number of each value that occurs; number new levels."""
-        numbers = np.full(len(values), MISSING_CODE, dtype=np.int64)
+        numbers = np.full(len(values), lv.MISSING_CODE, dtype=np.int64)
         if isinstance(values, np.ndarray):
             occurs = occurs & ~is_missing(values)
             chosen = np.flatnonzero(occurs)
-            found: list[Level] = (values[chosen] + values.dtype.type(0)).tolist()  # no -0.0
+            found: list[lv.Level] = (values[chosen] + values.dtype.type(0)).tolist()  # no -0.0
         else:
             chosen = np.flatnonzero(occurs)
             every = list(values)
@@ -214,13 +208,13 @@ class LevelCounts:
         self._grow(before, found)
         return numbers
 
-    def _grow(self, before: int, found: Sequence[Level]) -> None:
+    def _grow(self, before: int, found: Sequence[lv.Level]) -> None:
         n_levels = len(self._places)
         if n_levels == before:
             return
         self._n_letters += sum(len(value) for value in found if isinstance(value, str))
         needed = n_levels * _BYTES_PER_LEVEL + self._n_letters
-        if needed > self._most_bytes and n_levels > MOST_LEVELS:
+        if needed > self._most_bytes and n_levels > lv.MOST_LEVELS:
             raise DataError(
                 f"column {self._name!r} has more than {n_levels:,} different categories, which do "
                 f"not fit into {shown_bytes(self._most_bytes)}: leave the column out (drop=), join "
@@ -231,7 +225,7 @@ class LevelCounts:
             grown[: len(self._mass)] = self._mass
             self._mass = grown
 
-    def merge(self, levels: Sequence[Level], mass: FloatArray) -> IntArray:
+    def merge(self, levels: Sequence[lv.Level], mass: FloatArray) -> IntArray:
         """Add the levels of later rows; return their numbers in this object."""
         before, find = len(self._places), self._places.setdefault
         numbers = np.array([find(value, len(self._places)) for value in levels], dtype=np.int64)
@@ -239,7 +233,7 @@ class LevelCounts:
         self._mass[numbers] += mass  # no number twice
         return numbers
 
-    def values(self) -> list[Level]:
+    def values(self) -> list[lv.Level]:
         """Return the levels in the order of their numbers."""
         return list(self._places)
 
@@ -247,13 +241,13 @@ class LevelCounts:
         """Return the sum of weights of each level, in the order of the numbers."""
         return self._mass[: len(self._places)]
 
-    def finish(self, most: int, refuse_more: bool) -> tuple[Sequence[Level], IntArray]:
+    def finish(self, most: int, refuse_more: bool) -> tuple[Sequence[lv.Level], IntArray]:
         """Return the levels of the model in ascending order, and the code of each number."""
         values = self.values()
         if values and isinstance(values[0], str):
             check_unicode(values, self._name)
             order = sorted(range(len(values)), key=values.__getitem__)
-            ordered: Sequence[Level] = tuple(values[place] for place in order)
+            ordered: Sequence[lv.Level] = tuple(values[place] for place in order)
         else:
             order, ordered = _sorted_numbers(values)
         if len(order) > most:
@@ -265,17 +259,17 @@ class LevelCounts:
                 )
             heavy = self.mass()[order]
             kept = np.sort(np.argsort(-heavy, kind="stable")[:most])
-            ordered = canonical(tuple(ordered[place] for place in kept.tolist()))
+            ordered = lv.canonical(tuple(ordered[place] for place in kept.tolist()))
             order = [order[place] for place in kept.tolist()]
-        codes = np.full(len(values) + 1, MISSING_CODE, dtype=np.int64)
+        codes = np.full(len(values) + 1, lv.MISSING_CODE, dtype=np.int64)
         codes[order] = np.arange(len(order))
         return ordered, codes
 
 
-def _sorted_numbers(values: list[Level]) -> tuple[list[int], tuple[Level, ...]]:
+def _sorted_numbers(values: list[lv.Level]) -> tuple[list[int], tuple[lv.Level, ...]]:
     """Return the sorting permutation, and the sorted levels in the type of levels."""
     order = sorted(range(len(values)), key=values.__getitem__)
     ordered = [values[place] for place in order]
     if all(isinstance(value, int) for value in ordered):
         return order, tuple(ordered)
-    return order, number_levels(np.array(ordered, dtype=np.float64))
+    return order, lv.number_levels(np.array(ordered, dtype=np.float64))

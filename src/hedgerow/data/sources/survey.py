@@ -23,22 +23,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.data.binning import cut_sample as cs
 from hedgerow.data.binning.bins import integer_mass_at
-from hedgerow.data.binning.cut_sample import (
-    SAMPLE_ROWS,
-    Block,
-    CutSample,
-    Hashes,
-    RowSample,
-    absent_term,
-    add_columns,
-    add_entries,
-    factors_of,
-    float_masses,
-    join,
-    mixed,
-    stack_sparse,
-)
 from hedgerow.data.binning.few_values import MOST_PAIRS, FewValues
 from hedgerow.data.categories.columns import (
     chosen_columns,
@@ -48,14 +34,7 @@ from hedgerow.data.categories.columns import (
 )
 from hedgerow.data.categories.levels import MISSING_CODE, MOST_LEVELS
 from hedgerow.data.external.memory import give_back_memory, shown_bytes
-from hedgerow.data.reading.columns import (
-    ReadColumn,
-    floats_of_column,
-    plain_numbers,
-    stack,
-    stack_one,
-    text_message,
-)
+from hedgerow.data.reading import columns as col
 from hedgerow.data.reading.table import Table, check_names
 from hedgerow.data.schema import Column, Schema, new_schema
 from hedgerow.data.sources.base import Batch, ReadRequest
@@ -86,7 +65,7 @@ class Found:
     """Result of pass one."""
 
     schema: Schema
-    sample: CutSample  # all rows from which cuts are chosen
+    sample: cs.CutSample  # all rows from which cuts are chosen
     n_rows: int  # number of training rows
     types_known: bool
 
@@ -106,7 +85,7 @@ class _Surveyed:
     facts: ColumnFacts = field(default_factory=ColumnFacts)
 
     def add(
-        self, column: ReadColumn, mass: FloatArray | None, where: str, is_named: bool
+        self, column: col.ReadColumn, mass: FloatArray | None, where: str, is_named: bool
     ) -> tuple[AnyArray, bool]:
         """Add some rows; return their values, and whether these are numbers of levels."""
         n_sorts = len(self.facts.sorts)
@@ -115,9 +94,9 @@ class _Surveyed:
             self.facts.check(self.label, self.chosen)
         if column.is_category if self.chosen is None else self.chosen:
             return self.levels.add(column, mass), True
-        return column.plain(text_message(self.label, column.dtype, named=is_named)), False
+        return column.plain(col.text_message(self.label, column.dtype, named=is_named)), False
 
-    def numbers_of(self, column: ReadColumn, part: AnyArray, is_coded: bool) -> AnyArray | None:
+    def numbers_of(self, column: col.ReadColumn, part: AnyArray, is_coded: bool) -> AnyArray | None:
         """Return the part of a column of numbers; None for categories, which are no content.
 
         Parts without values are what the column is, as far as other parts tell.
@@ -151,7 +130,7 @@ class Survey:
         largest_weight: float | None = None,
     ) -> None:
         self.requested, self.memory_limit = requested, memory_limit
-        self.sample = RowSample()
+        self.sample = cs.RowSample()
         self.names: tuple[str, ...] | None = None
         self.named = True
         self.types_known = False
@@ -159,7 +138,7 @@ class Survey:
         self.columns: list[_Surveyed] = []
         self.entry_facts, self.few = ColumnFacts(), FewValues()
         self._seed, self._largest_weight = seed, largest_weight
-        self._factors: Hashes = np.zeros(0, dtype=np.uint64)
+        self._factors: cs.Hashes = np.zeros(0, dtype=np.uint64)
 
     # -- reading -------------------------------------------------------------
 
@@ -187,16 +166,16 @@ class Survey:
             for j, label in enumerate(labels)
         ]
 
-    def _check_memory(self, block: Block) -> None:
+    def _check_memory(self, block: cs.Block) -> None:
         """Raise if the rows for the cuts exceed the memory limit."""
-        n_rows = min(SAMPLE_ROWS, self.sample.n_rows)
+        n_rows = min(cs.SAMPLE_ROWS, self.sample.n_rows)
         width = sum(column.dtype.itemsize for column in block.columns)
         needed = int(n_rows * width * _COPIES)
         if needed > self.memory_limit:
-            most = int(SAMPLE_ROWS * width * _COPIES)
+            most = int(cs.SAMPLE_ROWS * width * _COPIES)
             raise ParameterError(
                 f"memory_limit of {shown_bytes(self.memory_limit)} is too small for "
-                f"{len(block.columns)} columns: cuts are chosen from {SAMPLE_ROWS:,} rows; give "
+                f"{len(block.columns)} columns: cuts are chosen from {cs.SAMPLE_ROWS:,} rows; give "
                 f"at least {shown_bytes(most)}, or fewer columns."
             )
 
@@ -215,7 +194,7 @@ class Survey:
             self._add_sparse(batch.sparse, rows, whole, where)
             return
         parts, coded = [], []
-        hashes, absent = np.zeros(n_rows, np.uint64), absent_term(self.requested.zero_missing)
+        hashes, absent = np.zeros(n_rows, np.uint64), cs.absent_term(self.requested.zero_missing)
         assert self.names is not None
         factors = self._factors_of(len(self.names))
         is_named, is_int = self.requested.categorical is not None, np.ones(1, dtype=np.uint8)
@@ -226,18 +205,18 @@ class Survey:
             numbers = surveyed.numbers_of(column, part, is_coded)
             if numbers is not None:
                 self.few.add_column(j, numbers)
-                add_columns(numbers[:, None], factors[j : j + 1], is_int, absent, hashes)
+                cs.add_columns(numbers[:, None], factors[j : j + 1], is_int, absent, hashes)
             parts.append(part)
             coded.append(is_coded)
-        hashes = mixed(hashes)
+        hashes = cs.mixed(hashes)
         kept = self.sample.choose(hashes)
-        block = Block(hashes[kept], whole[kept], [part[kept] for part in parts], tuple(coded))
+        block = cs.Block(hashes[kept], whole[kept], [part[kept] for part in parts], tuple(coded))
         self._check_memory(block)
         self.sample.add(block)
 
-    def _factors_of(self, n_columns: int) -> Hashes:
+    def _factors_of(self, n_columns: int) -> cs.Hashes:
         if n_columns > len(self._factors):
-            self._factors = factors_of(self._seed, np.arange(n_columns))
+            self._factors = cs.factors_of(self._seed, np.arange(n_columns))
         return self._factors
 
     def _add_sparse(self, table: Any, rows: IntArray | None, mass: IntArray, where: str) -> None:
@@ -249,19 +228,21 @@ class Survey:
         if len(table.data):
             wide = table.data.dtype.kind in "iu" and not small
             values = table.data.astype(np.int64) if wide else table.data
-            self.entry_facts.add(ReadColumn(values, is_small=small, dtype=table.data.dtype), where)
+            self.entry_facts.add(
+                col.ReadColumn(values, is_small=small, dtype=table.data.dtype), where
+            )
         check_width(table.shape[1], self.memory_limit, where)
         # Later batches may have fewer columns.
         n_rows, n_columns = table.shape
         self.names = tuple(f"x{j}" for j in range(max(n_columns, len(self.names or ()))))
         entries = _entries_of(table)
         hashes, is_int = np.zeros(n_rows, np.uint64), np.ones(n_columns, dtype=np.uint8)
-        absent = absent_term(self.requested.zero_missing)
-        add_entries(entries, self._factors_of(n_columns), is_int, absent, hashes)
+        absent = cs.absent_term(self.requested.zero_missing)
+        cs.add_entries(entries, self._factors_of(n_columns), is_int, absent, hashes)
         self.few.add_entries(entries, n_columns, (0, n_rows))
-        hashes = mixed(hashes)
+        hashes = cs.mixed(hashes)
         kept = self.sample.choose(hashes)
-        self.sample.add(Block(hashes[kept], mass[kept], [], (), table[kept]))
+        self.sample.add(cs.Block(hashes[kept], mass[kept], [], (), table[kept]))
 
     # -- other processes -----------------------------------------------------
 
@@ -301,7 +282,7 @@ class Survey:
 
     def to_bytes(self) -> bytes:
         """Serialize for another process; :meth:`from_bytes` is the inverse."""
-        self.sample.blocks = join(self.sample.blocks)
+        self.sample.blocks = cs.join(self.sample.blocks)
         return pack(
             {
                 "names": self.names,
@@ -348,7 +329,7 @@ class Survey:
 
                 *parts, width = entries
                 entries = csr_array(tuple(parts), shape=(len(hashes), width))
-            survey.sample.blocks.append(Block(hashes, mass, columns, tuple(coded), entries))
+            survey.sample.blocks.append(cs.Block(hashes, mass, columns, tuple(coded), entries))
         return survey
 
     # -- the end -------------------------------------------------------------
@@ -359,7 +340,7 @@ class Survey:
         if self.names is None or n_rows == 0:
             raise DataError("the data have no rows to train on.")
         blocks = self.sample.finish()
-        mass = float_masses(np.concatenate([block.mass for block in blocks]))
+        mass = cs.float_masses(np.concatenate([block.mass for block in blocks]))
         if self.is_sparse:
             return self._finish_sparse(blocks, mass, n_rows)
         found: list[Column] = []
@@ -373,16 +354,16 @@ class Survey:
                 give_back_memory()  # the small arrays of blocks leave holes
         schema = new_schema(found, self.named, self.requested.unknown)
         zero_missing = self.requested.zero_missing
-        table = mark_zeros(Table(stack(columns, schema.kinds), schema), zero_missing)
+        table = mark_zeros(Table(col.stack(columns, schema.kinds), schema), zero_missing)
         every = self.few.finish(table.schema, table.values.dtype)
         few = {j: each for j, each in every.items() if found[j].kind != "category"}
-        sample = CutSample(table, None, mass, few, level_mass)
+        sample = cs.CutSample(table, None, mass, few, level_mass)
         return Found(table.schema, sample, n_rows, self.types_known)
 
     def _finish_column(
         self,
         j: int,
-        blocks: Sequence[Block],
+        blocks: Sequence[cs.Block],
         most_levels: int,
         level_mass: dict[int, FloatArray],
     ) -> tuple[Column, AnyArray]:
@@ -396,8 +377,8 @@ class Survey:
             # Without values, numbers of levels cannot be told from numbers.
             plain = [np.full(len(part), np.nan) if coded else part for part, coded in parts]
             if self.types_known and kind == "float":
-                plain = [floats_of_column(part, "int") for part in plain]
-            return Column(name, kind, temporal=temporal), stack_one(plain, kind)
+                plain = [col.floats_of_column(part, "int") for part in plain]
+            return Column(name, kind, temporal=temporal), col.stack_one(plain, kind)
         surveyed.warn_of_odd_text()
         levels, codes = surveyed.levels.finish(most_levels, self.requested.unknown == "error")
         numbers = [
@@ -410,10 +391,10 @@ class Survey:
         column = Column(name, kind, levels, temporal=temporal)
         return column, code_column(found, len(levels), self.requested.unknown)
 
-    def _finish_sparse(self, blocks: Sequence[Block], mass: FloatArray, n_rows: int) -> Found:
+    def _finish_sparse(self, blocks: Sequence[cs.Block], mass: FloatArray, n_rows: int) -> Found:
         assert self.names is not None
         width = len(self.names)
-        entries: Any = stack_sparse([block.entries for block in blocks])
+        entries: Any = cs.stack_sparse([block.entries for block in blocks])
         entries.resize((entries.shape[0], width))
         if self.entry_facts.kind("X", None, self.types_known) == "float":
             entries = entries.astype(np.result_type(entries.dtype, np.float32))
@@ -425,7 +406,7 @@ class Survey:
         )
         assert isinstance(table, SparseTable)
         few = self.few.finish(table.schema, table.value.dtype, n_rows)
-        return Found(table.schema, CutSample(table, None, mass, few), n_rows, self.types_known)
+        return Found(table.schema, cs.CutSample(table, None, mass, few), n_rows, self.types_known)
 
 
 def _plain(table: Any) -> list[Any] | None:
@@ -441,5 +422,5 @@ def _entries_of(table: Any) -> Entries:
     if value.dtype.kind in "iu" and value.dtype.itemsize == 8:
         value = value.astype(np.int64, copy=False)
     else:
-        value = plain_numbers(value[:, None], ("X",))[:, 0]
+        value = col.plain_numbers(value[:, None], ("X",))[:, 0]
     return entries_of(table.indptr.astype(np.int64), table.indices.astype(np.int32), value)
