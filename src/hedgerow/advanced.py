@@ -18,22 +18,7 @@ ADVANCED_NAMES = tuple(name for name, parameter in PARAMETERS.items() if paramet
 
 
 def read_advanced(advanced: Any, ordinary: Collection[str]) -> dict[str, Any]:
-    """Return the parameters in ``advanced``, with checked names.
-
-    Raise ``ParameterError`` if ``advanced`` is not a mapping, or for a name that does not
-    belong there.
-
-    Parameters
-    ----------
-    advanced : mapping or None
-    ordinary : collection of str
-        Names of the other parameters.
-
-    Examples
-    --------
-    >>> read_advanced({"sketch": "local"}, ["max_leaves"])
-    {'sketch': 'local'}
-    """
+    """Return the parameters in ``advanced``; ``ordinary`` are the names of all others."""
     if advanced is None:
         return {}
     if not isinstance(advanced, Mapping):
@@ -43,7 +28,12 @@ def read_advanced(advanced: Any, ordinary: Collection[str]) -> dict[str, Any]:
         )
     wrong = [name for name in advanced if name not in ADVANCED_NAMES]
     if wrong:
-        hints = "".join(_hint(name, advanced[name], ordinary) for name in wrong)
+        hints = "".join(
+            f" {name!r} is an ordinary parameter: pass it directly, {name}={brief(advanced[name])}."
+            if name in ordinary and name != "advanced"
+            else did_you_mean(name, ADVANCED_NAMES)
+            for name in wrong
+        )
         raise ParameterError(
             f"advanced has no parameter {', '.join(map(repr, wrong))}; it takes "
             f"{', '.join(ADVANCED_NAMES)}.{hints}"
@@ -51,22 +41,9 @@ def read_advanced(advanced: Any, ordinary: Collection[str]) -> dict[str, Any]:
     return dict(advanced)
 
 
-def _hint(name: object, value: object, ordinary: Collection[str]) -> str:
-    if name in ordinary and name != "advanced":
-        return f" {name!r} is an ordinary parameter: pass it directly, {name}={brief(value)}."
-    return did_you_mean(name, ADVANCED_NAMES)
-
-
 def flat(params: Mapping[str, Any], ordinary: Collection[str]) -> dict[str, Any]:
     """Return the parameters of a function, with the entries of ``advanced`` as ordinary ones.
 
-    Raises
-    ------
-    ParameterError
-        As for :func:`read_advanced`, or if a parameter is given both ways.
-
-    Examples
-    --------
     >>> flat({"max_leaves": 15, "advanced": {"sketch": "local"}}, ["max_leaves"])
     {'max_leaves': 15, 'sketch': 'local'}
     """
@@ -81,8 +58,6 @@ def flat(params: Mapping[str, Any], ordinary: Collection[str]) -> dict[str, Any]
 def grouped(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of an estimator, with the advanced ones in ``advanced``.
 
-    Examples
-    --------
     >>> grouped({"max_leaves": 15, "sketch": "local"})
     {'max_leaves': 15, 'advanced': {'sketch': 'local'}}
     """
@@ -94,8 +69,6 @@ def grouped(params: Mapping[str, Any]) -> dict[str, Any]:
 def advanced_hint(name: str) -> str:
     """Return text that shows how to pass an advanced parameter to an estimator.
 
-    Examples
-    --------
     >>> advanced_hint("sketch")
     'advanced={"sketch": ...}'
     """

@@ -56,8 +56,6 @@ def listed(values: object) -> list[Any] | None:
 
     Text, dicts, and arrays with more axes or none are not lists: the result is None.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> listed(("age", 3)), listed(np.array([True, False])), listed("age")
     (['age', 3], [True, False], None)

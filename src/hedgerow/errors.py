@@ -117,8 +117,6 @@ class CompilationError(HedgerowError, RuntimeError):
 def printable(text: str) -> str:
     r"""Return the text with non-printable characters escaped, except for line breaks.
 
-    Examples
-    --------
     >>> print(printable("red: \x1b[31m, backwards: \u202e\nnext line"))
     red: \x1b[31m, backwards: \u202e
     next line
@@ -170,8 +168,6 @@ _LONGEST_PATH, _LONGEST_NAME = 4_096, 255
 def brief(value: object) -> str:
     """Return the ``repr`` of a value for an error, shortened if it is long.
 
-    Examples
-    --------
     >>> print(brief("gbdt"), brief([0.5, None]), brief(list(range(1000))))
     'gbdt' [0.5, None] [0, 1, 2, 3, 4, 5, 6, 7, ...]
     """
@@ -183,8 +179,6 @@ def brief(value: object) -> str:
 def path_repr(path: str | bytes | os.PathLike[Any]) -> str:
     """Return the ``repr`` of a path for an error: whole, unless it is too long to be a path.
 
-    Examples
-    --------
     >>> print(path_repr("models/" + 20 * "long" + ".hedgerow")[-12:])
     ng.hedgerow'
     """

@@ -202,15 +202,8 @@ def advised(
 ) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
     """Return a decorator: the error for unknown arguments says what to give in their place.
 
-    Parameters
-    ----------
-    replacements : mapping from str to str
-        Instruction for each argument of another library.
-    otherwise : str
-        Sentence for all other arguments that resemble none of the function.
+    ``otherwise`` is a sentence for arguments of no library that resemble none of the function.
 
-    Examples
-    --------
     >>> @advised({"label": "give y."})
     ... def size(y):
     ...     return len(y)
@@ -239,8 +232,6 @@ def advised(
 def advice(name: str, replacement: str) -> str:
     """Return the sentence about an argument of another library.
 
-    Examples
-    --------
     >>> advice("label", "give y.")
     "In place of 'label', give y."
     >>> advice("reference", "nothing: validation rows are binned as the training rows.")

@@ -129,23 +129,10 @@ _CHOICES: dict[str, dict[str, str]] = {
 }
 """Values of parameters in other libraries, in small letters, and in Hedgerow."""
 
-_OBJECTIVES = {
-    "LightGBM": LIGHTGBM_OBJECTIVES,
-    "XGBoost": XGBOOST_OBJECTIVES,
-    "CatBoost": CATBOOST_OBJECTIVES,
-}
-_METRICS = {
-    "LightGBM": LIGHTGBM_METRICS,
-    "XGBoost": XGBOOST_METRICS,
-    "CatBoost": CATBOOST_METRICS,
-}
-
 
 def choice_hint(name: str, value: object, known: Collection[str]) -> str:
     """Return a sentence on Hedgerow's word for a value of a parameter, or on the nearest one.
 
-    Examples
-    --------
     >>> choice_hint("device", "gpu", ["cpu", "cuda"])
     " In place of 'gpu', give 'cuda'."
     """
@@ -157,28 +144,22 @@ def choice_hint(name: str, value: object, known: Collection[str]) -> str:
 def objective_hint(word: object, known: Collection[str]) -> str:
     """Return a sentence on the Hedgerow name of a peer's objective, or on the nearest name.
 
-    Examples
-    --------
     >>> objective_hint("reg:squarederror", ["squared_error", "poisson"])
     " XGBoost's 'reg:squarederror' is 'squared_error' here."
     """
-    return _hint(word, known, _OBJECTIVES)
+    return _hint(word, known, (LIGHTGBM_OBJECTIVES, XGBOOST_OBJECTIVES, CATBOOST_OBJECTIVES))
 
 
 def metric_hint(word: object, known: Collection[str]) -> str:
     """Return a sentence on the Hedgerow name of a peer's metric, or on the nearest name."""
-    return _hint(word, known, _METRICS)
+    return _hint(word, known, (LIGHTGBM_METRICS, XGBOOST_METRICS, CATBOOST_METRICS))
 
 
-def _key(text: str, library: str) -> str:
-    """Return the key of a table; CatBoost's names ignore case, and parameters follow ':'."""
-    return text.lower().partition(":")[0] if library == "CatBoost" else text
-
-
-def _hint(word: object, known: Collection[str], tables: dict[str, dict[str, Any]]) -> str:
+def _hint(word: object, known: Collection[str], tables: tuple[dict[str, Any], ...]) -> str:
     text = word if isinstance(word, str) else brief(word)
-    for library, table in tables.items():
-        ours = table.get(_key(text, library))
+    for library, table in zip(("LightGBM", "XGBoost", "CatBoost"), tables, strict=True):
+        # CatBoost's names ignore case, and parameters follow ':'.
+        ours = table.get(text.lower().partition(":")[0] if library == "CatBoost" else text)
         if ours is None:
             continue
         if ours in known:

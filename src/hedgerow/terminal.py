@@ -8,12 +8,7 @@ from typing import TextIO
 
 
 class RewrittenLine:
-    """A line of a terminal.
-
-    Parameters
-    ----------
-    stream : text file
-    """
+    """A line of a terminal."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

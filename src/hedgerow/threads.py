@@ -318,14 +318,8 @@ def wait_addresses() -> tuple[int, int]:
 class Team:
     """Helpers of a fit: threads that stay inside compiled code until dismissed.
 
-    Parameters
-    ----------
-    n_threads : int
-        Threads in all; the caller is thread 0, so one thread needs no helper.
-    follow : callable
-        ``follow(thread)`` runs in each helper and returns when dismissed.
-    dismiss : callable
-        Makes every ``follow`` return; a second call changes nothing.
+    The caller is thread 0 of ``n_threads``, so one thread needs no helper.  ``follow(thread)`` runs
+    in each helper; ``dismiss`` makes all of them return, and a second call changes nothing.
     """
 
     def __init__(
@@ -360,16 +354,7 @@ class Team:
 
 
 class BoundedPool:
-    """Threads that refuse work instead of letting it pile up.
-
-    Parameters
-    ----------
-    n_threads : int
-    queue : int
-        Largest number of waiting tasks.
-    name : str
-        Name of the threads.
-    """
+    """Threads that refuse work instead of letting more than ``queue`` tasks wait."""
 
     def __init__(self, n_threads: int, queue: int, name: str) -> None:
         self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix=name)

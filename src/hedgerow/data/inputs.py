@@ -108,22 +108,6 @@ def target_class(k: int) -> int:
     return FIRST_TARGET - k
 
 
-def meaning_of(chosen: int) -> str:
-    """Return the words for a class of a statistic, before the names of its columns."""
-    if chosen <= FIRST_TARGET:
-        return f"mean target {FIRST_TARGET - chosen} of"
-    names = {ROWS: "rows of", TARGET: "mean target of"}
-    return names.get(chosen, f"share of class {chosen} by")
-
-
-def codes_by_column(
-    values: AnyArray, schema: Schema, statistics: Sequence[Statistic]
-) -> dict[int, IntArray]:
-    """Return the codes of each category column that a statistic uses."""
-    used = sorted({position for s in statistics for position in s.columns})
-    return {j: codes_of(values[:, j], len(schema.columns[j].levels)) for j in used}
-
-
 def joint_keys(codes: dict[int, IntArray], schema: Schema, columns: tuple[int, ...]) -> IntArray:
     """Return the joint key of each row, or ``UNKNOWN_KEY`` for an unknown category.
 
@@ -240,7 +224,11 @@ class Inputs:
         columns = [schema.columns[position] for position in self.kept]
         for statistic in self.statistics:
             label = " x ".join(schema.names[j] for j in statistic.columns)
-            columns += [Column(f"{meaning_of(chosen)} {label}") for chosen in statistic.classes]
+            for chosen in statistic.classes:
+                words = {ROWS: "rows of", TARGET: "mean target of"}.get(chosen)
+                if chosen <= FIRST_TARGET:
+                    words = f"mean target {FIRST_TARGET - chosen} of"
+                columns.append(Column(f"{words or f'share of class {chosen} by'} {label}"))
         columns += [Column(cross.label(schema)) for cross in self.crosses]
         return replace(schema, columns=tuple(columns))
 
@@ -257,7 +245,8 @@ class Inputs:
         if isinstance(values, SparseTable):
             return self._of_sparse(values, schema, n_threads)
         block = np.empty((self.n_inputs, len(values)))
-        codes = codes_by_column(values, schema, self.statistics)
+        used = sorted({position for s in self.statistics for position in s.columns})
+        codes = {j: codes_of(values[:, j], schema.n_levels(j)) for j in used}
         joint = [joint_keys(codes, schema, s.columns) for s in self.statistics]
         begin = len(self.kept)
 

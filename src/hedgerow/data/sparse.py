@@ -27,8 +27,14 @@ from hedgerow.cuda.arrays import on_host
 from hedgerow.data.categories.columns import CategoricalFeatures, chosen_columns
 from hedgerow.data.external.memory import available_memory, shown_bytes
 from hedgerow.data.missing import is_missing, missing_of
-from hedgerow.data.reading import table as tb
 from hedgerow.data.reading.columns import as_floats, keys_by_kind, plain_numbers, with_missing
+from hedgerow.data.reading.table import (
+    Table,
+    check_n_features,
+    check_names,
+    check_shape,
+    read_table,
+)
 from hedgerow.data.schema import (
     Column,
     ColumnKind,
@@ -131,7 +137,7 @@ def count_entries(entries: Entries, rows: IntArray, n_features: int) -> IntArray
     return counts
 
 
-AnyTable: TypeAlias = tb.Table | SparseTable
+AnyTable: TypeAlias = Table | SparseTable
 """A validated table, dense or sparse."""
 
 
@@ -184,7 +190,7 @@ def read_any(
     """
     X = on_host(X)
     if type(X) is np.ndarray or not is_sparse(X):
-        table = tb.read_table(
+        table = read_table(
             X,
             schema,
             reader=reader,
@@ -194,12 +200,12 @@ def read_any(
             more_levels=more_levels,
         )
         return mark_zeros(table, zero_missing if schema is None else schema.zero_missing)
-    tb.check_shape(X.shape)
+    check_shape(X.shape)
     if schema is not None:
-        tb.check_n_features(X.shape[1], schema, reader)
+        check_n_features(X.shape[1], schema, reader)
     elif X.shape[1] > _MANY_COLUMNS:
         check_width(X.shape[1], available_memory(), "X")
-    tb.check_names(names, X.shape[1])
+    check_names(names, X.shape[1])
     labels = default_names(X.shape[1]) if names is None else tuple(names)
     _refuse_categories(schema, categorical, labels)
     row_start, column, data = _canonical(X)
@@ -216,7 +222,7 @@ def read_any(
     return _without_zeros(sparse) if schema.zero_missing else sparse
 
 
-def mark_zeros(table: tb.Table, zero_missing: bool) -> tb.Table:
+def mark_zeros(table: Table, zero_missing: bool) -> Table:
     """With ``zero_missing``, copy a table and replace 0 by missing in columns of numbers."""
     if not zero_missing:
         return table
@@ -316,7 +322,7 @@ def with_columns(table: SparseTable, columns: AnyArray, schema: Schema) -> Spars
     return SparseTable(row_start, column, value, schema)
 
 
-def sparse_of(table: tb.Table) -> SparseTable:
+def sparse_of(table: Table) -> SparseTable:
     """Convert a dense table to a sparse one, without a dense copy.
 
     Entries that are 0, and with ``zero_missing`` also missing values, are not stored.

@@ -32,8 +32,6 @@ FIELDS = 3
 def part_of_sum(values: FloatArray, place: int, n_values: int) -> IntArray:
     """Return the entries, (n_entries, FIELDS), of values of which the first is number ``place``.
 
-    Examples
-    --------
     >>> values = np.arange(1000.0) / 7.0
     >>> parts = part_of_sum(values[:300], 0, 1000), part_of_sum(values[300:], 300, 1000)
     >>> sum_of_parts(np.concatenate(parts), 1000) == np.add.reduceat(values, [0])[0]

@@ -134,8 +134,6 @@ def _share(is_so: AnyArray, weight: FloatArray | None) -> tuple[str, str]:
 def effective_rows(weight: FloatArray | None, n_rows: int) -> float:
     """Return how many rows of equal weight say as much about a share (Kish 1965).
 
-    Examples
-    --------
     >>> effective_rows(None, 3), effective_rows(np.array([2.0, 2.0, 0.0]), 3)
     (3.0, 2.0)
     """
@@ -195,8 +193,6 @@ def survivors(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the share of rows without an event after each time (Kaplan and Meier 1958).
 
-    Examples
-    --------
     >>> at, share = survivors(np.array([1.0, 2.0, 3.0]), np.array([True, False, True]))
     >>> at.tolist(), share.round(3).tolist()
     ([0.0, 1.0, 2.0, 3.0], [1.0, 0.667, 0.667, 0.0])

@@ -93,7 +93,8 @@ def find_sparse_cuts(
     )  # fmt: skip
     unrecorded: FloatArray = float(len(rows)) - counts.astype(np.float64)
     if mass is not None:
-        unrecorded = mass.sum() - _sums(masses, start)
+        before = np.concatenate(([0.0], np.cumsum(masses)))  # sums of integers, which are exact
+        unrecorded = mass.sum() - (before[start[1:]] - before[start[:-1]])
     if table.schema.zero_missing:
         unrecorded = np.zeros(n_features)
     found, rest = _cuts_of_constants(values, start, unrecorded, forced)
@@ -110,12 +111,6 @@ def find_sparse_cuts(
 
     run_blocks(find, len(rest), n_threads, _COLUMNS_PER_THREAD)
     return found
-
-
-def _sums(masses: FloatArray, start: IntArray) -> FloatArray:
-    """Return the sum of the integer masses of each column, which is exact."""
-    before = np.concatenate(([0.0], np.cumsum(masses)))
-    return before[start[1:]] - before[start[:-1]]
 
 
 def _cuts_of_constants(
@@ -332,7 +327,10 @@ def fit_sample(
     n_levels = [len(bins) for bins in level_bins]
     cut_keys = _cuts_between(found, table.schema)
     if fixed:
-        cut_keys, counts = _insert(fixed, cut_keys, counts)
+        own = np.split(cut_keys, np.cumsum(counts)[:-1])
+        for column, keys in fixed.items():
+            own[column] = np.sort(np.concatenate([own[column], keys]))
+        cut_keys, counts = np.concatenate(own), [len(part) for part in own]
     most = 1 + max(*counts, *(int(bins.max(initial=0)) for bins in level_bins))
     return BinSpec(
         cut_keys=cut_keys,
@@ -366,16 +364,6 @@ def _as_values(keys: dict[int, IntArray], dtype: np.dtype) -> dict[int, AnyArray
     if dtype == np.int64:
         return dict(keys)
     return {column: floats_of_keys(cuts) for column, cuts in keys.items()}
-
-
-def _insert(
-    forced: dict[int, IntArray], cut_keys: IntArray, counts: list[int]
-) -> tuple[IntArray, list[int]]:
-    """Merge the forced cuts into the others; return all cuts and their counts."""
-    parts = np.split(cut_keys, np.cumsum(counts)[:-1])
-    for column, keys in forced.items():
-        parts[column] = np.sort(np.concatenate([parts[column], keys]))
-    return np.concatenate(parts), [len(part) for part in parts]
 
 
 def _bin_levels(

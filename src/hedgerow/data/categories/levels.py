@@ -125,13 +125,7 @@ def canonical(levels: Sequence[Level]) -> Sequence[Level]:
 
 
 class LevelIndex:
-    """Index from values to codes, for the levels of a column.
-
-    Parameters
-    ----------
-    levels : sequence of str, int or float
-        Ascending.
-    """
+    """Index from values to codes, for the ascending levels of a column."""
 
     def __init__(self, levels: Sequence[Level]) -> None:
         self._levels = levels

@@ -17,7 +17,7 @@ from hedgerow.data.categories import levels as lv
 from hedgerow.data.categories.columns import code_column
 from hedgerow.data.reading.columns import float_keys, floats_of_column
 from hedgerow.data.reading.table import Table, unknown_category
-from hedgerow.data.schema import Column, Schema, UnknownPolicy
+from hedgerow.data.schema import Schema, UnknownPolicy
 from hedgerow.errors import DataError
 
 
@@ -38,7 +38,11 @@ def drop_unused_levels(
         kept = np.flatnonzero(counts)
         if len(kept) > most:
             if table.schema.unknown == "error":
-                raise _too_many(column, len(kept), most)
+                raise DataError(
+                    f"column {column.name!r} has {len(kept):,} categories, but a model can have "
+                    f"{most:,}: use unknown_category='missing' or 'backoff' to keep the most "
+                    "frequent, merge rare categories, or drop the column."
+                )
             heavy = counts
             if weight is not None:
                 mass = integer_mass(weight)[codes >= 0]
@@ -102,11 +106,3 @@ def _with_codes(
         column = code_column(codes, schema.n_levels(j), unknown)
         values[:, j] = float_keys(column) if values.dtype == np.int64 else column
     return Table(values, schema)
-
-
-def _too_many(column: Column, n_levels: int, most: int) -> DataError:
-    return DataError(
-        f"column {column.name!r} has {n_levels:,} categories, but a model can have {most:,}: use "
-        "unknown_category='missing' or 'backoff' to keep the most frequent, merge rare "
-        "categories, or drop the column."
-    )

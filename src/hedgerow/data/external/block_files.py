@@ -282,7 +282,11 @@ def encode_column(column: BinArray, lz4: Any | None) -> tuple[BinArray, int]:
     best, codec = column, RAW
     for bits in PACKED:
         if len(bins) <= 1 << bits and packed_size(n_rows, bits) <= _WORTH * n_rows:
-            best, codec = _pack(column, bins, bits), bits
+            best, codec = np.zeros(packed_size(n_rows, bits), dtype=np.uint8), bits
+            best[: len(bins)] = bins
+            code = np.zeros(256, dtype=np.uint8)
+            code[bins] = np.arange(len(bins))
+            pack_codes(column, n_rows, code, bits, best[LEGEND:])
             break
     if lz4 is not None:
         data = np.frombuffer(lz4.compress(column), dtype=np.uint8)
@@ -294,15 +298,6 @@ def encode_column(column: BinArray, lz4: Any | None) -> tuple[BinArray, int]:
 def packed_size(n_rows: int, bits: int) -> int:
     """Return the bytes of a column with ``bits`` bits per row."""
     return LEGEND + -(-n_rows * bits // 8)
-
-
-def _pack(column: BinArray, bins: BinArray, bits: int) -> BinArray:
-    data = np.zeros(packed_size(len(column), bits), dtype=np.uint8)
-    data[: len(bins)] = bins
-    code = np.zeros(256, dtype=np.uint8)
-    code[bins] = np.arange(len(bins))
-    pack_codes(column, len(column), code, bits, data[LEGEND:])
-    return data
 
 
 class ColumnDecoder:

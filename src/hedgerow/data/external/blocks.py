@@ -143,8 +143,10 @@ def sort_column(column: AnyArray) -> RowArray:
     """Return the entries of a contiguous column, sorted by value and then by row."""
     if column.dtype == np.float32:
         rows = np.flatnonzero(~np.isnan(column))
-        pairs = _keys_of_float32(column[rows])
-        is_sorted = False
+        bits = (column[rows] + np.float32(0.0)).view(np.int32)  # both zeros are equal
+        bits ^= (bits >> np.int32(31)) & np.int32(0x7FFFFFFF)  # ascends with the values
+        pairs, is_sorted = bits.astype(np.int64), False
+        del bits
     else:
         keys = keys_of_floats(column) if column.dtype.kind == "f" else column
         present = np.flatnonzero(keys != MISSING_KEY)
@@ -168,10 +170,3 @@ def sort_column(column: AnyArray) -> RowArray:
     entries[:1] |= RUN_BIT
     entries[1:][pairs[1:] != pairs[:-1]] |= RUN_BIT
     return entries
-
-
-def _keys_of_float32(values: AnyArray) -> IntArray:
-    """Return 32-bit integers in the order of the values; both zeros are equal."""
-    bits = (values + np.float32(0.0)).view(np.int32)
-    bits ^= (bits >> np.int32(31)) & np.int32(0x7FFFFFFF)
-    return bits.astype(np.int64)

@@ -62,31 +62,22 @@ class RowShape:
     n_vectors: int = 1
 
     @property
-    def bin_bytes(self) -> int:
-        """Bytes of both layouts of bins."""
-        n_tiles, _, width = tile_shape(self.n_columns)
-        return n_tiles * width + self.n_columns
-
-    @property
     def vector_bytes(self) -> int:
         """Bytes of a row in the arrays of all rows that a fit keeps."""
-        words = packed_words_of(self.n_vectors)
+        # the 64-bit words that histograms add up
+        words = 2 if self.n_vectors == 1 else width_of(self.n_vectors, constant=False) // 2
         return _VECTORS + _BY_OUTPUT * self.n_outputs + 8 * (self.n_vectors + words)
 
     def chunk_bytes(self, n_rows: int) -> int:
         """Return the bytes of a chunk."""
-        row_bytes = self.bin_bytes + (8 * self.n_numbers + _FOR_LINES if self.n_numbers else 0)
-        return (n_rows + PAD) * row_bytes + _PAGES
+        n_tiles, _, width = tile_shape(self.n_columns)
+        numbers = 8 * self.n_numbers + _FOR_LINES if self.n_numbers else 0
+        return (n_rows + PAD) * (n_tiles * width + self.n_columns + numbers) + _PAGES
 
     def one_chunk_bytes(self, n_rows: int) -> int:
         """Return the bytes of a single chunk of all rows, and of the arrays of all rows."""
         at_once = _AT_ONCE + _AT_ONCE_BY_OUTPUT * self.n_outputs
         return self.chunk_bytes(n_rows) + n_rows * (self.vector_bytes + at_once)
-
-
-def packed_words_of(n_vectors: int) -> int:
-    """Return the 64-bit words of a row that histograms add up, for trees of so many outputs."""
-    return 2 if n_vectors == 1 else width_of(n_vectors, constant=False) // 2
 
 
 @dataclass(frozen=True, slots=True)

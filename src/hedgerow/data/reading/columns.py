@@ -231,7 +231,10 @@ def stack(columns: Sequence[AnyArray], kinds: Sequence[ColumnKind]) -> AnyArray:
         dtype = np.float32 if narrow else np.float64
     values: AnyArray = np.empty((len(columns[0]), len(columns)), dtype=dtype, order="F")
     if len(columns) > 1 and len(columns[0]) <= _FEW_ROWS:
-        for group in _grouped_by_type(columns, kinds):
+        groups: dict[tuple[str, bool], list[int]] = {}
+        for j, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
+            groups.setdefault((column.dtype.char, kind == "int"), []).append(j)
+        for group in groups.values():
             block = np.array([columns[j] for j in group])
             if dtype is np.int64:
                 is_int = kinds[group[0]] == "int"
@@ -252,14 +255,6 @@ def stack_one(parts: Sequence[AnyArray], kind: ColumnKind) -> AnyArray:
     if len({part.dtype for part in parts}) == 1:
         return np.concatenate(parts)
     return np.concatenate([stack([part], [kind])[:, 0] for part in parts])
-
-
-def _grouped_by_type(columns: Sequence[AnyArray], kinds: Sequence[ColumnKind]) -> list[list[int]]:
-    """Group the positions of columns by type and kind."""
-    groups: dict[tuple[str, bool], list[int]] = {}
-    for j, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
-        groups.setdefault((column.dtype.char, kind == "int"), []).append(j)
-    return list(groups.values())
 
 
 def keys_by_kind(values: AnyArray, is_int: AnyArray) -> IntArray:

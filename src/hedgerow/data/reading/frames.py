@@ -196,8 +196,17 @@ def as_frame(X: object) -> Frame | None:
     """Wrap ``X`` as a frame, or return None if it is not one."""
     import narwhals.stable.v2 as nw
 
-    X = _as_table(X)
-    labels = _labels(X)
+    if is_cudf(X):
+        X = on_host(X)
+    if _library_of(X) == "pyarrow" and type(X).__name__ == "RecordBatch":
+        import pyarrow as pa
+
+        X = pa.Table.from_batches([X])
+    labels = None  # of a pandas or Arrow frame, before narwhals rejects duplicates
+    if hasattr(X, "column_names"):
+        labels = list(X.column_names)
+    elif hasattr(X, "iloc") and hasattr(X, "columns"):
+        labels = list(X.columns)
     if labels is not None and len(set(labels)) < len(labels):
         twice = sorted({str(label) for label in labels if labels.count(label) > 1})
         raise DataError(
@@ -224,25 +233,6 @@ def as_frame(X: object) -> Frame | None:
             "convert them, for example by X.columns = X.columns.astype(str)."
         )
     return Frame(frame, default_names(len(texts)), named=False)
-
-
-def _as_table(X: object) -> object:
-    """Return a frame of cuDF on the host, and a record batch of Arrow as a table."""
-    if is_cudf(X):
-        return on_host(X)
-    kind = type(X)
-    if kind.__name__ == "RecordBatch" and kind.__module__.partition(".")[0] == "pyarrow":
-        import pyarrow as pa
-
-        return pa.Table.from_batches([X])
-    return X
-
-
-def _labels(X: object) -> list[Any] | None:
-    """Return the labels of a pandas or Arrow frame, before narwhals rejects duplicates."""
-    if hasattr(X, "column_names"):  # pyarrow
-        return list(X.column_names)
-    return list(X.columns) if hasattr(X, "iloc") and hasattr(X, "columns") else None
 
 
 def warn_of_labels(frame: Frame) -> None:

@@ -123,12 +123,9 @@ class MappedTable(Table):
 
 
 class RowFile:
-    """A file of numeric rows that is written by appending, and then mapped.
+    """A new file of numeric rows that is written by appending, and then mapped.
 
-    Parameters
-    ----------
-    path : Path
-        Path of a new file, which the owner of its folder deletes.
+    The owner of its folder deletes it.
     """
 
     def __init__(self, path: Path) -> None:

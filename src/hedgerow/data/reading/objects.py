@@ -71,14 +71,14 @@ def _missing(items: Sequence[Any]) -> BoolArray | None:
     if not always and not perhaps:
         return None
     return np.fromiter(
-        (type(x) in always or (type(x) in perhaps and _is_nan(x)) for x in items),
+        (  # a signalling Decimal has no comparison
+            type(x) in always
+            or (type(x) in perhaps and (x.is_nan() if isinstance(x, Decimal) else bool(x != x)))
+            for x in items
+        ),
         np.bool_,
         len(items),
     )
-
-
-def _is_nan(item: Any) -> bool:
-    return item.is_nan() if isinstance(item, Decimal) else bool(item != item)
 
 
 def sort_of(kind: type) -> col.Sort | None:
@@ -108,10 +108,15 @@ def _sort(items: Sequence[Any], missing: BoolArray | None, name: str) -> col.Sor
             continue
         sort = sorts[type(item)]
         if sort is None:
+            cure = "Convert the column to numbers or text, or drop it."
+            if isinstance(item, list | tuple | set | frozenset | Mapping | np.ndarray):
+                cure = (
+                    "A cell holds one value: put the items into columns of their own, or drop it."
+                )
             raise DataTypeError(
                 f"column {name!r} holds {brief(item)} (row {row}), a {type(item).__name__}: each "
                 "argument must be a number, not a string or another object that could be read "
-                f"as a number. {_cure(item)}"
+                f"as a number. {cure}"
             )
         first.setdefault(sort, (row, item))
     parts = [f"{sort} ({brief(item)}, row {row})" for sort, (row, item) in first.items()]
@@ -119,13 +124,6 @@ def _sort(items: Sequence[Any], missing: BoolArray | None, name: str) -> col.Sor
         f"column {name!r} mixes {' and '.join(parts)}: convert it to one type "
         "(text, numbers or dates)."
     )
-
-
-def _cure(item: Any) -> str:
-    """Return advice on a column that holds an unsupported item."""
-    if isinstance(item, list | tuple | set | frozenset | Mapping | np.ndarray):
-        return "A cell holds one value: put the items into columns of their own, or drop it."
-    return "Convert the column to numbers or text, or drop it."
 
 
 def _moments(items: Sequence[Any], sort: str, rows: Sequence[int], name: str) -> AnyArray:
@@ -225,7 +223,13 @@ def named_columns(X: Any) -> dict[str, AnyArray]:
                 f"column {name!r} is a {type(X[name]).__name__}, others are lists: give a dict "
                 "of scalars (one row), or of lists or arrays (columns)."
             )
-    columns = {name: _one_axis(name, values) for name, values in X.items()}
+    columns = {n: v if isinstance(v, np.ndarray) else _objects(v) for n, v in X.items()}
+    for name, column in columns.items():
+        if column.ndim != 1:
+            raise DataError(
+                f"column {name!r} must have one axis, got shape {column.shape}: give one value for "
+                "each row."
+            )
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         first = next(iter(lengths))
@@ -245,16 +249,6 @@ def _is_series(values: Any) -> bool:
     if isinstance(values, np.ndarray | np.generic) or not hasattr(values, "__array__"):
         return False
     return hasattr(values, "__len__")
-
-
-def _one_axis(name: str, values: Any) -> AnyArray:
-    column: AnyArray = values if isinstance(values, np.ndarray) else _objects(values)
-    if column.ndim != 1:
-        raise DataError(
-            f"column {name!r} must have one axis, got shape {column.shape}: give one value for "
-            "each row."
-        )
-    return column
 
 
 def _objects(values: Sequence[Any]) -> AnyArray:

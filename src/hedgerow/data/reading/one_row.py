@@ -46,9 +46,17 @@ class RowReader:
         self._named = schema.named
         self._floats = [j for j, kind in enumerate(schema.kinds) if kind == "float"]
         self._ints = [j for j, kind in enumerate(schema.kinds) if kind == "int"]
-        self._categories = [
-            _category(schema, j) for j, kind in enumerate(schema.kinds) if kind == "category"
-        ]
+        self._categories = []
+        for j, column in enumerate(schema.columns):
+            if column.kind != "category":
+                continue
+            codes: dict[Any, Any] = {level: code for code, level in enumerate(column.levels)}
+            codes[None] = _NAN
+            is_text = len(column.levels) > 0 and isinstance(column.levels[0], str)
+            unknown = len(column.levels) if schema.unknown in ("backoff", "split") else _NAN
+            self._categories.append(
+                _Category(j, codes, is_text, not column.levels, column.rounding, unknown)
+            )
         self._temporal = [j for j, column in enumerate(schema.columns) if column.temporal]
         self._refuses_unknown = schema.unknown == "error"
         self._kept = None if inputs is None else inputs.kept
@@ -78,10 +86,21 @@ class RowReader:
         is_typed = self._temporal and isinstance(row, Mapping)
         if is_typed and any(values[j] is not None for j in self._temporal):
             return None  # numbers are no dates there: the general reader raises
-        if (int in types or type(None) in types) and not self._check_floats(values):
-            return None
-        if self._ints and not self._read_ints(values):
-            return None
+        if int in types or type(None) in types:
+            for j in self._floats:
+                value = values[j]
+                if value is None:
+                    values[j] = _NAN
+                elif type(value) is int and not -_EXACT <= value <= _EXACT:
+                    return None
+        for j in self._ints:
+            value = values[j]
+            if value is None or value != value:
+                values[j] = MISSING_KEY
+            elif type(value) is str or not MISSING_KEY < value < 2**63 or value != int(value):
+                return None
+            else:
+                values[j] = int(value)
         unseen: dict[str, int] = {}
         for column in self._categories:
             value = values[column.position]
@@ -98,30 +117,6 @@ class RowReader:
             found += lookup.of_row(values)
         found += [cross.of_row(values) for cross in self._crosses]
         return found, unseen
-
-    def _check_floats(self, values: list[Any]) -> bool:
-        """Replace None by NaN; return whether all integers are exact as floats."""
-        for j in self._floats:
-            value = values[j]
-            if value is None:
-                values[j] = _NAN
-            elif type(value) is int and not -_EXACT <= value <= _EXACT:
-                return False
-        return True
-
-    def _read_ints(self, values: list[Any]) -> bool:
-        """Replace integers by keys; return whether that is possible for all of them."""
-        for j in self._ints:
-            value = values[j]
-            if value is None or value != value:
-                values[j] = MISSING_KEY
-            elif type(value) is str or not MISSING_KEY < value < 2**63:
-                return False
-            elif type(value) is not int:
-                if value != int(value):
-                    return False
-                values[j] = int(value)
-        return True
 
     def _other(self, column: _Category, value: Any, unseen: dict[str, int]) -> Any:
         """Return the code of a value that is not in the dict; None for the general reader."""
@@ -140,16 +135,6 @@ class RowReader:
             return None
         unseen[self._names[column.position]] = 1
         return column.unknown
-
-
-def _category(schema: Schema, j: int) -> _Category:
-    column = schema.columns[j]
-    codes: dict[Any, Any] = {level: code for code, level in enumerate(column.levels)}
-    codes[None] = _NAN
-    stays = schema.unknown in ("backoff", "split")
-    is_text = len(column.levels) > 0 and isinstance(column.levels[0], str)
-    unknown = len(column.levels) if stays else _NAN
-    return _Category(j, codes, is_text, not column.levels, column.rounding, unknown)
 
 
 class _Lookup:

@@ -138,7 +138,16 @@ def _read_any(
             "or X.toarray(order='F').astype('float32') to halve the memory."
         )
     if is_named(X):
-        return *_read_dict(named_columns(X), schema, names, reader), True
+        given = named_columns(X)
+        order: Sequence[str] = tuple(given)
+        check_shape((len(next(iter(given.values()), ())), len(given)))
+        if schema is not None:
+            if schema.named:
+                check_same_names(order, schema.names)
+                order = schema.names
+            check_n_features(len(order), schema, reader)
+        check_names(names, len(order), order)
+        return [read_column(given[name], name) for name in order], order, True
     if isinstance(X, str | bytes | os.PathLike):
         raise DataTypeError(
             f"X must be a table, got the text {str(X)[:60]!r}. If it is the path of a file, "
@@ -169,25 +178,13 @@ def _read_any(
         check_n_features(array.shape[1], schema, reader)
         names = schema.names
     check_names(names, array.shape[1])
-    return _read_array(array, names or default_names(array.shape[1])), None, False
-
-
-def _read_dict(
-    columns: Mapping[str, AnyArray],
-    schema: Schema | None,
-    names: Sequence[str] | None,
-    reader: str,
-) -> tuple[_Columns, Sequence[str]]:
-    """Return the columns of a dict, and their names."""
-    order: Sequence[str] = tuple(columns)
-    check_shape((len(next(iter(columns.values()), ())), len(columns)))
-    if schema is not None:
-        if schema.named:
-            check_same_names(order, schema.names)
-            order = schema.names
-        check_n_features(len(order), schema, reader)
-    check_names(names, len(order), order)
-    return [read_column(columns[name], name) for name in order], order
+    names = names or default_names(array.shape[1])
+    if array.dtype.kind in "OUTMm":
+        return [read_column(array[:, j], name) for j, name in enumerate(names)], None, False
+    if not isinstance(array, np.ma.MaskedArray):
+        return col.plain_numbers(array, names), None, False
+    values = col.plain_numbers(np.asarray(array.filled(0)), names)
+    return col.with_missing(values, np.ma.getmaskarray(array)), None, False
 
 
 def check_names(
@@ -220,8 +217,12 @@ def _as_array(X: Any) -> AnyArray:
         if array.dtype.kind == "U" and not isinstance(X, np.ndarray):
             # NumPy converts numbers beside text to text: keep their types.
             return np.asarray(X, dtype=object)
-        if isinstance(X, list | tuple) and _has_rounded(X, array):
-            return np.asarray(X, dtype=object)
+        if isinstance(X, list | tuple) and array.dtype == _FLOAT64 and array.ndim == 2:
+            # Perhaps NumPy has rounded an integer, because of floats in other cells.
+            large = np.argwhere(np.abs(array) >= col.LARGEST_EXACT).tolist()
+            cells = (X[row][column] for row, column in large)
+            if any(isinstance(cell, int | np.integer) and not col.is_exact(cell) for cell in cells):
+                return np.asarray(X, dtype=object)
         return array
     except (ValueError, TypeError) as error:
         _refuse_nested(X)
@@ -229,15 +230,6 @@ def _as_array(X: Any) -> AnyArray:
             f"X cannot be read as a table ({error}): give an array, a data frame, or a list "
             "of rows of one length."
         ) from error
-
-
-def _has_rounded(X: Any, array: AnyArray) -> bool:
-    """Return whether NumPy has rounded an integer in a list of rows, because of floats in it."""
-    if array.dtype != _FLOAT64 or array.ndim != 2:
-        return False
-    large = np.argwhere(np.abs(array) >= col.LARGEST_EXACT).tolist()
-    cells = (X[row][column] for row, column in large)
-    return any(isinstance(cell, int | np.integer) and not col.is_exact(cell) for cell in cells)
 
 
 def _refuse_nested(X: Any) -> None:
@@ -253,15 +245,6 @@ def _refuse_nested(X: Any) -> None:
                     f"{type(item).__name__}: a cell holds one value. Put the items into columns "
                     "of their own."
                 )
-
-
-def _read_array(array: AnyArray, names: Sequence[str]) -> _Columns:
-    if array.dtype.kind in "OUTMm":
-        return [read_column(array[:, j], name) for j, name in enumerate(names)]
-    if isinstance(array, np.ma.MaskedArray):
-        values = col.plain_numbers(np.asarray(array.filled(0)), names)
-        return col.with_missing(values, np.ma.getmaskarray(array))
-    return col.plain_numbers(array, names)
 
 
 def _new_table(

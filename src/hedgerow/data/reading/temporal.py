@@ -20,7 +20,7 @@ import datetime as dt
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray, distinct
+from hedgerow.arrays import MISSING_KEY, AnyArray, distinct
 from hedgerow.data.reading.columns import ReadColumn
 from hedgerow.data.reading.objects import since_midnight
 from hedgerow.data.reading.texts import in_utc, is_zoned, microseconds
@@ -94,7 +94,12 @@ def _of_texts(part: ReadColumn, column: Column) -> ReadColumn:
     ticks = np.full(len(texts), MISSING_KEY, dtype=np.int64)
     present = [texts[code] for code in used]
     try:
-        ticks[used] = _ticks(present, column.temporal)
+        if column.temporal in DATES:
+            ticks[used] = microseconds(present).view(np.int64)
+        elif column.temporal == "times":
+            ticks[used] = [since_midnight(dt.time.fromisoformat(text)) for text in present]
+        else:
+            raise ValueError("text has no form for durations")
     except ValueError:
         row = int(np.argmax(part.codes >= 0))
         example = {"times": "09:30:00", "zoned dates": "2026-01-31T09:30:00Z"}
@@ -109,15 +114,6 @@ def _of_texts(part: ReadColumn, column: Column) -> ReadColumn:
         given: Temporal = "zoned dates" if is_zoned(present[0]) else "dates"
         check_temporal(column.name, given, column.temporal)
     return ReadColumn(ticks, part.codes, column.temporal)
-
-
-def _ticks(texts: list[str], temporal: Temporal) -> IntArray | list[int]:
-    """Return the microseconds of texts; raise ``ValueError`` if one is of another form."""
-    if temporal in DATES:
-        return microseconds(texts).view(np.int64)
-    if temporal == "times":
-        return [since_midnight(dt.time.fromisoformat(text)) for text in texts]
-    raise ValueError("text has no form for durations")
 
 
 def array_of_ticks(values: AnyArray, temporal: Temporal) -> AnyArray:

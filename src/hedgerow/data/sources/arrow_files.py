@@ -97,13 +97,7 @@ def _noted_categories(schema: Any) -> list[int]:
 
 
 class ArrowPart:
-    """A Parquet or Arrow file; see :class:`hedgerow.data.sources.base.Part`.
-
-    Parameters
-    ----------
-    partition : mapping
-        Columns named by the path: text, integer or None.
-    """
+    """A Parquet or Arrow file; ``partition`` has the columns that its path names."""
 
     def __init__(
         self, file: DataFile, partition: Mapping[str, str | int | None], types_known: bool

@@ -119,20 +119,17 @@ def no_column(where: str, name: str, role: str, names: Sequence[str]) -> DataErr
 def header_hint(names: Collection[str]) -> str:
     """Return a sentence for a table whose names of columns are all numbers, or ``""``."""
     # pandas numbers columns without names from 0 on.
-    if [*names] == [*map(str, range(len(names)))] or not all(map(_is_number, names)):
+    try:
+        for name in names:
+            float(name.replace(",", "."))
+    except ValueError:
+        return ""
+    if [*names] == [*map(str, range(len(names)))]:
         return ""
     return (
         " All these names are numbers: if the first line holds values, put a line with the names "
         "of the columns before it."
     )
-
-
-def _is_number(name: str) -> bool:
-    try:
-        float(name.replace(",", "."))
-    except ValueError:
-        return False
-    return True
 
 
 def check_same_columns(

@@ -249,7 +249,10 @@ class LevelCounts:
             order = sorted(range(len(values)), key=values.__getitem__)
             ordered: Sequence[lv.Level] = tuple(values[place] for place in order)
         else:
-            order, ordered = _sorted_numbers(values)
+            order = sorted(range(len(values)), key=values.__getitem__)
+            numbers = [values[place] for place in order]
+            whole = all(isinstance(value, int) for value in numbers)
+            ordered = tuple(numbers) if whole else lv.number_levels(np.array(numbers, np.float64))
         if len(order) > most:
             if refuse_more:
                 raise DataError(
@@ -264,12 +267,3 @@ class LevelCounts:
         codes = np.full(len(values) + 1, lv.MISSING_CODE, dtype=np.int64)
         codes[order] = np.arange(len(order))
         return ordered, codes
-
-
-def _sorted_numbers(values: list[lv.Level]) -> tuple[list[int], tuple[lv.Level, ...]]:
-    """Return the sorting permutation, and the sorted levels in the type of levels."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    ordered = [values[place] for place in order]
-    if all(isinstance(value, int) for value in ordered):
-        return order, tuple(ordered)
-    return order, lv.number_levels(np.array(ordered, dtype=np.float64))

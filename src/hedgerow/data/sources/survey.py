@@ -166,19 +166,6 @@ class Survey:
             for j, label in enumerate(labels)
         ]
 
-    def _check_memory(self, block: cs.Block) -> None:
-        """Raise if the rows for the cuts exceed the memory limit."""
-        n_rows = min(cs.SAMPLE_ROWS, self.sample.n_rows)
-        width = sum(column.dtype.itemsize for column in block.columns)
-        needed = int(n_rows * width * _COPIES)
-        if needed > self.memory_limit:
-            most = int(cs.SAMPLE_ROWS * width * _COPIES)
-            raise ParameterError(
-                f"memory_limit of {shown_bytes(self.memory_limit)} is too small for "
-                f"{len(block.columns)} columns: cuts are chosen from {cs.SAMPLE_ROWS:,} rows; give "
-                f"at least {shown_bytes(most)}, or fewer columns."
-            )
-
     def add(
         self, batch: Batch, rows: IntArray | None, weight: FloatArray | None, where: str
     ) -> None:
@@ -210,9 +197,16 @@ class Survey:
             coded.append(is_coded)
         hashes = cs.mixed(hashes)
         kept = self.sample.choose(hashes)
-        block = cs.Block(hashes[kept], whole[kept], [part[kept] for part in parts], tuple(coded))
-        self._check_memory(block)
-        self.sample.add(block)
+        columns = [part[kept] for part in parts]
+        width = sum(column.dtype.itemsize for column in columns)
+        if int(min(cs.SAMPLE_ROWS, self.sample.n_rows) * width * _COPIES) > self.memory_limit:
+            most = int(cs.SAMPLE_ROWS * width * _COPIES)
+            raise ParameterError(
+                f"memory_limit of {shown_bytes(self.memory_limit)} is too small for "
+                f"{len(columns)} columns: cuts are chosen from {cs.SAMPLE_ROWS:,} rows; give "
+                f"at least {shown_bytes(most)}, or fewer columns."
+            )
+        self.sample.add(cs.Block(hashes[kept], whole[kept], columns, tuple(coded)))
 
     def _factors_of(self, n_columns: int) -> cs.Hashes:
         if n_columns > len(self._factors):

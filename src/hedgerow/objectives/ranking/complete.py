@@ -61,30 +61,11 @@ class _Known(NamedTuple):
 
 
 class CompleteQueries:
-    """The rows of all queries of which this rank has rows.
+    """The rows of all queries of which this rank has rows; ``of_all``: all rows of all ranks.
 
-    All ranks make one at the same time.
-
-    Parameters
-    ----------
-    query : int64 (n_rows,)
-        Query of each own row; numbers are common to all ranks.
-    target : float64 (n_rows,)
-    weight : float64 (n_rows,), or None
-    first_row : int
-        Number of rows of lower ranks.
-    others : Communicator
-        The ranks that have other rows.
-    of_all : bool
-        Whether to hold all rows of all ranks.
-
-    Attributes
-    ----------
-    queries : QueryRows
-    target, weight : float64 (n_held,)
-        Of the rows held, which include the own ones.
-    own : slice
-        Place of the own rows among those held.
+    All ranks make one at the same time.  ``query`` has the numbers of queries that all ranks share,
+    and ``first_row`` is the number of rows of lower ranks.  ``target`` and ``weight`` are those of
+    the rows held; ``own`` is the place of the own rows among them.
     """
 
     def __init__(

@@ -33,25 +33,10 @@ _LEAST_CURVATURE = 0.001
 
 
 class PositionBias:
-    """The biases of a fit; each round changes them.
+    """The biases of a fit; each round changes ``bias``, and ``history`` has those after each.
 
-    Parameters
-    ----------
-    codes : int64 (n_rows,)
-        Position of each row, numbered from 0.
-    labels : sequence of str, int or float
-        Names of the positions.
-    regularization : float
-    rate_at : callable
-        Learning rate of a round, numbered from 0.
-    start : float64 (n_positions,), optional
-        Biases before the first round; 0 by default.
-
-    Attributes
-    ----------
-    bias : float64 (n_positions,)
-    history : list of float64 (n_positions,)
-        Biases after each round.
+    ``codes`` are the numbers of the rows' positions, ``labels`` the names of the positions, and
+    ``rate_at`` returns the learning rate of a round.
     """
 
     def __init__(
