@@ -7,11 +7,10 @@ groups and record batches are split.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
-
-import numpy as np
 
 from hedgerow.data.sources.base import Batch
 from hedgerow.data.sources.batches import read_columns
@@ -22,6 +21,7 @@ _MOST_ROWS = 1 << 16
 _FEWEST_ROWS = 256
 _WIDTH_OF_TEXT = 32
 _LEAST_BUFFER, _MOST_BUFFER = 1 << 14, 1 << 20
+_INTEGER = re.compile(r"-?[0-9]+")
 _OVERHEAD = 4
 """Copies of a batch that may exist at once: decoded, numeric, by kind, sampled rows."""
 
@@ -79,21 +79,18 @@ def with_categories(table: Any) -> Any:
     """Return an Arrow table with the Categorical columns of the original pandas frame."""
     import pyarrow as pa
 
-    columns = table.columns
-    for place in _noted_categories(table.schema):
-        if not pa.types.is_dictionary(columns[place].type):
-            columns[place] = columns[place].dictionary_encode()
-    return pa.table(columns, names=table.column_names)
-
-
-def _noted_categories(schema: Any) -> list[int]:
-    """Return the positions of the Categorical columns; empty without metadata of pandas."""
     try:
-        noted = (schema.pandas_metadata or {}).get("columns", [])
+        noted = (table.schema.pandas_metadata or {}).get("columns", [])
         names = {each["field_name"] for each in noted if each["pandas_type"] == "categorical"}
     except (ValueError, LookupError, TypeError, AttributeError):  # not written by pandas
-        return []
-    return [place for place, name in enumerate(schema.names) if name in names]
+        return table
+    columns = [
+        column.dictionary_encode()
+        if name in names and not pa.types.is_dictionary(column.type)
+        else column
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    ]
+    return pa.table(columns, names=table.column_names)
 
 
 class ArrowPart:
@@ -130,27 +127,24 @@ class ArrowPart:
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
         """Yield all rows of the file in batches."""
         wanted = self._names if columns is None else columns
-        for piece in self._pieces(wanted, rows_of(max_bytes, self._width)):
-            yield self._batch(piece, wanted)
+        for table in self._pieces(wanted, rows_of(max_bytes, self._width)):
+            try:
+                yield read_columns(decoded(table) if self.types_known else with_categories(table))
+            except HedgerowError as error:
+                raise type(error)(f"{self.name}: {error}") from error
 
     def tables(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
         """Yield Arrow tables of these columns with at most ``rows`` rows each."""
-        import pyarrow as pa
-
-        for piece in self._pieces(columns, rows):
-            held = {
-                name: self._column(name, piece.num_rows)
-                if name in self._partition
-                else piece.column(name)
-                for name in columns
-            }
-            if piece.num_rows:
-                yield pa.table(held)
+        for table in self._pieces(columns, rows):
+            yield table.select(list(columns))
 
     def _pieces(self, wanted: Sequence[str], rows: int) -> Iterator[Any]:
-        """Yield record batches of the wanted columns that are in the file."""
+        """Yield Arrow tables of the wanted columns that the file or its path has."""
+        import pyarrow as pa
+
         check_unchanged(self.name, self._before)
         inside = [n for n in wanted if n not in self._partition and n in self._names]
+        by_path = [name for name in wanted if name in self._partition]
         with ExitStack() as stack:
             with storage_errors(self.name, self._kind):
                 _, read, n_rows = self._open(stack, inside, rows)
@@ -163,24 +157,13 @@ class ArrowPart:
                     break
                 found += piece.num_rows
                 for start in range(0, piece.num_rows, rows):
-                    yield piece.slice(start, rows)
+                    table = pa.Table.from_batches([piece.slice(start, rows)])
+                    for name in by_path:
+                        table = table.append_column(name, self._column(name, table.num_rows))
+                    yield table
         check_unchanged(self.name, self._before)
         if n_rows is not None and found != n_rows:
             raise changed(self.name, f"it announced {n_rows:,} rows and gave {found:,}")
-
-    def _batch(self, piece: Any, wanted: Sequence[str]) -> Batch:
-        import pyarrow as pa
-
-        table = pa.Table.from_batches([piece])
-        table = decoded(table) if self.types_known else with_categories(table)
-        by_path = [name for name in wanted if name in self._partition]
-        constant = pa.table({name: self._column(name, piece.num_rows) for name in by_path})
-        constant = decoded(constant) if self.types_known else constant
-        try:
-            found = read_columns(table)
-        except HedgerowError as error:
-            raise type(error)(f"{self.name}: {error}") from error
-        return Batch(piece.num_rows, {**found.columns, **read_columns(constant).columns})
 
     def _column(self, name: str, n_rows: int) -> Any:
         """Return a column named by the path as an Arrow dictionary."""
@@ -263,7 +246,11 @@ def partition_values(files: Sequence[DataFile]) -> list[dict[str, str | int | No
     values = {
         n: {v for f in files for m, v in f.partition if m == n and v is not None} for n in names
     }
-    whole = {name for name, texts in values.items() if all(_is_int32(text) for text in texts)}
+    whole = {
+        name
+        for name, texts in values.items()
+        if all(_INTEGER.fullmatch(text) and -(2**31) <= int(text) < 2**31 for text in texts)
+    }
     return [
         {
             name: int(value) if value is not None and name in whole else value
@@ -271,11 +258,3 @@ def partition_values(files: Sequence[DataFile]) -> list[dict[str, str | int | No
         }
         for file in files
     ]
-
-
-def _is_int32(text: str) -> bool:
-    digits = text[1:] if text.startswith("-") else text
-    if not (digits.isascii() and digits.isdigit()):
-        return False
-    limits = np.iinfo(np.int32)
-    return int(limits.min) <= int(text) <= int(limits.max)
