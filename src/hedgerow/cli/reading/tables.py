@@ -30,15 +30,10 @@ from hedgerow.data.external.memory import memory_bytes, shown_bytes
 from hedgerow.data.reading.columns import ReadColumn, floats_of_column, stack_one
 from hedgerow.data.reading.objects import read_column
 from hedgerow.data.reading.temporal import array_of_ticks
+from hedgerow.data.sources import opening
 from hedgerow.data.sources.arrow_files import open_native
 from hedgerow.data.sources.base import Part, no_column
 from hedgerow.data.sources.facts import ColumnFacts
-from hedgerow.data.sources.opening import (
-    find_text_kinds,
-    keep_text,
-    open_parts,
-    set_text_kinds,
-)
 from hedgerow.data.sources.paths import PathLike, find_files
 
 if TYPE_CHECKING:
@@ -137,7 +132,7 @@ def read_table(
     text: Collection[str] = (),
 ) -> NamedColumns:
     """Read all columns of files, or those wanted; ``text`` names columns that stay text."""
-    return read_parts(open_parts(paths, types_known=True), wanted, text)
+    return read_parts(opening.open_parts(paths, types_known=True), wanted, text)
 
 
 def names_of(parts: Sequence[Part]) -> tuple[str, ...]:
@@ -158,8 +153,8 @@ def read_parts(
         for name in wanted or chosen:
             if name not in (known := part.column_names() or ()):
                 raise no_column(part.name, name, "needed", known)
-    keep_text(parts, text)
-    set_text_kinds(parts, find_text_kinds(parts, _BATCH_BYTES, chosen))
+    opening.keep_text(parts, text)
+    opening.set_text_kinds(parts, opening.find_text_kinds(parts, _BATCH_BYTES, chosen))
     raw = [(part, b.columns) for part in parts for b in part.batches(chosen, _BATCH_BYTES)]
     columns = {name: _joined(name, [(part.name, c[name]) for part, c in raw]) for name in chosen}
     path = parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"

@@ -44,14 +44,8 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, BinArray, BoolArray, FloatArray, IntArray
+from hedgerow.data.binning import cut_sample as cs
 from hedgerow.data.binning import forced_bins as fb
-from hedgerow.data.binning.cut_sample import (
-    MOST_CATEGORY_BINS,
-    SAMPLE_ROWS,
-    CutSample,
-    masses_of_levels,
-    sample_of,
-)
 from hedgerow.data.missing import missing_of
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
@@ -163,7 +157,7 @@ def _with_zeros(
 MOST_BINS = 255
 """Largest ``max_bins``: with the bin of missing values, eight bits are full."""
 
-MOST_SAMPLED = SAMPLE_ROWS + SAMPLE_ROWS // 20 - 1
+MOST_SAMPLED = cs.SAMPLE_ROWS + cs.SAMPLE_ROWS // 20 - 1
 """Most rows of :func:`sampled_rows`, whose number varies by 0.2% around ``SAMPLE_ROWS``."""
 
 _HASHES = 1 << 16
@@ -295,12 +289,12 @@ def fit_bins(
             f"got shape {np.shape(weight)}."
         )
     mass = None if weight is None else integer_mass(weight)
-    sample = sample_of(table, mass, seed, n_threads, most_bins, columns)
+    sample = cs.sample_of(table, mass, seed, n_threads, most_bins, columns)
     return fit_sample(sample, max_bins, n_threads, forced)
 
 
 def fit_sample(
-    sample: CutSample,
+    sample: cs.CutSample,
     max_bins: int | Sequence[int],
     n_threads: int = 1,
     forced: fb.ForcedCuts | None = None,
@@ -381,12 +375,12 @@ def _bin_levels(
     found = []
     for j, column in enumerate(table.schema.columns):
         n_levels = len(column.levels)
-        bins: BinArray = np.minimum(np.arange(n_levels), MOST_CATEGORY_BINS).astype(np.uint8)
-        most = min(int(most_bins[j]), MOST_CATEGORY_BINS)
+        bins: BinArray = np.minimum(np.arange(n_levels), cs.MOST_CATEGORY_BINS).astype(np.uint8)
+        most = min(int(most_bins[j]), cs.MOST_CATEGORY_BINS)
         if n_levels > most:
             heavy = level_mass.get(j)
             if heavy is None:
-                heavy = masses_of_levels(table.values[rows, j], n_levels, mass)
+                heavy = cs.masses_of_levels(table.values[rows, j], n_levels, mass)
             own = np.sort(np.argsort(-heavy, kind="stable")[: most - 1])
             bins = np.full(n_levels, most - 1, dtype=np.uint8)
             bins[own] = np.arange(most - 1)
@@ -419,9 +413,9 @@ def sampled_rows(n_rows: int, seed: int) -> IntArray:
 
     This is for columns whose values depend on the order of the rows.
     """
-    if n_rows <= SAMPLE_ROWS:
+    if n_rows <= cs.SAMPLE_ROWS:
         return np.arange(n_rows, dtype=np.int64)
-    limit = np.uint64((SAMPLE_ROWS << 64) // n_rows)
+    limit = np.uint64((cs.SAMPLE_ROWS << 64) // n_rows)
     parts = []
     for start in range(0, n_rows, _HASHES):
         hashes = hash_range(seed, BIN_SAMPLE_STREAM, start, min(start + _HASHES, n_rows))

@@ -23,15 +23,11 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.data import sparse as sp
 from hedgerow.data.binning import cut_sample as cs
 from hedgerow.data.binning.bins import integer_mass_at
 from hedgerow.data.binning.few_values import MOST_PAIRS, FewValues
-from hedgerow.data.categories.columns import (
-    chosen_columns,
-    code_column,
-    nearly_numbers,
-    warn_of_categories,
-)
+from hedgerow.data.categories import columns as categories
 from hedgerow.data.categories.levels import MISSING_CODE, MOST_LEVELS
 from hedgerow.data.external.memory import give_back_memory, shown_bytes
 from hedgerow.data.reading import columns as col
@@ -40,14 +36,6 @@ from hedgerow.data.schema import Column, Schema, new_schema
 from hedgerow.data.sources.base import Batch, ReadRequest
 from hedgerow.data.sources.facts import ColumnFacts, LevelCounts
 from hedgerow.data.sources.packing import pack, unpack
-from hedgerow.data.sparse import (
-    AnyTable,
-    SparseTable,
-    check_width,
-    entries_of,
-    mark_zeros,
-    read_any,
-)
 from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
 from hedgerow.kernels.tables.sparse import Entries
 
@@ -70,7 +58,7 @@ class Found:
     types_known: bool
 
     @property
-    def table(self) -> AnyTable:
+    def table(self) -> sp.AnyTable:
         """The rows from which cuts are chosen."""
         return self.sample.table
 
@@ -113,9 +101,9 @@ class _Surveyed:
         """Warn of a column of text that would hold numbers without a few of its values."""
         texts = self.levels.values()
         if self.chosen is None and texts and isinstance(texts[0], str):
-            found = nearly_numbers(list(map(str, texts)), self.levels.mass())
+            found = categories.nearly_numbers(list(map(str, texts)), self.levels.mass())
             if found is not None:
-                warn_of_categories(self.label, f"{found}; {brief(found.odd)} is none")
+                categories.warn_of_categories(self.label, f"{found}; {brief(found.odd)} is none")
 
 
 class Survey:
@@ -159,7 +147,7 @@ class Survey:
         if given is not None:
             check_names(given, len(names))
             labels, self.named = given, True
-        chosen = chosen_columns(self.requested.categorical, labels)
+        chosen = categories.chosen_columns(self.requested.categorical, labels)
         share = int(_LEVEL_SHARE * self.memory_limit)
         self.columns = [
             _Surveyed(label, None if chosen is None else bool(chosen[j]), LevelCounts(label, share))
@@ -225,7 +213,7 @@ class Survey:
             self.entry_facts.add(
                 col.ReadColumn(values, is_small=small, dtype=table.data.dtype), where
             )
-        check_width(table.shape[1], self.memory_limit, where)
+        sp.check_width(table.shape[1], self.memory_limit, where)
         # Later batches may have fewer columns.
         n_rows, n_columns = table.shape
         self.names = tuple(f"x{j}" for j in range(max(n_columns, len(self.names or ()))))
@@ -348,7 +336,7 @@ class Survey:
                 give_back_memory()  # the small arrays of blocks leave holes
         schema = new_schema(found, self.named, self.requested.unknown)
         zero_missing = self.requested.zero_missing
-        table = mark_zeros(Table(col.stack(columns, schema.kinds), schema), zero_missing)
+        table = sp.mark_zeros(Table(col.stack(columns, schema.kinds), schema), zero_missing)
         every = self.few.finish(table.schema, table.values.dtype)
         few = {j: each for j, each in every.items() if found[j].kind != "category"}
         sample = cs.CutSample(table, None, mass, few, level_mass)
@@ -383,7 +371,7 @@ class Survey:
         level_mass[j][codes[:-1][codes[:-1] >= 0]] = surveyed.levels.mass()[codes[:-1] >= 0]
         found = codes[np.concatenate(numbers)]
         column = Column(name, kind, levels, temporal=temporal)
-        return column, code_column(found, len(levels), self.requested.unknown)
+        return column, categories.code_column(found, len(levels), self.requested.unknown)
 
     def _finish_sparse(self, blocks: Sequence[cs.Block], mass: FloatArray, n_rows: int) -> Found:
         assert self.names is not None
@@ -392,13 +380,13 @@ class Survey:
         entries.resize((entries.shape[0], width))
         if self.entry_facts.kind("X", None, self.types_known) == "float":
             entries = entries.astype(np.result_type(entries.dtype, np.float32))
-        table = read_any(
+        table = sp.read_any(
             entries,
             zero_missing=self.requested.zero_missing,
             categorical=self.requested.categorical,
             names=self.requested.feature_names,
         )
-        assert isinstance(table, SparseTable)
+        assert isinstance(table, sp.SparseTable)
         few = self.few.finish(table.schema, table.value.dtype, n_rows)
         return Found(table.schema, cs.CutSample(table, None, mass, few), n_rows, self.types_known)
 
@@ -417,4 +405,4 @@ def _entries_of(table: Any) -> Entries:
         value = value.astype(np.int64, copy=False)
     else:
         value = col.plain_numbers(value[:, None], ("X",))[:, 0]
-    return entries_of(table.indptr.astype(np.int64), table.indices.astype(np.int32), value)
+    return sp.entries_of(table.indptr.astype(np.int64), table.indices.astype(np.int32), value)
