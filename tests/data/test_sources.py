@@ -26,9 +26,8 @@ from hedgerow.data.sources.batches import BatchReader, FunctionPart
 from hedgerow.data.sources.dialects import FOUND_OUT, dialect_of
 from hedgerow.data.sources.libsvm_files import LibsvmPart
 from hedgerow.data.sources.opening import open_files, open_parts
-from hedgerow.data.sources.packing import pack, unpack
 from hedgerow.data.sources.paths import DataFile, find_files
-from hedgerow.data.sources.survey import Survey
+from hedgerow.data.sources.survey import Survey, pack, unpack
 from hedgerow.data.sources.text_files import TextPart
 from hedgerow.errors import CommunicationError, StorageError
 from tests.helpers.examples import examples

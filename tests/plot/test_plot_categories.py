@@ -18,8 +18,7 @@ from hedgerow.model.forest import CategoryTables
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
 from hedgerow.plot import forest_frame, tree_dot, tree_rules, tree_text
-from hedgerow.plot.divisions import level_text, set_text
-from hedgerow.plot.labels import pick_tree
+from hedgerow.plot.labels import level_text, pick_tree, set_text
 from hedgerow.plot.layout import lay_out
 from tests.helpers.examples import examples
 from tests.helpers.random_forests import forest_of, random_tree

@@ -5,7 +5,6 @@ Functions that draw need matplotlib, and raise ``ImportError`` where it is not i
 
 from hedgerow.plot.classifier import plot_calibration, plot_confusion
 from hedgerow.plot.curves import plot_history
-from hedgerow.plot.divisions import Division
 from hedgerow.plot.effects import plot_curves, plot_joint_dependence, plot_partial_dependence
 from hedgerow.plot.explained import (
     plot_beeswarm,
@@ -14,7 +13,7 @@ from hedgerow.plot.explained import (
     plot_waterfall,
 )
 from hedgerow.plot.importance import plot_importance
-from hedgerow.plot.labels import Labelled
+from hedgerow.plot.labels import Division, Labelled
 from hedgerow.plot.picture import plot_tree
 from hedgerow.plot.text import forest_frame, tree_dot, tree_rules, tree_text
 

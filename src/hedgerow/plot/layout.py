@@ -35,8 +35,7 @@ from dataclasses import dataclass, replace
 from string import ascii_uppercase
 from typing import Literal, TypeAlias
 
-from hedgerow.plot.divisions import LETTERS_OF_PICTURE
-from hedgerow.plot.labels import Tree, condition, short_cuts, short_number
+from hedgerow.plot.labels import LETTERS_OF_PICTURE, Tree, condition, short_cuts, short_number
 
 Label: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
 """Rows of a box in the large and in the small font."""

@@ -26,7 +26,7 @@ from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.model.forest import Forest
 from hedgerow.model.split_values import HIGHEST_KEY
 from hedgerow.plot import labels
-from hedgerow.plot.divisions import LETTERS_OF_TEXT, Division, Mask, divisions_of, membership
+from hedgerow.plot.labels import LETTERS_OF_TEXT, Division, Mask, divisions_of, membership
 
 Frame: TypeAlias = dict[str, np.ndarray | list[Any]]
 

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.convert.readers.lightgbm import OBJECTIVES
+from hedgerow.convert.readers.lightgbm import OBJECTIVES, ZERO
 from hedgerow.convert.readers.lightgbm_text import CATEGORICAL, DEFAULT_LEFT
-from hedgerow.convert.readers.lightgbm_trees import ZERO
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, check_names, refuse
 from hedgerow.errors import ParameterError
 

@@ -16,17 +16,20 @@ affect levels and cuts.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from io import BytesIO
 from typing import Any
 
 import numpy as np
+from numpy.lib.format import read_array
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data import sparse as sp
 from hedgerow.data.binning import cut_sample as cs
 from hedgerow.data.binning.bins import integer_mass_at
-from hedgerow.data.binning.few_values import MOST_PAIRS, FewValues
+from hedgerow.data.binning.cut_sample import MOST_PAIRS, FewValues
 from hedgerow.data.categories import columns as categories
 from hedgerow.data.categories.levels import MISSING_CODE, MOST_LEVELS
 from hedgerow.data.external.memory import give_back_memory, shown_bytes
@@ -35,8 +38,7 @@ from hedgerow.data.reading.table import Table, check_names
 from hedgerow.data.schema import Column, Schema, new_schema
 from hedgerow.data.sources.base import Batch, ReadRequest
 from hedgerow.data.sources.facts import ColumnFacts, LevelCounts
-from hedgerow.data.sources.packing import pack, unpack
-from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
+from hedgerow.errors import CommunicationError, DataError, DataTypeError, ParameterError, brief
 from hedgerow.kernels.tables.sparse import Entries
 
 _LEVEL_SHARE = 0.25
@@ -406,3 +408,36 @@ def _entries_of(table: Any) -> Entries:
     else:
         value = col.plain_numbers(value[:, None], ("X",))[:, 0]
     return sp.entries_of(table.indptr.astype(np.int64), table.indices.astype(np.int32), value)
+
+
+def pack(value: Any) -> bytes:
+    """Convert JSON-like values, which may hold arrays of numbers, to bytes."""
+    arrays: list[AnyArray] = []
+
+    def described(array: AnyArray) -> dict[str, Any]:
+        arrays.append(array)
+        return {"array": None}
+
+    text = json.dumps(value, default=described, separators=(",", ":")).encode("ascii")
+    file = BytesIO()
+    for part in (np.frombuffer(text, np.uint8), *arrays):
+        np.save(file, part, allow_pickle=False)
+    return file.getvalue()
+
+
+def unpack(message: bytes) -> Any:
+    """Return the value of :func:`pack`; raise ``CommunicationError`` if the bytes are malformed."""
+    file = BytesIO(message)
+    try:
+        text = read_array(file, allow_pickle=False).tobytes()
+        value = json.loads(
+            text,
+            object_hook=lambda record: (
+                read_array(file, allow_pickle=False) if record == {"array": None} else record
+            ),
+        )
+        if file.read(1):
+            raise ValueError("something follows the last array")
+    except Exception as error:  # whatever the readers of JSON and of arrays raise
+        raise CommunicationError(f"a message of another process is malformed: {error}.") from None
+    return value
