@@ -33,7 +33,7 @@ from hedgerow.atomic import check_place, open_atomically
 from hedgerow.boosting.row_data.offsets import offset_columns
 from hedgerow.data.reading.model_rows import ModelFiles, model_files
 from hedgerow.data.schema import Column, Schema
-from hedgerow.data.sources.arrow_files import arrow
+from hedgerow.data.sources.arrow_files import arrow, decoded
 from hedgerow.data.sources.paths import Paths
 from hedgerow.errors import DataError, DataTypeError, ParameterError, StorageError
 from hedgerow.model.model import Model
@@ -110,21 +110,10 @@ def _tables(batches: Iterable[Columns]) -> Iterator[Any]:
 
     schema = None
     for columns in batches:
-        table = pa.table({name: _plain_arrow(column) for name, column in columns.items()})
+        table = decoded(pa.table(dict(columns)))  # dictionaries differ from file to file
         if schema is None:
             schema = table.schema
         yield table if table.schema == schema else _cast(table, schema)
-
-
-def _plain_arrow(column: Any) -> Any:
-    """Convert a column to Arrow; decode dictionaries, which differ from file to file."""
-    import pyarrow as pa
-
-    if isinstance(column, np.ndarray):
-        return pa.array(column)
-    if pa.types.is_dictionary(column.type):
-        return column.cast(column.type.value_type)
-    return column
 
 
 def _cast(table: Any, schema: Any) -> Any:

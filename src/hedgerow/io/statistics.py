@@ -109,11 +109,21 @@ def read_inputs(record: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> In
 
 def check_inputs(inputs: Inputs, schema: Schema, n_features: int) -> None:
     """Raise ``ModelFormatError`` unless the inputs of every possible row can be computed."""
-    _check_kept(inputs.kept, schema)
+    kept = inputs.kept
+    once = [j for place, j in enumerate(kept) if place == 0 or kept[place - 1] != j]
+    _check_positions(tuple(once), schema, "kept")
+    if any(a == b and schema.kinds[a] != "category" for a, b in pairwise(kept)):
+        raise ModelFormatError("inputs: only columns of categories may be kept more than once.")
     for statistic in inputs.statistics:
         _check_statistic(statistic, schema)
     for cross in inputs.crosses:
-        _check_cross(cross, schema)
+        columns = cross.first, cross.second
+        if not all(0 <= j < schema.n_features for j in columns) or cross.first == cross.second:
+            raise ModelFormatError("a cross must have two different columns of the table.")
+        if any(schema.kinds[j] == "category" for j in columns):
+            raise ModelFormatError("a cross has a column that holds categories.")
+        if cross.operation not in OPERATIONS:
+            raise ModelFormatError("a cross has an unknown operation.")
     if inputs.n_inputs != n_features or n_features < 1:
         raise ModelFormatError(
             f"there are {inputs.n_inputs} inputs for {n_features} features; both must be the same "
@@ -149,24 +159,6 @@ def _check_statistic(statistic: Statistic, schema: Schema) -> None:
         raise ModelFormatError("the keys of a statistic must ascend within their range.")
     if not (np.isfinite(values).all() and np.isfinite(prior).all()):
         raise ModelFormatError("the values of a statistic must be finite.")
-
-
-def _check_cross(cross: Cross, schema: Schema) -> None:
-    columns = cross.first, cross.second
-    if not all(0 <= j < schema.n_features for j in columns) or cross.first == cross.second:
-        raise ModelFormatError("a cross must have two different columns of the table.")
-    if any(schema.kinds[j] == "category" for j in columns):
-        raise ModelFormatError("a cross has a column that holds categories.")
-    if cross.operation not in OPERATIONS:
-        raise ModelFormatError("a cross has an unknown operation.")
-
-
-def _check_kept(kept: tuple[int, ...], schema: Schema) -> None:
-    """Check that kept columns ascend; only category columns may be repeated."""
-    once = [j for place, j in enumerate(kept) if place == 0 or kept[place - 1] != j]
-    _check_positions(tuple(once), schema, "kept")
-    if any(a == b and schema.kinds[a] != "category" for a, b in pairwise(kept)):
-        raise ModelFormatError("inputs: only columns of categories may be kept more than once.")
 
 
 def _check_positions(positions: tuple[int, ...], schema: Schema, what: str) -> None:

@@ -93,7 +93,12 @@ def _plain(value: Any, name: str, depth: int) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else {_FLOAT_TAG: repr(float(value))}
     if isinstance(value, Mapping):
-        return _plain_mapping(value, name, depth)
+        for key in value:
+            if not isinstance(key, str) or key == _FLOAT_TAG:
+                raise DataTypeError(
+                    f"{name} has the key {key!r}; keys must be strings, not '$float'."
+                )
+        return {str(key): _plain(item, f"{name}.{key}", depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
         if depth < MAX_DEPTH and _are_plain_numbers(value):
             return list(value)
@@ -113,13 +118,6 @@ def _are_plain_numbers(values: Sequence[Any]) -> bool:
     if kinds == {float}:
         return all(map(math.isfinite, values))
     return kinds == {int} and min(values) >= -(2**63) and max(values) < 2**64
-
-
-def _plain_mapping(value: Mapping[Any, Any], name: str, depth: int) -> dict[str, Any]:
-    for key in value:
-        if not isinstance(key, str) or key == _FLOAT_TAG:
-            raise DataTypeError(f"{name} has the key {key!r}; keys must be strings, not '$float'.")
-    return {str(key): _plain(item, f"{name}.{key}", depth + 1) for key, item in value.items()}
 
 
 def _check_bounds(data: bytes, bounds: Bounds = OURS) -> None:

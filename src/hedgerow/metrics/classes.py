@@ -57,7 +57,8 @@ def top_hits(k: float, y_true: FloatArray, prediction: FloatArray) -> FloatArray
     return 1.0 - top_misses(k, y_true, prediction)
 
 
-def _check_shares(y_true: FloatArray) -> None:
+def cross_entropies(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+    """Return ``-y log m - (1 - y) log(1 - m)`` of each row, for shares y."""
     outside = ~((y_true >= 0.0) & (y_true <= 1.0))
     if outside.any():
         row = int(np.argmax(outside))
@@ -65,11 +66,6 @@ def _check_shares(y_true: FloatArray) -> None:
             f"metric 'cross_entropy' needs targets from 0 to 1, but row {row} has "
             f"{float(y_true[row])!r}: use another eval_metric."
         ).at(row)
-
-
-def cross_entropies(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """Return ``-y log m - (1 - y) log(1 - m)`` of each row, for shares y."""
-    _check_shares(y_true)
     inside = np.clip(prediction, _LEAST, 1.0 - _LEAST)
     return np.asarray(-y_true * np.log(inside) - (1.0 - y_true) * np.log1p(-inside))
 

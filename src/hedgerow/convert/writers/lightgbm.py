@@ -161,7 +161,9 @@ def _tree(plain: PlainModel, tree: PlainTree) -> list[str]:
         if tree.unknown_left[node]:
             left[place], right[place] = right[place], left[place]
         decision[place], threshold[place] = CATEGORICAL | _NAN, len(words)
-        words.append(_bits(chosen))
+        bits = np.zeros((int(chosen.max(initial=0)) // _WORD + 1) * _WORD, dtype=np.uint8)
+        bits[chosen] = 1
+        words.append(np.packbits(bits, bitorder="little").view("<u4").tolist())
     ends = np.cumsum([0, *map(len, words)])
     lines = [
         f"num_leaves={len(leaves)}",
@@ -185,14 +187,6 @@ def _tree(plain: PlainModel, tree: PlainTree) -> list[str]:
             f"cat_threshold={_ints(chain.from_iterable(words))}",
         ]
     return [*lines, "is_linear=0", "shrinkage=1"]
-
-
-def _bits(codes: Any) -> list[int]:
-    """Return a set as 32-bit words, at least one."""
-    last = int(codes[-1]) if len(codes) else 0
-    bits = np.zeros((last // _WORD + 1) * _WORD, dtype=np.uint8)
-    bits[codes] = 1
-    return np.packbits(bits, bitorder="little").view("<u4").tolist()
 
 
 def _ints(values: Iterable[int]) -> str:

@@ -15,7 +15,6 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
 from hedgerow.data.external.scratch import scratch_folder
-from hedgerow.data.inputs import Statistic
 
 _TARGET = "Python"
 _MOST_DEPTH = 80
@@ -54,7 +53,13 @@ def _head(plain: PlainModel) -> list[str]:
     lines += ["}", f"CODES = {{j: {made}}}"]
     lines.append(f"ROUNDING = {{{', '.join(f'{j}: {c.rounding!r}' for j, c in coded)}}}")
     if plain.statistics:
-        lines += ["STATISTICS = [", *(_statistic(plain, each) for each in plain.statistics), "]"]
+        lines.append("STATISTICS = [")
+        for each in plain.statistics:
+            n_levels = tuple(plain.schema.n_levels(j) for j in each.columns)
+            values = dict(zip(each.keys.tolist(), each.values.T.tolist(), strict=True))
+            others = each.prior.tolist()  # the values of other keys
+            lines.append(f"    ({each.columns!r}, {n_levels!r}, {values!r}, {others!r}),")
+        lines.append("]")
     if plain.crosses:
         listed = ", ".join(f"({c.first}, {c.second}, {c.operation!r})" for c in plain.crosses)
         lines.append(f"CROSSES = [{listed}]")
@@ -85,13 +90,6 @@ def _head(plain: PlainModel) -> list[str]:
         bounded = np.isfinite(slopes.low[np.diff(slopes.start) > 0])
         text += (_LINE if bounded.any() else "") + ("" if bounded.all() else _OPEN_LINE)
     return [*lines, *text.splitlines()]
-
-
-def _statistic(plain: PlainModel, statistic: Statistic) -> str:
-    """Return columns, numbers of levels, values by key, and the values of other keys."""
-    n_levels = tuple(plain.schema.n_levels(j) for j in statistic.columns)
-    values = dict(zip(statistic.keys.tolist(), statistic.values.T.tolist(), strict=True))
-    return f"    ({statistic.columns!r}, {n_levels!r}, {values!r}, {statistic.prior.tolist()!r}),"
 
 
 _READ_VALUE = """\

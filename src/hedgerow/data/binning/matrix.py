@@ -173,7 +173,7 @@ def bin_table(
         return _bin_sparse(table, spec, layout or one_each(spec), n_threads, columns)
     assert layout is None
     n_rows, n_features = table.values.shape
-    n_tiles, _, width = tile_shape(n_features)
+    n_tiles, per_tile, width = tile_shape(n_features)
     by_row = aligned_zeros((n_tiles, n_rows + PAD, width), np.uint8)
     by_column = aligned_zeros((n_features if columns else 0, n_rows + PAD), np.uint8)
     values = np.broadcast_to(table.values, (2, n_rows, n_features))
@@ -189,7 +189,13 @@ def bin_table(
         n_threads,
         -(-_VALUES_PER_THREAD // n_features),
     )
-    _bin_categories(table, spec, by_row, by_column)
+    for j in np.flatnonzero(spec.is_category).tolist():  # whose codes were treated as numbers
+        ends = np.full(2, spec.missing_bin, dtype=np.uint8)  # unknown values count as missing
+        known = np.concatenate((spec.bins_of(j), ends))
+        bins = known[codes_of(table.values[:, j], len(known) - 2)]
+        by_row[j // per_tile, :n_rows, j % per_tile] = bins
+        if columns:
+            by_column[j, :n_rows] = bins
     return BinnedMatrix(by_row, by_column, spec)
 
 
@@ -217,19 +223,6 @@ def _bin_sparse(
     )
     kept = None if layout.is_identity else layout
     return BinnedMatrix(by_row, by_column, spec, kept, sum(lost))
-
-
-def _bin_categories(table: Table, spec: BinSpec, by_row: BinArray, by_column: BinArray) -> None:
-    """Overwrite category columns, whose codes :func:`bin_rows` treated as numbers."""
-    n_rows = table.n_rows
-    _, per_tile, _ = tile_shape(table.n_features)
-    for j in np.flatnonzero(spec.is_category).tolist():
-        ends = np.full(2, spec.missing_bin, dtype=np.uint8)  # unknown values count as missing
-        lookup = np.concatenate((spec.bins_of(j), ends))
-        bins = lookup[codes_of(table.values[:, j], len(lookup) - 2)]
-        by_row[j // per_tile, :n_rows, j % per_tile] = bins
-        if len(by_column) > 0:
-            by_column[j, :n_rows] = bins
 
 
 def bin_bundled(

@@ -113,7 +113,11 @@ def sort_columns(
         n_threads = max(1, min(n_threads, memory // (sorting + column)))
         at_once = max(1, min(at_once, (memory // n_threads - sorting) // column))
     starts = np.zeros(table.n_features + 1, dtype=np.int64)
-    np.cumsum(_count_present(values), out=starts[1:])
+    for first in range(0, len(values), _ROWS_AT_ONCE):
+        part = values[first : first + _ROWS_AT_ONCE]
+        present = part != MISSING_KEY if part.dtype == np.int64 else part == part
+        starts[1:] += np.count_nonzero(present, axis=0)
+    np.cumsum(starts, out=starts)
     entries = empty(int(starts[-1]) + PADDING)
     entries[-PADDING:] = 0
 
@@ -126,17 +130,6 @@ def sort_columns(
 
     run_blocks(sort, table.n_features, n_threads, -(-_VALUES_PER_THREAD // table.n_rows))
     return ColumnBlocks(entries, starts, table, empty)
-
-
-def _count_present(values: AnyArray) -> IntArray:
-    """Return the number of values in each column."""
-    counts = np.zeros(values.shape[1], dtype=np.int64)
-    for start in range(0, len(values), _ROWS_AT_ONCE):
-        part = values[start : start + _ROWS_AT_ONCE]
-        counts += np.count_nonzero(
-            part != MISSING_KEY if part.dtype == np.int64 else part == part, axis=0
-        )
-    return counts
 
 
 def sort_column(column: AnyArray) -> RowArray:

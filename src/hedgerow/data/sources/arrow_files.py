@@ -189,8 +189,11 @@ class ArrowPart:
             file = stack.enter_context(
                 pyarrow.parquet.ParquetFile(source, pre_buffer=False, buffer_size=buffer)
             )
-            if columns is not None and not columns:
-                return file.schema_arrow, lambda: _empty_rows(file.metadata.num_rows, rows), None
+            if columns is not None and not columns:  # batches of nulls
+                n_rows = file.metadata.num_rows
+                sizes = (min(rows, n_rows - start) for start in range(0, n_rows, rows))
+                batches = (pyarrow.record_batch({"": pyarrow.nulls(size)}) for size in sizes)
+                return file.schema_arrow, lambda: batches, None
             return (
                 file.schema_arrow,
                 lambda: file.iter_batches(rows, columns=columns, use_threads=False),
@@ -221,15 +224,6 @@ class ArrowPart:
         options = pa.ipc.IpcReadOptions(included_fields=fields)
         file = stack.enter_context(pa.ipc.open_file(source, options=options))
         return schema, lambda: map(file.get_batch, range(file.num_record_batches)), None
-
-
-def _empty_rows(n_rows: int, rows: int) -> Iterator[Any]:
-    """Yield record batches without columns, for files without any wanted column."""
-    import pyarrow as pa
-
-    for start in range(0, n_rows, rows):
-        count = min(rows, n_rows - start)
-        yield pa.record_batch({"": pa.nulls(count)})
 
 
 def _width(kind: Any) -> float:

@@ -70,10 +70,9 @@ class ColumnFacts:
             exact = "any"
         self.exact.setdefault(exact, at)
         self.has_floats |= filled and exact == "float"
-        if filled and exact == "wide":
-            self._note_integers(column.values[~is_missing(column.values)], where)
-
-    def _note_integers(self, values: AnyArray, where: str) -> None:
+        if not filled or exact != "wide":
+            return
+        values = column.values[~is_missing(column.values)]
         low, high = int(values.min()), int(values.max())
         self.largest = max(self.largest, abs(low), abs(high))
         if self.inexact is None and max(abs(low), abs(high)) > LARGEST_EXACT:

@@ -84,7 +84,10 @@ class CompleteQueries:
         self.own = slice(start, start + n_own)
         held = self._with_all(own) if of_all else self._with_divided(own, first_row)
         self.target, self.weight = held.target, held.weight
-        self.queries = _rows_by_query(held.query, held.number)
+        rows = np.lexsort((held.number, held.query)).astype(np.int64)  # as in the complete table
+        counts = np.bincount(first_seen(held.query[rows]))
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.queries = QueryRows(rows, starts, held.number[rows])
 
     def _with_all(self, own: _Known) -> _Known:
         """Return the rows of all ranks in their order."""
@@ -118,11 +121,3 @@ class CompleteQueries:
             everyone = gather_numbers(sent, self._others).view(np.float64)
             held[self._received] = everyone[self._taken]
         return held
-
-
-def _rows_by_query(query: IntArray, numbers: IntArray) -> QueryRows:
-    """Return the rows of each query in the order of the complete table."""
-    rows = np.lexsort((numbers, query)).astype(np.int64)
-    counts = np.bincount(first_seen(query[rows]))
-    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return QueryRows(rows, starts, numbers[rows])
