@@ -28,6 +28,7 @@ processes.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -342,13 +343,7 @@ class RowSample:
 
 def join(blocks: Sequence[Block]) -> list[Block]:
     """Return the same rows in fewer blocks."""
-    groups: list[list[Block]] = []
-    for block in blocks:
-        if groups and groups[-1][0].form == block.form:
-            groups[-1].append(block)
-        else:
-            groups.append([block])
-    return [_joined(group) for group in groups]
+    return [_joined([*group]) for _, group in itertools.groupby(blocks, lambda block: block.form)]
 
 
 def _joined(group: Sequence[Block]) -> Block:

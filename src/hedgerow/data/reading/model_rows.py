@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ import numpy as np
 from hedgerow.arrays import MISSING_KEY
 from hedgerow.data.reading.columns import LARGEST_INT
 from hedgerow.data.reading.temporal import NUMBERS, array_of_ticks
-from hedgerow.data.reading.texts import TextKind, first_other, parse
+from hedgerow.data.reading.texts import TextKind, parse
 from hedgerow.data.schema import DATES, Column, Schema
 from hedgerow.data.sources.base import header_hint
 from hedgerow.data.sources.libsvm_files import LibsvmPart
@@ -64,16 +64,15 @@ class ModelFiles:
 
     def batches(self, batch_rows: int) -> Iterator[FileRows]:
         """Yield the rows of all files in order, at most ``batch_rows`` at a time."""
-        texts = _Texts()
+        seen: dict[str, tuple[str, str]] = {}  # what each column of text held, and in which file
         for file in self.files:
             first_row = 0
-            for rows in self._rows_of(file, batch_rows, texts):
-                found = FileRows(file.name, first_row, *rows)
-                yield found
-                first_row += found.n_rows
+            for n_rows, features, keys in self._rows_of(file, batch_rows, seen):
+                yield FileRows(file.name, first_row, n_rows, features, keys)
+                first_row += n_rows
 
     def _rows_of(
-        self, file: FilePart, batch_rows: int, texts: _Texts
+        self, file: FilePart, batch_rows: int, seen: dict[str, tuple[str, str]]
     ) -> Iterator[tuple[int, Any, dict[str, Any]]]:
         if isinstance(file, LibsvmPart):
             for batch in file.batches(None, _SPARSE_BYTES):
@@ -82,12 +81,22 @@ class ModelFiles:
                     part = entries[start : start + batch_rows]
                     yield part.shape[0], part, {}
             return
+        import pyarrow as pa
+
         names = _feature_names(file, self.schema, self.keys)
         wanted = [*names, *(key for key in self.keys if key not in names)]
         first_row = 0
         for part in file.tables(wanted, batch_rows):
             if isinstance(file, TextPart):
-                features = texts.typed(file, first_row, part, names, self.schema)
+                features = pa.table(
+                    {
+                        column.name: part[name]
+                        if column.kind == "category"
+                        and (not column.levels or isinstance(column.levels[0], str))
+                        else _converted(file, first_row, part[name], column, seen)
+                        for name, column in zip(names, self.schema.columns, strict=True)
+                    }
+                )
             else:
                 features = part.select(list(names)).rename_columns(list(self.schema.names))
             yield part.num_rows, features, {key: part[key] for key in self.keys}
@@ -169,51 +178,35 @@ _WORDS: dict[TextKind, str] = {
 }
 
 
-@dataclass(slots=True)
-class _Texts:
-    """Convert text to the types of a model, and check that columns keep their kinds."""
-
-    seen: dict[str, tuple[str, str]] = field(default_factory=dict)
-
-    def typed(
-        self, file: TextPart, first_row: int, part: Any, names: Sequence[str], schema: Schema
-    ) -> Any:
-        """Return the columns of the model with their types."""
-        import pyarrow as pa
-
-        return pa.table(
-            {
-                column.name: part[name]
-                if column.kind == "category"
-                and (not column.levels or isinstance(column.levels[0], str))
-                else self._convert(file, first_row, part[name], column)
-                for name, column in zip(names, schema.columns, strict=True)
-            }
+def _converted(
+    file: TextPart, first_row: int, texts: Any, column: Column, seen: dict[str, tuple[str, str]]
+) -> Any:
+    """Convert text to the type of a column, and check that the column keeps its kind."""
+    kind, found = parse(texts, file.decimal)
+    if kind == "text" and column.temporal == "times":
+        return texts
+    if kind == "text":
+        had = column.temporal or NUMBERS
+        fitting = ("date", "zoned") if had in DATES else ("int", "float")
+        row = next(
+            row
+            for row in range(len(texts))
+            if texts[row].is_valid and parse(texts.slice(row, 1), file.decimal)[0] not in fitting
         )
-
-    def _convert(self, file: TextPart, first_row: int, texts: Any, column: Column) -> Any:
-        kind, found = parse(texts, file.decimal)
-        if kind == "text" and column.temporal == "times":
-            return texts
-        if kind == "text":
-            had = column.temporal or NUMBERS
-            row = first_other(
-                texts, ("date", "zoned") if had in DATES else ("int", "float"), file.decimal
-            )
+        raise DataTypeError(
+            f"{file.name}: column {column.name!r} holds text, but held {had} when the model "
+            f"was trained: {brief(texts[row].as_py())} in row {first_row + row + 1} is none "
+            f"of them. Convert it to {column.temporal or 'numbers'}."
+        )
+    if kind != "nothing":
+        what = _WORDS[kind]
+        before, where = seen.setdefault(column.name, (what, file.name))
+        if before != what:
             raise DataTypeError(
-                f"{file.name}: column {column.name!r} holds text, but held {had} when the model "
-                f"was trained: {brief(texts[row].as_py())} in row {first_row + row + 1} is none "
-                f"of them. Convert it to {column.temporal or 'numbers'}."
+                f"{file.name}: column {column.name!r} holds {what}, but {before} before (in "
+                f"{where}): convert it to one of them."
             )
-        if kind != "nothing":
-            what = _WORDS[kind]
-            before, where = self.seen.setdefault(column.name, (what, file.name))
-            if before != what:
-                raise DataTypeError(
-                    f"{file.name}: column {column.name!r} holds {what}, but {before} before (in "
-                    f"{where}): convert it to one of them."
-                )
-        return as_column(texts, kind, found, column)
+    return as_column(texts, kind, found, column)
 
 
 def as_column(texts: Any, kind: TextKind, found: Any, column: Column) -> Any:

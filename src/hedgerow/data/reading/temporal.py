@@ -23,7 +23,7 @@ import numpy as np
 from hedgerow.arrays import MISSING_KEY, AnyArray, distinct
 from hedgerow.data.reading.columns import ReadColumn
 from hedgerow.data.reading.objects import since_midnight
-from hedgerow.data.reading.texts import in_utc, is_zoned, microseconds
+from hedgerow.data.reading.texts import microseconds
 from hedgerow.data.schema import DATES, Column, Temporal
 from hedgerow.errors import DataError, brief
 
@@ -111,15 +111,17 @@ def _of_texts(part: ReadColumn, column: Column) -> ReadColumn:
             f"held {had} when the model was trained: {cure}."
         ) from None
     if present and column.temporal in DATES:
-        given: Temporal = "zoned dates" if is_zoned(present[0]) else "dates"
-        check_temporal(column.name, given, column.temporal)
+        is_zoned = dt.datetime.fromisoformat(present[0]).tzinfo is not None
+        check_temporal(column.name, "zoned dates" if is_zoned else "dates", column.temporal)
     return ReadColumn(ticks, part.codes, column.temporal)
 
 
 def array_of_ticks(values: AnyArray, temporal: Temporal) -> AnyArray:
     """Convert microseconds to an array that is read as dates, times or durations again."""
     if temporal == "zoned dates":
-        return in_utc(values)
+        # NumPy's dates have no zone.
+        dates = values.view("M8[us]").tolist()
+        return np.array([date and date.replace(tzinfo=dt.UTC) for date in dates], dtype=object)
     if temporal != "times":
         return values.view("M8[us]" if temporal in DATES else "m8[us]")
     midnight = dt.datetime(1970, 1, 1)

@@ -25,8 +25,6 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray
-
 TextKind: TypeAlias = Literal["nothing", "int", "float", "bool", "date", "zoned", "text"]
 
 _KINDS: tuple[TextKind, ...] = ("int", "float", "bool", "date", "zoned")
@@ -105,15 +103,6 @@ def _cast(texts: Any, target: Any) -> Any:
         return None
 
 
-def first_other(texts: Any, kinds: Sequence[TextKind], decimal: str = ".") -> int:
-    """Return the first row whose text is of none of these kinds."""
-    return next(
-        row
-        for row in range(len(texts))
-        if texts[row].is_valid and parse(texts.slice(row, 1), decimal)[0] not in kinds
-    )
-
-
 def microseconds(texts: Sequence[str | None]) -> npt.NDArray[np.datetime64]:
     """Convert texts to ``M8[us]`` times, in UTC or without a zone; None becomes NaT."""
     found = [None if text is None else dt.datetime.fromisoformat(text) for text in texts]
@@ -123,17 +112,3 @@ def microseconds(texts: Sequence[str | None]) -> npt.NDArray[np.datetime64]:
     if True in zoned:
         found = [time and time.astimezone(dt.UTC).replace(tzinfo=None) for time in found]
     return np.array(found, dtype="M8[us]")
-
-
-def in_utc(ticks: AnyArray) -> AnyArray:
-    """Return microseconds of UTC as objects with this zone, which NumPy's dates do not have."""
-    found = [item and item.replace(tzinfo=dt.UTC) for item in ticks.view("M8[us]").tolist()]
-    return np.array(found, dtype=object)
-
-
-def is_zoned(text: str) -> bool:
-    """Return whether a text is a time with a zone."""
-    try:
-        return dt.datetime.fromisoformat(text).tzinfo is not None
-    except ValueError:
-        return False

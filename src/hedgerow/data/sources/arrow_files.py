@@ -58,12 +58,6 @@ def storage_errors(path: str, kind: str) -> Iterator[None]:
         raise StorageError(f"{path} cannot be read as {kind}: {text}.") from error
 
 
-def rows_of(max_bytes: int, bytes_per_row: float) -> int:
-    """Return the number of rows of a batch that takes about ``max_bytes`` while it is read."""
-    rows = int(max_bytes / (_OVERHEAD * max(1.0, bytes_per_row)))
-    return max(_FEWEST_ROWS, min(_MOST_ROWS, rows))
-
-
 def decoded(table: Any) -> Any:
     """Return an Arrow table whose dictionary columns are replaced by their values."""
     import pyarrow as pa
@@ -127,7 +121,8 @@ class ArrowPart:
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
         """Yield all rows of the file in batches."""
         wanted = self._names if columns is None else columns
-        for table in self._pieces(wanted, rows_of(max_bytes, self._width)):
+        rows = int(max_bytes / (_OVERHEAD * max(1.0, self._width)))
+        for table in self._pieces(wanted, max(_FEWEST_ROWS, min(_MOST_ROWS, rows))):
             try:
                 yield read_columns(decoded(table) if self.types_known else with_categories(table))
             except HedgerowError as error:
