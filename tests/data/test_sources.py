@@ -23,12 +23,11 @@ from hedgerow.data.external.memory import available_memory, memory_bytes, shown_
 from hedgerow.data.reading.texts import joined_kinds
 from hedgerow.data.sources.base import ReadRequest, Roles
 from hedgerow.data.sources.batches import BatchReader, FunctionPart
-from hedgerow.data.sources.dialects import FOUND_OUT, dialect_of
 from hedgerow.data.sources.libsvm_files import LibsvmPart
 from hedgerow.data.sources.opening import open_files, open_parts
-from hedgerow.data.sources.paths import DataFile, find_files
+from hedgerow.data.sources.paths import FOUND_OUT, DataFile, find_files
 from hedgerow.data.sources.survey import Survey, pack, unpack
-from hedgerow.data.sources.text_files import TextPart
+from hedgerow.data.sources.text_files import TextPart, dialect_of
 from hedgerow.errors import CommunicationError, StorageError
 from tests.helpers.examples import examples
 from tests.helpers.file_tables import all_kinds, simple, split, write

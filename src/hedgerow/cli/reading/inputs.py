@@ -194,8 +194,7 @@ class _Inputs:
             given = self._copy = self._from_input()
         if not self._dialect:
             return [given]
-        from hedgerow.data.sources.dialects import Dialect
-        from hedgerow.data.sources.paths import find_files
+        from hedgerow.data.sources.paths import Dialect, find_files
 
         try:
             files = find_files(given)

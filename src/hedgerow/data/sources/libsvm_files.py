@@ -22,8 +22,8 @@ from typing import Any
 
 from hedgerow.data.reading.columns import ReadColumn
 from hedgerow.data.sources.base import Batch
-from hedgerow.data.sources.dialects import check_encoding
 from hedgerow.data.sources.paths import DataFile, check_unchanged, fingerprint
+from hedgerow.data.sources.text_files import check_encoding
 from hedgerow.errors import DataError, HedgerowWarning, StorageError
 
 _BYTES_PER_BYTE = 16

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 from urllib.parse import unquote
 
-from hedgerow.data.sources.dialects import FOUND_OUT, Dialect
 from hedgerow.errors import DataError, ParameterError, StorageError, brief, did_you_mean, path_repr
 
 Format = Literal["parquet", "arrow", "csv", "libsvm"]
@@ -48,6 +47,18 @@ SUFFIXES: dict[str, Format] = {
     ".svmlight.gz": "libsvm",
 }
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a text file is written; None means that it is found out."""
+
+    encoding: str | None = None
+    separator: str | None = None
+    decimal: str | None = None
+
+
+FOUND_OUT = Dialect()
 
 
 @dataclass(frozen=True, slots=True)
