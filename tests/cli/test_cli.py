@@ -20,6 +20,7 @@ from hedgerow.cli.commands import speed
 from hedgerow.cli.main import main
 from hedgerow.cli.reading import tables
 from hedgerow.io.file_predictions import write_table
+from tests.helpers.file_tables import read_whole
 
 pytest.importorskip("hedgerow.estimators", reason="needs the estimators")
 
@@ -83,10 +84,10 @@ def test_train_predict_inspect(
     assert out.startswith(task)
     code, out, err = run("predict", "m.hedgerow", str(people), "-o", "p.csv")
     assert (code, err) == (0, "")
-    result = tables.read_table("p.csv")
+    result = read_whole("p.csv")
     assert list(result.columns) == columns
     assert result.n_rows == 300
-    truth = tables.read_table(str(people)).columns[target]
+    truth = read_whole(str(people)).columns[target]
     if task == "classification":
         assert np.mean(result.columns["prediction"] == truth) > 0.6
         total = sum(result.columns[name] for name in columns[1:])
@@ -132,8 +133,8 @@ def test_explanations_add_up_to_raw_scores(run: Run, people: Path, target: str) 
     code, _, err = run("explain", *given, "e.csv", "--columns", "age", "--batch-rows", "7")
     assert code == 0, err
     run("predict", *given, "p.csv", "--kind", "raw")
-    found = tables.read_table("e.csv").columns
-    raw = tables.read_table("p.csv").columns
+    found = read_whole("e.csv").columns
+    raw = read_whole("p.csv").columns
     assert next(iter(found)) == "age"
     ends = [name.removeprefix("base_value") for name in found if name.startswith("base_value")]
     for scores, end in zip(raw.values(), ends, strict=True):
@@ -156,7 +157,7 @@ def test_kinds_of_prediction(run: Run, people: Path, target: str, kind: str) -> 
         assert "classification" in err
         return
     assert code == 0, err
-    assert all(name.startswith(kind) for name in tables.read_table("p.csv").columns)
+    assert all(name.startswith(kind) for name in read_whole("p.csv").columns)
 
 
 SIZES = ("01", "1", "1.0", "NA", "x")
@@ -188,7 +189,7 @@ def test_text_columns_are_categories(run: Run) -> None:
     assert (code, err) == (0, "")
     assert "column 'size': 40 row(s) with a category that no training row had" in out
     assert run("predict", "m.hedgerow", "t.csv", "-o", "q.csv")[1].count("\n") == 1
-    p, q = (tables.read_table(name).columns["prediction"] for name in ("p.csv", "q.csv"))
+    p, q = (read_whole(name).columns["prediction"] for name in ("p.csv", "q.csv"))
     known = np.arange(200) % 5 < 4
     np.testing.assert_array_equal(p[known], q[known])
     assert np.ptp(q) > 1.0

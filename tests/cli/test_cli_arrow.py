@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from hedgerow.cli.main import main
-from hedgerow.cli.reading import tables
 from hedgerow.data import read_table
 from hedgerow.errors import DataError, DataTypeError
+from tests.helpers.file_tables import read_whole
 
 pa = pytest.importorskip("pyarrow")
 feather = pytest.importorskip("pyarrow.feather")
@@ -48,7 +48,7 @@ def write(path: Path, columns: dict[str, Any]) -> str:
 @pytest.mark.parametrize("column", TIMES.values(), ids=TIMES)
 def test_times_are_read_as_in_training(tmp_path: Path, column: Any) -> None:
     path = write(tmp_path / "t.parquet", {"x": column})
-    table = tables.read_table(path)
+    table = read_whole(path)
     expected = read_table(pa.table({"x": column}))
     found = read_table({"x": table.columns["x"]})
     assert found.schema == expected.schema
@@ -61,7 +61,7 @@ def test_times_are_read_as_in_training(tmp_path: Path, column: Any) -> None:
 def test_text_of_any_arrow_type(tmp_path: Path) -> None:
     for kind in (pa.string(), pa.large_string(), pa.string_view()):
         path = write(tmp_path / "t.arrow", {"x": pa.array(["a", None, "b"], kind)})
-        assert tables.read_table(path).columns["x"].tolist() == ["a", None, "b"]
+        assert read_whole(path).columns["x"].tolist() == ["a", None, "b"]
 
 
 def test_columns_that_cannot_be_read_matter_only_if_they_are_used(tmp_path: Path, capsys) -> None:
@@ -86,14 +86,14 @@ def test_columns_that_cannot_be_read_matter_only_if_they_are_used(tmp_path: Path
     assert main(["evaluate", model, path, "--target", "tags"]) == 2
     assert "column 'tags' has type Struct" in capsys.readouterr().err
     with pytest.raises(DataTypeError, match="'tags' has type Struct"):
-        tables.read_table(write(tmp_path / "only.parquet", {"tags": NESTED}))
+        read_whole(write(tmp_path / "only.parquet", {"tags": NESTED}))
 
 
 @pytest.mark.filterwarnings("ignore:Feather V1:DeprecationWarning")
 def test_the_first_version_of_feather_files(tmp_path: Path) -> None:
     path = str(tmp_path / "t.feather")
     feather.write_feather(pa.table({"x": [1, None, 3], "t": ["a", None, "b"]}), path, version=1)
-    columns = tables.read_table(path).columns
+    columns = read_whole(path).columns
     np.testing.assert_array_equal(columns["x"], [1.0, np.nan, 3.0])
     assert columns["t"].tolist() == ["a", None, "b"]
 
@@ -104,16 +104,16 @@ def test_numbers_of_every_width(tmp_path: Path) -> None:
     held["dictionary"] = pa.array([1, None, 3]).dictionary_encode()
     held["decimal"] = pa.array([1, None, 3], pa.decimal128(5, 2))
     held["nothing"] = pa.nulls(3)
-    columns = tables.read_table(write(tmp_path / "t.arrow", held)).columns
+    columns = read_whole(write(tmp_path / "t.arrow", held)).columns
     for name in held:
         expected = [np.nan] * 3 if name == "nothing" else [1.0, np.nan, 3.0]
         np.testing.assert_array_equal(columns[name], expected)
         assert columns[name].dtype == np.float64
     wide = {"wide": pa.array([2**53 + 1, 0]), "beyond": pa.array([2**63, 0], pa.uint64())}
     path = write(tmp_path / "wide.arrow", wide)
-    assert tables.read_table(path, ["wide"]).columns["wide"].tolist() == [2**53 + 1, 0]
+    assert read_whole(path, ["wide"]).columns["wide"].tolist() == [2**53 + 1, 0]
     with pytest.raises(DataError, match="column 'beyond' holds 9223372036854775808"):
-        tables.read_table(path)
+        read_whole(path)
 
 
 @pytest.mark.parametrize("suffix", [".feather", ".arrow", ".ipc", ".arrows"])

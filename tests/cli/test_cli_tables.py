@@ -16,6 +16,7 @@ from hedgerow.cli.reading import tables
 from hedgerow.cli.usage import UsageError
 from hedgerow.errors import HedgerowError
 from hedgerow.io.file_predictions import write_table
+from tests.helpers.file_tables import read_whole
 
 pytest.importorskip("pyarrow")
 
@@ -61,13 +62,13 @@ def check_columns(columns: dict[str, np.ndarray]) -> None:
 
 
 def test_types_of_text(table_file: Path) -> None:
-    check_columns(tables.read_table(str(table_file)).columns)
+    check_columns(read_whole(str(table_file)).columns)
 
 
 def test_text_stays_text_if_a_model_had_it_so(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("x,y\n1,1\nNA,2\n")
-    columns = tables.read_table(str(path), text={"x"}).columns
+    columns = read_whole(str(path), text={"x"}).columns
     assert columns["x"].tolist() == ["1", None]
     assert columns["y"].tolist() == [1.0, 2.0]
 
@@ -77,7 +78,7 @@ def test_numbers_are_read_back_to_the_bit(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     columns = {f"c{j}": values[:, j] for j in range(3)}
     write_table(str(path), [columns])
-    for name, column in tables.read_table(str(path)).columns.items():
+    for name, column in read_whole(str(path)).columns.items():
         np.testing.assert_array_equal(column, columns[name])
 
 
@@ -91,7 +92,7 @@ def test_numbers_of_other_languages_are_text(tmp_path: Path, words: tuple[str, s
         content = "\n".join(["x,size,y", *part]) + "\n"
         (tmp_path / f"{name}.csv").write_text(content, encoding="utf-8")
     path, models = str(tmp_path / "all.csv"), []
-    assert sorted(set(tables.read_table(path).columns["x"].tolist())) == sorted(words)
+    assert sorted(set(read_whole(path).columns["x"].tolist())) == sorted(words)
     for data in (path, str(tmp_path / "two")):
         model = tmp_path / "model"
         fit = ["--target", "y", "--set", "n_estimators=2", "--no-score", "--model", str(model)]
@@ -106,7 +107,7 @@ def test_written_tables_are_read_back(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     columns = {"value": np.array([0.1, 1e-300, -3.0]), "label": np.array(["x", "y z", "ü,"])}
     write_table(str(path), [columns])
-    table = tables.read_table(str(path))
+    table = read_whole(str(path))
     np.testing.assert_array_equal(table.columns["value"], columns["value"])
     assert table.columns["label"].tolist() == columns["label"].tolist()
     assert [item.name for item in tmp_path.iterdir()] == [name]
@@ -130,7 +131,7 @@ def test_parquet_types(tmp_path: Path) -> None:
         }
     )
     parquet.write_table(table, path)
-    columns = tables.read_table(str(path)).columns
+    columns = read_whole(str(path)).columns
     np.testing.assert_array_equal(columns["small"], [1.0, np.nan, 3.0])
     np.testing.assert_array_equal(columns["half"], [0.5, np.nan, 2.0])
     np.testing.assert_array_equal(columns["flag"], [1.0, np.nan, 0.0])
@@ -161,7 +162,7 @@ def test_bad_tables(case: str, tmp_path: Path) -> None:
     name, data, message = BAD_TABLES[case]
     (tmp_path / name).write_bytes(data)
     with pytest.raises(HedgerowError, match=f"(?s){re.escape(name)}.*{message}"):
-        tables.read_table(str(tmp_path / name))
+        read_whole(str(tmp_path / name))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hedgerow import DataError, Dataset, ParameterError
-from hedgerow.cli.reading.tables import read_table as read_whole_file
 from hedgerow.comm.base import Alone
 from hedgerow.data.binning.bins import fit_sample
 from hedgerow.data.external.memory import available_memory, memory_bytes, shown_bytes
@@ -30,7 +29,7 @@ from hedgerow.data.sources.survey import Survey, pack, unpack
 from hedgerow.data.sources.text_files import TextPart, dialect_of
 from hedgerow.errors import CommunicationError, StorageError
 from tests.helpers.examples import examples
-from tests.helpers.file_tables import all_kinds, simple, split, write
+from tests.helpers.file_tables import all_kinds, read_whole, simple, split, write
 
 LIMIT = 10**8
 
@@ -58,7 +57,7 @@ def found_in(paths: Sequence[Path], block: int = LIMIT) -> tuple[Any, Any]:
 
 def assert_as_whole(paths: Sequence[Path], whole: Path) -> None:
     schema, values = found_in(paths)
-    table = Dataset(read_whole_file(str(whole)).columns).table()
+    table = Dataset(read_whole(str(whole)).columns).table()
     assert schema == table.schema
     np.testing.assert_array_equal(values, table.values)
 
@@ -122,7 +121,7 @@ def test_csv_types_across_blocks(tmp_path: Path) -> None:
     plain = write(table, tmp_path / "b.csv")
     packed.write_bytes(gzip.compress(plain.read_bytes(), 1))
     plain.unlink()
-    whole = Dataset(read_whole_file(str(path)).columns).table()
+    whole = Dataset(read_whole(str(path)).columns).table()
     for file in (path, packed):
         schema, values = found_in([file], 1 << 20)
         assert schema == whole.schema

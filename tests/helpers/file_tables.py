@@ -95,3 +95,11 @@ def write(table: pa.Table, path: Path, rows: int = 1000) -> Path:
         frame = table.to_pandas()
         frame.to_csv(path, index=False, sep="\t" if ".tsv" in name else ",")
     return path
+
+
+def read_whole(paths: Any, wanted: Sequence[str] | None = None, text: Any = ()) -> Any:
+    """Return the columns of files, as the command line reads them at once."""
+    from hedgerow.cli.reading.tables import read_parts
+    from hedgerow.data.sources.opening import open_parts
+
+    return read_parts(open_parts(paths, types_known=True), wanted, text)

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from hedgerow import Booster, Dataset, train
 from hedgerow.cli import engine
 from hedgerow.cli.main import main
-from hedgerow.cli.reading import tables
 from hedgerow.data.reading.model_rows import as_column
 from hedgerow.data.reading.texts import parse
 from hedgerow.data.schema import Column
@@ -34,6 +33,7 @@ from hedgerow.errors import (
 )
 from hedgerow.io.file_predictions import ProgressLine, write_table
 from tests.helpers.examples import examples
+from tests.helpers.file_tables import read_whole
 from tests.helpers.terminals import Terminal
 
 pa = pytest.importorskip("pyarrow")
@@ -299,7 +299,7 @@ def write_file(path: Path, table: Any) -> Path:
 
 
 def read_output(path: Path) -> dict[str, np.ndarray]:
-    return dict(tables.read_table(str(path)).columns)
+    return dict(read_whole(str(path)).columns)
 
 
 ENDINGS = ("parquet", "feather", "arrow", "csv", "tsv", "csv.gz")

@@ -34,7 +34,7 @@ from hedgerow.data.sources import opening
 from hedgerow.data.sources.arrow_files import open_native
 from hedgerow.data.sources.base import Part, no_column
 from hedgerow.data.sources.facts import ColumnFacts
-from hedgerow.data.sources.paths import PathLike, find_files
+from hedgerow.data.sources.paths import find_files
 
 if TYPE_CHECKING:
     from hedgerow.boosting.external.file_dataset import FileDataset
@@ -126,15 +126,6 @@ def holds_text(column: AnyArray) -> bool:
     return not isinstance(first, dt.time | dt.datetime)
 
 
-def read_table(
-    paths: PathLike | Sequence[PathLike],
-    wanted: Sequence[str] | None = None,
-    text: Collection[str] = (),
-) -> NamedColumns:
-    """Read all columns of files, or those wanted; ``text`` names columns that stay text."""
-    return read_parts(opening.open_parts(paths, types_known=True), wanted, text)
-
-
 def names_of(parts: Sequence[Part]) -> tuple[str, ...]:
     """Return the names of the columns of files, which LibSVM files do not have."""
     names = parts[0].column_names()
@@ -146,7 +137,7 @@ def names_of(parts: Sequence[Part]) -> tuple[str, ...]:
 def read_parts(
     parts: Sequence[Part], wanted: Sequence[str] | None = None, text: Collection[str] = ()
 ) -> NamedColumns:
-    """Read opened files as :func:`read_table` does."""
+    """Read all columns of opened files, or those wanted; ``text`` names columns that stay text."""
     names = names_of(parts)
     chosen = names if wanted is None else [name for name in names if name in set(wanted)]
     for part in parts:
