@@ -11,6 +11,7 @@ import pickle
 import tempfile
 import warnings
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,10 @@ from hedgerow.boosting.loop.setup import resolved
 from hedgerow.growing.cart import grower as cart_grower
 from hedgerow.growing.core import grower
 from hedgerow.io.model_file import model_from_bytes, model_to_bytes
+from tests.helpers.chunked import Rows, divided_into
 
-from .configurations import SETTLED, Configuration, draw_configuration
+from .configurations import Configuration, draw_configuration
+from .tables import DrawnTable
 
 RMSE_OF = (
     "squared_error",
@@ -357,62 +360,75 @@ def check_continue(configuration: Configuration) -> str:
 
 
 def check_train(configuration: Configuration) -> str:
-    """Check ``train`` on the same rows, in memory and from a file."""
-    params = {
-        k: v
-        for k, v in configuration.params.items()
-        if k not in ("categorical_features", "unknown_category")
+    """Check ``train``: batches of rows, in one chunk and in several, give the model of memory."""
+    table, y, fit = configuration.table, np.asarray(configuration.target), configuration.fit
+    params = dict(configuration.params)
+    of_data = {
+        k: params.pop(k) for k in ("categorical_features", "unknown_category") if k in params
     }
-    params = {**SETTLED, **params}
-    X, y = configuration.table.make(), configuration.target
+    params.pop("class_weight", None)
+    parts = []
     if configuration.estimator == "Classifier":
-        params["objective"] = "softmax"
-        params = {k: v for k, v in params.items() if not k.startswith("focal")}
-        y = np.unique(y, return_inverse=True)[1] if np.ndim(y) == 1 else y
-        params["objective"] = "softmax" if np.ndim(y) == 1 and len(np.unique(y)) > 2 else "logistic"
-    found: list[Any] = []
-    weight = configuration.fit.get("sample_weight")
-    for n_jobs in (1, configuration.n_threads):
-        try:
-            found.append(train({**params, "n_jobs": n_jobs}, Dataset(X, y, weight=weight)))
-        except HedgerowError as error:
-            found.append(error)
-    if isinstance(found[0], Exception):
-        return same_error(found[0], found[1], "train by one thread and several")
-    if isinstance(found[1], Exception):
-        raise Finding(f"train by several threads: {found[1]!r}")
-    data = model_to_bytes(found[0].model)
-    if data != model_to_bytes(found[1].model):
-        raise Finding("train by one thread and several differ")
-    if (
-        np.ndim(y) == 1
-        and np.asarray(y).dtype.names is None
-        and configuration.table.form == "pandas"
-    ):
-        _check_from_file(configuration, params, np.asarray(y), data)
+        y = np.unique(y, return_inverse=True)[1] if y.ndim == 1 else y
+        if params.get("objective", "auto") == "auto":
+            several = y.ndim == 1 and len(np.unique(y)) > 2
+            params["objective"] = "softmax" if several else "logistic"
+    elif "X_val" in fit:
+        parts = [_rows_of(fit["X_val"], np.asarray(fit["y_val"]), {})]
+    parts = [_rows_of(table, y, fit), *parts]
+    first = None
+    if configuration.index % 3 == 0:
+        kept = ("objective", "num_parallel_tree", "zero_as_missing")
+        few = {"n_estimators": 2} | {name: params[name] for name in kept if name in params}
+        begun = _trained(few, [replace(parts[0], roles={}).in_memory(**of_data)])
+        first = None if isinstance(begun, Exception) else begun
+
+    def outcome(n_jobs: int, size: int = 0) -> Any:
+        given = [
+            rows.in_batches(size, **of_data) if size else rows.in_memory(**of_data)
+            for rows in parts
+        ]
+        return _trained({**params, "n_jobs": n_jobs}, given, init_model=first)
+
+    n_jobs, size = configuration.n_threads, 1 + configuration.index * 7 % table.n_rows
+    expected, other = outcome(1), outcome(n_jobs)
+    if isinstance(expected, Exception):
+        return same_error(expected, other, "train by one thread and several")
+    with divided_into(64):
+        in_chunks = outcome(n_jobs, size)
+    found = {"by several threads": other, "in batches": outcome(n_jobs, size)}
+    if not isinstance(in_chunks, Exception):  # chunks refuse what needs all rows
+        found["in chunks"] = in_chunks
+    for where, booster in found.items():
+        if isinstance(booster, Exception) or booster.to_bytes() != expected.to_bytes():
+            raise Finding(f"train {where} gives another model: {booster!r}")
     return "fitted"
 
 
-def _check_from_file(
-    configuration: Configuration, params: dict[str, Any], y: np.ndarray, data: bytes
-) -> None:
-    """Check a fit of a Parquet file that is binned chunk by chunk."""
-    import pandas as pd
+def _rows_of(table: DrawnTable, y: np.ndarray, fit: dict[str, Any]) -> Rows:
+    """Return a frame with the columns of the table, of targets, weights, offsets and so on."""
+    frame, roles = table.make("pandas"), {}
+    if y.dtype.names:
+        y = np.where(y["event"], y["time"], -y["time"])
+    given = {
+        name: fit[name] for name in ("sample_weight", "offset", "qid", "groups") if name in fit
+    }
+    columns = {}
+    for role, values in {"y": y, **given}.items():
+        parts = np.asarray(values).reshape(len(values), -1).T
+        names = [f"{role} {number}" for number in range(len(parts))]
+        columns |= dict(zip(names, parts, strict=True))
+        roles[role.removeprefix("sample_")] = names[0] if len(names) == 1 else names
+    target = roles.pop("y")
+    return Rows(frame.assign(**columns), list(frame.columns), target, roles)
 
-    frame = configuration.table.make().assign(target=y)
-    weight = configuration.fit.get("sample_weight")
-    if weight is not None:
-        frame = frame.assign(weight=weight)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "rows.parquet"
-        pd.DataFrame(frame).to_parquet(path)
-        try:
-            rows = Dataset.from_files(
-                path, target="target", weight=None if weight is None else "weight"
-            )
-            train({**params, "n_jobs": configuration.n_threads}, rows)
-        except HedgerowError:
-            return
+
+def _trained(params: dict[str, Any], data: list[Dataset], **more: Any) -> Any:
+    """Return the model, or the error of this library that refuses it."""
+    try:
+        return train(params, *data, **more)
+    except HedgerowError as error:
+        return error
 
 
 def check_cart(configuration: Configuration) -> str:

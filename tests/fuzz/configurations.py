@@ -206,13 +206,18 @@ class Configuration:
         )
 
 
-def draw_configuration(seed: int, index: int, core: bool = False) -> Configuration:
-    """Draw configuration number ``index``; ``core`` configurations need few kernels."""
+def draw_configuration(
+    seed: int, index: int, core: bool = False, form: str | None = None
+) -> Configuration:
+    """Draw configuration number ``index``, with a table in a given container.
+
+    ``core`` configurations need few kernels.
+    """
     rng = np.random.default_rng([seed, index])
     estimators = ["Regressor", "Classifier", "Ranker", "CARTClassifier", "CARTRegressor"]
     chances = [0.5, 0.5, 0, 0, 0] if core else [0.5, 0.35, 0.07, 0.04, 0.04]
     estimator = str(rng.choice(estimators, p=chances))
-    table = draw_table(rng, core)
+    table = draw_table(rng, core, form)
     if estimator.startswith("CART"):
         return _cart(rng, seed, index, estimator, table)
     params, settled = _draw_params(rng, table, core)
@@ -253,8 +258,6 @@ def _draw_rest(rng: np.random.Generator, found: Configuration, core: bool) -> No
         return
     found.task = str(rng.choice(list(TASKS), p=list(TASKS.values())))
     _draw_metrics(rng, found)
-    if found.task == "train" and found.estimator == "Ranker":
-        found.task = "fit"
 
 
 def _draw_metrics(rng: np.random.Generator, found: Configuration) -> None:

@@ -221,17 +221,13 @@ CORE_FORMS = ("float64", "fortran", "csr", "csc", "explicit")
 _WEIGHTS = {"float64": 4, "float32": 3, "csr": 6, "csr_float32": 2, "csc": 2, "explicit": 2}
 
 
-def draw_table(
-    rng: np.random.Generator, core: bool = False, n_rows: int | None = None
-) -> DrawnTable:
-    """Draw a random table; ``core`` tables have only numbers."""
-    forms = list(CORE_FORMS if core else FORMS)
+def draw_table(rng: np.random.Generator, core: bool = False, form: str | None = None) -> DrawnTable:
+    """Draw a random table, in a given container; ``core`` tables have only numbers."""
+    forms = [form] if form else list(CORE_FORMS if core else FORMS)
     chances = np.array([_WEIGHTS.get(form, 1) for form in forms], dtype=float)
     form = str(rng.choice(forms, p=chances / chances.sum()))
     n_features = int(rng.choice(N_FEATURES))
-    if n_rows is None:
-        n_rows = int(rng.choice(N_ROWS))
-    n_rows = max(1, min(n_rows, MOST_CELLS // n_features))
+    n_rows = max(1, min(int(rng.choice(N_ROWS)), MOST_CELLS // n_features))
     columns: list[np.ndarray] = []
     kinds: list[str] = []
     pool = SAFE if rng.random() < 0.5 else tuple(NUMBERS)

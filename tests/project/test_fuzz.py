@@ -26,6 +26,16 @@ def test_some_configurations_keep_the_laws(first) -> None:
     assert ends["fitted"] >= 10
 
 
+@pytest.mark.parametrize(
+    "first", [0, 30, *(pytest.param(k, marks=pytest.mark.slow) for k in range(60, 900, 30))]
+)
+@pytest.mark.filterwarnings("ignore")
+def test_batches_and_chunks_give_the_model_of_memory(first) -> None:
+    drawn = [draw_configuration(5, number, form="pandas") for number in range(first, first + 30)]
+    ends = Counter(checks.check_train(one) for one in drawn if one.task != "cart")
+    assert ends["fitted"] >= 9
+
+
 @pytest.mark.slow
 def test_many_configurations_keep_the_laws() -> None:
     run_fuzz("--n", "250", "--seed", "1", "--seconds", "480")
