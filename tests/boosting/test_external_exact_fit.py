@@ -141,17 +141,6 @@ def test_statistics_of_folds_need_memory_for_those_computed_at_once(
         train({**params, "early_stopping": "cv", "n_jobs": 2}, data)
 
 
-def test_types_that_differ_between_files(table: pa.Table, tmp_path: Path) -> None:
-    parts = [table.slice(0, 300), make_rows(200, 3, wide=True)]
-    paths = [write(part, tmp_path / f"{n}.parquet") for n, part in enumerate(parts)]
-    whole = pa.concat_tables(parts, promote_options="permissive")
-    params = {"tree_method": "exact", "n_estimators": 3, "max_leaves": 8}
-    expected = train(params, in_memory(whole, "y", None, None))
-    assert bytes_of(train(params, make_file_dataset(paths, tmp_path, "y", None, None))) == bytes_of(
-        expected
-    )
-
-
 def test_columns_that_cannot_be_sorted(table: pa.Table, tmp_path: Path) -> None:
     text = table.set_column(0, "a", pa.array([f"t{n % 3}" for n in range(N_ROWS)]))
     data = make_file_dataset(write(text, tmp_path / "text.parquet"), tmp_path, "y", None, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,8 @@ import pandas as pd
 import pytest
 
 from hedgerow import Booster, Dataset, ParameterError, train
-from hedgerow.boosting.loop.setup.job import Job
-from hedgerow.data.external import disk_store, memory_plan
 from hedgerow.errors import DataError
+from tests.helpers.chunked import divided_into
 
 RNG = np.random.default_rng(3)
 N_ROWS = 500
@@ -34,21 +34,14 @@ ROWS = table()
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Return two files, which are read into chunks of 64 rows and never as a table."""
-
-    def refused(job: Job, reason: Exception) -> Job:
-        raise reason
-
+def files(tmp_path: Path) -> Iterator[list[Path]]:
+    """Yield two files, which are read into chunks of 64 rows and never as a table."""
     pytest.importorskip("pyarrow", reason="files need pyarrow")
-    monkeypatch.setattr(memory_plan, "FEWEST_ROWS", 64)
-    monkeypatch.setattr(memory_plan, "MOST_ROWS", 64)
-    monkeypatch.setattr(disk_store, "fits_in_one_chunk", lambda limit, shape, sizes: False)
-    monkeypatch.setattr(Job, "in_memory", refused)
     found = [tmp_path / "0.parquet", tmp_path / "1.parquet"]
     ROWS[:300].to_parquet(found[0])
     ROWS[300:].to_parquet(found[1])
-    return found
+    with divided_into(64):
+        yield found
 
 
 def make_file_dataset(paths: Any, target: Any = TARGETS, **more: Any) -> Dataset:

@@ -16,7 +16,6 @@ from scipy.sparse import csr_array, random_array
 from hedgerow import DataError, Dataset, DataTypeError, ParameterError, train
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.setup.job import Job
 from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.data import BinSpec, bin_table, drop_unused_levels, fit_bins
 from hedgerow.errors import StorageError
@@ -149,56 +148,16 @@ def test_batches_of_frames(frames: str, cache: Path) -> None:
     parts = split(table, [1, 77, 300])
 
     def batches() -> Any:
-        if frames == "stream":
-            return table
-        return (make[frames](part) for part in parts)
+        return table if frames == "stream" else (make[frames](part) for part in parts)
 
     data = Dataset.from_batches(batches, "y", cache_dir=cache, memory_limit=LIMIT)
-    whole = make["arrow" if frames == "stream" else frames](table)
-    if frames == "arrow":
-        whole = table
-    if frames == "stream":
-        whole = table
-    X: Any = whole.drop("y", axis=1) if frames == "pandas" else None
-    if frames == "polars":
-        X = whole.drop("y")
-    elif frames in ("arrow", "stream"):
-        X = table.drop_columns(["y"])
-    elif frames == "dict":
-        X = {name: column for name, column in whole.items() if name != "y"}
+    X: Any = table.drop_columns(["y"])
+    if frames in ("pandas", "polars", "dict"):
+        X = make[frames](X)
     found = stored(data, 0.2)
     expected = in_memory(Dataset(X, table["y"].to_numpy()), 0.2)
     assert_same(found[0], expected[0])
     assert_same(found[1], expected[1])
-
-
-@pytest.mark.parametrize("target", ["y", "label"])
-@pytest.mark.parametrize("n_groups", [2, 40])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_groups_are_held_out_completely(
-    target: str, n_groups: int, weighted: bool, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Job, "in_memory", None)  # rows are not read as a table
-    rng = np.random.default_rng(0)
-    table = pl.DataFrame(rng.normal(size=(500, 3)), schema=list("abc")).with_columns(
-        y=pl.col("a") * 2.0,
-        label=pl.Series(rng.integers(0, 2, 500).astype(float)),
-        w=pl.Series(rng.integers(0, 3, 500).astype(float)),
-        house=pl.Series([f"h{number}" for number in rng.integers(0, n_groups, 500)]),
-    )
-
-    def batches() -> Iterator[pl.DataFrame]:
-        for start in range(0, 500, 90):
-            yield table[start : start + 90]
-
-    params = {"n_estimators": 15, "early_stopping": True, "patience": 2}
-    params["objective"] = "squared_error" if target == "y" else "logistic"
-    roles = {"groups": "house"} | ({"weight": "w"} if weighted else {})
-    features = list("abc")
-    data = Dataset.from_batches(batches, target, features=features, cache_dir=cache, **roles)
-    given = {"groups": table["house"]} | ({"weight": table["w"]} if weighted else {})
-    memory = Dataset(table[features], table[target].to_numpy(), **given)
-    assert train(params, data).to_bytes() == train(params, memory).to_bytes()
 
 
 def test_groups_without_held_out_rows_are_refused(cache: Path) -> None:
@@ -441,22 +400,6 @@ def test_libsvm(tmp_path: Path, cache: Path) -> None:
     expected = in_memory(Dataset(csr_array(X), y), 0.2)
     assert_same(found[0], expected[0])
     assert_same(found[1], expected[1])
-
-
-def test_zero_as_missing(tmp_path: Path, cache: Path) -> None:
-    table = simple(100)
-    path = write(table, tmp_path / "a.parquet", 7)
-    found = stored(from_files(path, cache), zero_as_missing=True)
-    assert_same(found[0], in_memory(memory_of(table), zero_as_missing=True)[0])
-
-
-def test_bins_of_single_columns(tmp_path: Path, cache: Path) -> None:
-    table = simple(300)
-    path = write(table, tmp_path / "a.parquet", 70)
-    spec = stored(from_files(path, cache), max_bins_by_feature={"a": 5}, forced_bins={"b": [7.5]})
-    own = memory_of(table).table()
-    expected = fit_bins(own, [5, 255, 255], forced={"b": [7.5]})
-    np.testing.assert_array_equal(spec[0][0].cut_keys, expected.cut_keys)
 
 
 # ---- bad input -----------------------------------------------------------------------

@@ -22,20 +22,13 @@ from hedgerow import (
     train,
 )
 from hedgerow.boosting.external import file_dataset
-from hedgerow.boosting.external.file_dataset import FileDataset
-from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.cli.main import main
 from hedgerow.cli.reading import tables
 from hedgerow.data.external.memory_plan import RowShape
-from hedgerow.data.sources.base import ReadRequest, Roles
-from hedgerow.data.sources.opening import Source, open_files
 from hedgerow.errors import DataTypeError, HedgerowError
 from hedgerow.io import model_to_bytes
-from hedgerow.params import BoostParams
-from tests.helpers.chunked import bins_of_files
 from tests.helpers.file_tables import all_kinds, simple, split, write
 from tests.helpers.marking import every_second
-from tests.helpers.ranks import run_ranks
 
 LIMIT = 100_000_000
 N_ROWS = 1500
@@ -65,34 +58,16 @@ def bytes_of(booster: Booster) -> bytes:
     return model_to_bytes(booster.model)
 
 
-PARAMETERS: list[dict[str, Any]] = [
-    {},
-    {"early_stopping": True, "patience": 2, "eval_metric": ["loss"], "subsample": 0.7},
-    {"objective": "absolute_error", "early_stopping": True},
-    {"max_bins": 20, "zero_as_missing": True, "max_bins_by_feature": {"i8": 3}},
-]
-
-
-@pytest.mark.parametrize("params", PARAMETERS, ids=[",".join(p) or "default" for p in PARAMETERS])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_models_have_the_same_bytes(
-    params: dict[str, Any], weighted: bool, table: pa.Table, files: list[Path], tmp_path: Path
-) -> None:
-    params = {"n_estimators": 4, "max_leaves": 8, **params}
-    rows = table if weighted else table.drop_columns(["w"])
-    expected = train(params, in_memory(rows))
-    data = Dataset.from_files(
-        files,
-        "y",
-        weight="w" if weighted else None,
-        drop=() if weighted else ["w"],
-        cache_dir=tmp_path,
-        memory_limit=LIMIT,
-    )
-    assert bytes_of(train(params, data)) == bytes_of(expected)
-    assert list(tmp_path.iterdir()) == []
-    # A second fit reads the files again.
-    assert bytes_of(train(params, data)) == bytes_of(expected)
+def test_models_have_the_same_bytes(table: pa.Table, files: list[Path], tmp_path: Path) -> None:
+    params = {
+        "n_estimators": 4, "max_leaves": 8, "early_stopping": True, "patience": 2,
+        "subsample": 0.7, "max_bins": 20, "zero_as_missing": True, "max_bins_by_feature": {"i8": 3},
+    }  # fmt: skip
+    expected = train(params, in_memory(table))
+    data = Dataset.from_files(files, "y", weight="w", cache_dir=tmp_path, memory_limit=LIMIT)
+    for _ in range(2):  # the second fit reads the files again
+        assert bytes_of(train(params, data)) == bytes_of(expected)
+        assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("valid_kind", ["files", "memory"])
@@ -375,56 +350,3 @@ def test_peak_memory(times: float, share: float, params: dict[str, Any], tmp_pat
 
 
 # ---- several processes -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("formats", ["csv", "feather"])
-@pytest.mark.parametrize("fraction", [None, 0.2])
-def test_ranks_with_files_of_their_own(
-    formats: str, fraction: float | None, tmp_path: Path
-) -> None:
-    """Each rank has the same bins for its rows as in memory; one rank has no file."""
-    rows = simple(900) if formats == "csv" else all_kinds(900).drop_columns(["w"])
-    cuts = [300, 500]
-    paths = [
-        write(part, tmp_path / f"{place}.{formats}", 77)
-        for place, part in enumerate(split(rows, cuts))
-    ]
-    given = [paths[:1], [], paths[1:]]
-    settings = BoostParams()
-    chosen = None
-    if fraction is not None:
-        chosen = rows_aside(rows["y"].to_numpy(), fraction, False, settings.seed)
-
-    def stored_by(n_ranks: int, parts: list[list[Path]]) -> list[Any]:
-        def run(communicator: Any) -> Any:
-            roles = Roles("y")
-            own = parts[communicator.rank]
-            source = open_files(own, roles) if own else Source((), roles)
-            data = FileDataset(
-                source,
-                ReadRequest(roles),
-                memory_limit=LIMIT,
-                cache_dir=[str(tmp_path)],
-                communicator=communicator,
-            )
-            place = slice(None)
-            if n_ranks > 1:
-                place = (slice(300), slice(300, 300), slice(300, None))[communicator.rank]
-            own_aside = None if chosen is None else chosen[place]
-            data.survey(settings, own_aside is not None)
-            try:
-                return bins_of_files(data, settings, own_aside)
-            finally:
-                data.close()
-
-        return run_ranks(n_ranks, run)
-
-    alone = stored_by(1, [paths])[0]
-    ranks = stored_by(3, given)
-    for place, (spec, bins, target, _) in enumerate(alone):
-        parts = [rank[place] for rank in ranks]
-        np.testing.assert_array_equal(np.hstack([part[1] for part in parts]), bins)
-        np.testing.assert_array_equal(np.concatenate([part[2] for part in parts]), target)
-        for part in parts:
-            assert part[0].schema == spec.schema
-            np.testing.assert_array_equal(part[0].cut_keys, spec.cut_keys)

@@ -28,7 +28,6 @@ from hedgerow import (
 from hedgerow.boosting.row_data.row_values import ROW_VALUES, RowValue
 from hedgerow.cli.main import main
 from hedgerow.cli.reading import tables
-from hedgerow.distributed.partition import describe, roles_of
 from hedgerow.errors import HedgerowError
 from hedgerow.io import model_to_bytes
 from tests.helpers.rank_trainings import cut, train_ranks
@@ -147,8 +146,7 @@ def ranks(name: str, given: dict[str, Any], folder: Path) -> bytes:
     """Train the partitions of a cluster."""
     rows = {key: pd.Series(np.asarray(values)) for key, values in given.items()}
     parts, params = cut([70, 130], X, Y.astype(float), **rows), objective(name) | settings(name)
-    roles = roles_of(describe(parts[0]), given)
-    return train_ranks(2, parts, folder, has_queries="qid" in given, roles=roles, **params)
+    return train_ranks(2, parts, folder, **params)
 
 
 def checkpoint(name: str, given: dict[str, Any], folder: Path) -> bytes:

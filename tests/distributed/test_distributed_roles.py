@@ -29,7 +29,6 @@ pytest.importorskip("distributed", reason="distributed is not installed (hedgero
 dd = pytest.importorskip(
     "dask.dataframe", reason="dask.dataframe is not installed (hedgerow[dask])"
 )
-da = pytest.importorskip("dask.array", reason="dask.array is not installed (hedgerow[dask])")
 
 N_ROWS = 300
 COLUMNS = ["a", "b", "offset"]  # a feature may have any name
@@ -206,19 +205,6 @@ def test_groups_beside_validation_rows_are_the_error_of_memory(client: Any) -> N
             parts[COLUMNS], parts["amount"], groups=parts["query"], X_val=parts[COLUMNS],
             y_val=parts["amount"], resilience=QUICK,
         )  # fmt: skip
-
-
-@pytest.mark.parametrize("more", [{}, {"sampling": "goss"}], ids=str)
-def test_train_with_offsets(client: Any, more: dict[str, Any]) -> None:
-    parts = dd.from_pandas(ROWS, npartitions=3)
-    params = {"n_estimators": 3, "objective": "logistic", **more}
-    y = ROWS["grade"] > 0
-    found = train_on_cluster(
-        client, params, parts[COLUMNS], (parts["grade"] > 0).astype(float),
-        offset=parts["score 1"], resilience=QUICK,
-    )  # fmt: skip
-    expected = train(params, Dataset(ROWS[COLUMNS], y.astype(float), offset=ROWS["score 1"]))
-    assert found.to_bytes() == expected.to_bytes()
 
 
 @pytest.mark.parametrize("table", ["frame", "array"])

@@ -67,65 +67,6 @@ def expected() -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("n_ranks", "borders"),
-    [(1, []), (1, [100, 650]), (2, [350]), (3, [1, 2, 690]), (5, [300, 300, 400])],
-)
-def test_the_model_is_that_of_the_table_in_memory(
-    n_ranks: int, borders: list[int], tmp_path: Path, expected: bytes
-) -> None:
-    X, y, _ = table()
-    assert train_ranks(n_ranks, cut(borders, X, y), tmp_path) == expected
-
-
-def test_all_rows_on_every_rank(tmp_path: Path, expected: bytes) -> None:
-    X, y, _ = table()
-    assert train_ranks(2, cut([200, 500], X, y), tmp_path, mode="features") == expected
-
-
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"objective": "logistic"},
-        {"objective": "softmax", "early_stopping": True, "n_estimators": 8},
-        {"objective": "quantile", "quantile": 0.3, "leaf_estimation": "line_search"},
-        {"objective": "huber", "leaf_estimation": "line_search", "subsample": 0.7},
-        {"objective": "softmax", "leaf_estimation": "line_search", "max_leaves": 4},
-        {"subsample": 0.5, "colsample_bytree": 0.6, "grow_policy": "depthwise", "max_depth": 3},
-        {"sampling": "goss", "objective": "softmax"},
-        {"sampling": "mvs", "subsample": 0.4},
-    ],
-    ids=lambda params: " ".join([*map(str, params.values())][:2]),
-)
-def test_objectives_weights_and_stopping(params: dict[str, Any], tmp_path: Path) -> None:
-    X, y, weight = table()
-    if params.get("objective") == "logistic":
-        y = (y > 0.5) * 1.0
-    elif params.get("objective") == "softmax":
-        y = np.clip(y.round(), 0, 2)  # the first partition has no row of class 2
-        X, y, weight = (part.iloc[np.argsort(y, kind="stable")] for part in (X, y, weight))
-    parts = cut([250, 450], X, y, weight=weight)
-    assert train_ranks(3, parts, tmp_path, **params) == train_local(X, y, weight, **params)
-
-
-def test_validation_rows(tmp_path: Path) -> None:
-    X, y, weight = table()
-    X_val, y_val, _ = table(100)
-    params = {"n_estimators": 8, "early_stopping": True}
-    found = train_ranks(
-        2, cut([300], X, y, weight=weight), tmp_path,
-        cut([90], X_val, y_val, weight=pd.Series(np.ones(100))), **params,
-    )  # fmt: skip
-    valid = Dataset(X_val, y_val, np.ones(100))
-    assert found == train_local(X, y, weight, valid, **params)
-
-
-def test_arrays_and_ranks_without_rows(tmp_path: Path) -> None:
-    X, y, _ = table(60)
-    array, target = X[["a", "b", "d"]].to_numpy(), y.to_numpy()
-    assert train_ranks(3, cut([], array, target), tmp_path) == train_local(array, target)
-
-
-@pytest.mark.parametrize(
     "params",
     [
         {"objective": "logistic", "early_stopping": True},

@@ -1,24 +1,27 @@
-"""Train partitions on ranks in threads, for the tests of ``distributed``."""
+"""Train partitions on ranks in threads."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from hedgerow.boosting.loop.setup.loss_spec import LossSpec
-from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.data.sources.base import Roles
+from hedgerow.comm.base import Communicator
 from hedgerow.distributed.cluster import contiguous
-from hedgerow.distributed.partition import Partition, checksum_of, make_partition, names_of
+from hedgerow.distributed.partition import (
+    Partition,
+    checksum_of,
+    describe,
+    make_partition,
+    roles_of,
+)
 from hedgerow.distributed.ranks import Shard
 from hedgerow.distributed.work import TrainWork
-from hedgerow.objectives import PARAMETERS
-from hedgerow.params import boost_params
+from hedgerow.growing.chunks.exchange import GrowMode
+from hedgerow.training import loss_of, read_settings, stopping_of, trees_of
 from tests.helpers.ranks import run_ranks
-
-STOPPING = ("early_stopping", "patience")
 
 
 def cut(borders: Sequence[int], X: Any, y: Any, **given: Any) -> list[Partition]:
@@ -31,36 +34,40 @@ def cut(borders: Sequence[int], X: Any, y: Any, **given: Any) -> list[Partition]
     ]
 
 
-def train_ranks(
+def train_ranks(n_ranks: int, *arguments: Any, **more: Any) -> bytes:
+    """Train on ranks, with the arguments of :func:`rank_of`; return the bytes of the model."""
+    results = run_ranks(n_ranks, rank_of(n_ranks, *arguments, **more), timeout=120.0)
+    assert len(set(results)) == 1
+    return results[0]
+
+
+def rank_of(
     n_ranks: int,
     partitions: list[Partition],
     folder: Path,
     more: list[Partition] | None = None,
-    mode: str = "data",
-    eval_metric: Any = None,
+    mode: GrowMode = "data",
     saved: list[bytes] | None = None,
     checkpoint: Sequence[bytes] = (),
-    has_queries: bool = False,
-    roles: Roles | None = None,
+    callback_of: Callable[[int], Any] = lambda rank: None,
     **params: Any,
-) -> bytes:
-    """Train on ranks and return the bytes of the model; rank 0 appends to ``saved``."""
-    params = dict(params)
-    stopping = {name: params.pop(name) for name in STOPPING if name in params}
-    objective = params.pop("objective", "squared_error")
-    values = {name: params.pop(name) for name in PARAMETERS if name in params}
+) -> Callable[[Communicator], bytes]:
+    """Return the training of each rank; rank 0 appends to ``saved``."""
+    first, settings = describe(partitions[0]), read_settings(params)
+    given = partitions[0].given
     work = TrainWork(
-        LossSpec(objective, values, has_queries=has_queries),
-        boost_params(params),
-        StoppingParams(**stopping),
-        eval_metric,
-        mode=mode,  # type: ignore[arg-type]
+        loss_of(settings, "qid" in given).for_targets(first),
+        trees_of(settings),
+        stopping_of(settings),
+        settings.get("eval_metric"),
+        mode=mode,
         has_validation=more is not None,
-        names=names_of(partitions[0].X),
+        names=first.names,
         memory_limit=10**8,
+        n_jobs=settings.get("n_jobs"),
         checkpoint_every=0.0,
         checksums=([checksum_of(part) for part in partitions], []),
-        roles=roles or Roles(of_rows={"qid": "qid"} if has_queries else {}),
+        roles=roles_of(first, given),
     )
 
     def ranges(parts: list[Partition]) -> list[range]:
@@ -68,7 +75,7 @@ def train_ranks(
             return [range(len(parts))] * n_ranks
         return contiguous([len(part.X) for part in parts], n_ranks)
 
-    def rank(ranks: Any) -> bytes:
+    def rank(ranks: Communicator) -> bytes:
         own, others = ranges(partitions)[ranks.rank], ranges(more or [])[ranks.rank]
         shard = Shard(
             [partitions[number] for number in own],
@@ -79,8 +86,6 @@ def train_ranks(
             checkpoint=checkpoint,
             save=saved.append if saved is not None and ranks.rank == 0 else lambda part: None,
         )
-        return work(ranks, shard)
+        return replace(work, callback=callback_of(ranks.rank))(ranks, shard)
 
-    results = run_ranks(n_ranks, rank, timeout=120.0)
-    assert len(set(results)) == 1
-    return results[0]
+    return rank
