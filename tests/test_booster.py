@@ -179,15 +179,6 @@ def test_columns_are_found_by_name(booster, library) -> None:
         booster.predict(build(columns))
 
 
-def test_offset_is_learned_around() -> None:
-    offset = 5.0 * X[:, 7]
-    target = Y + offset
-    plain = train({**SHORT, "n_estimators": 30}, Dataset(X[:, :7], target))
-    around = train({**SHORT, "n_estimators": 30}, Dataset(X[:, :7], target, offset=offset))
-    error = np.mean((plain.predict(X[:, :7]) - target) ** 2)
-    assert np.mean((around.predict(X[:, :7]) + offset - target) ** 2) < 0.1 * error
-
-
 def test_seed_and_random_state_are_one() -> None:
     data = Dataset(X, Y)
     params = {"objective": "logistic", "subsample": 0.5, **SHORT}

@@ -332,27 +332,6 @@ def test_cv_without_rows_of_weight_0() -> None:
         assert found[name] == pytest.approx(alone[name])
 
 
-def test_cv_of_lightgbm() -> None:
-    lightgbm = pytest.importorskip("lightgbm")
-    r = np.random.default_rng(4)
-    X1 = r.integers(0, 20, size=(400, 3)).astype(float)
-    y1 = X1[:, 0] - X1[:, 1] + r.normal(size=400)
-    folds = list(KFold(4, shuffle=True, random_state=0).split(X1))
-    common = {"num_leaves": 7, "learning_rate": 0.3, "min_data_in_leaf": 20, "verbose": -1}
-    known = lightgbm.cv(
-        {**common, "objective": "l2", "metric": "l2"}, lightgbm.Dataset(X1, y1), 10, folds=folds
-    )
-    found = cv(
-        {
-            "n_estimators": 10, "learning_rate": 0.3, "max_leaves": 7, "min_samples_leaf": 20,
-            "reg_lambda": 0.0, "eval_metric": "mse", "min_child_weight": 0.0,
-        },
-        Dataset(X1, y1), folds,
-    )  # fmt: skip
-    assert found.mean["validation"]["mse"] == pytest.approx(known["valid l2-mean"], rel=2e-3)
-    assert found.std["validation"]["mse"] == pytest.approx(known["valid l2-stdv"], rel=1e-2)
-
-
 @pytest.mark.parametrize(
     ("params", "more", "words"),
     [
@@ -420,26 +399,6 @@ def test_rounds_add_up() -> None:
     for wrong in ({"first_round": 9}, {"first_round": -1}, {"first_round": 4, "n_rounds": 5}):
         with pytest.raises(ParameterError):
             booster.predict(X, **wrong)
-
-
-def test_later_rounds_of_xgboost() -> None:
-    """A range of rounds has the same meaning: every range includes the base score."""
-    xgboost = pytest.importorskip("xgboost")
-    params = {"max_depth": 3, "eta": 0.3, "lambda": 1.0, "min_child_weight": 0, "base_score": 0.5}
-    X1 = np.random.default_rng(0).integers(0, 10, (300, 3)).astype(float)
-    y1 = X1[:, 0] + Y
-    peer = xgboost.train({**params, "tree_method": "exact"}, xgboost.DMatrix(X1, y1), 6)
-    part = peer.predict(xgboost.DMatrix(X1), iteration_range=(2, 5), output_margin=True)
-    whole = [
-        peer.predict(xgboost.DMatrix(X1), iteration_range=(0, n), output_margin=True)
-        for n in (2, 5)
-    ]
-    np.testing.assert_allclose(part - 0.5, whole[1] - whole[0], atol=1e-4)
-    booster = train({**PLAIN, "n_estimators": 6, "early_stopping": False}, Dataset(X1, y1))
-    base = booster.model.forest.base_score[0]
-    ours = booster.predict(X1, "raw", first_round=2, n_rounds=3) - base
-    expected = booster.predict(X1, "raw", n_rounds=5) - booster.predict(X1, "raw", n_rounds=2)
-    np.testing.assert_allclose(ours, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("objective", ["squared_error", "softmax"])

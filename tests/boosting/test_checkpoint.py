@@ -240,13 +240,6 @@ def test_an_interrupt_writes_a_last_part_and_a_second_leaves_the_estimator(
     assert content(model.booster_) == content(HedgerowClassifier(**SMALL).fit(X, y).booster_)
 
 
-def test_rows_too_few_to_split_leave_nothing_to_keep(tmp_path) -> None:
-    X, y = table(n_rows=8)
-    params = {"objective": "logistic", "min_samples_leaf": 20, "n_estimators": 3}
-    assert run((params, Dataset(X, y), None), tmp_path) == run((params, Dataset(X, y), None))
-    assert parts_of(tmp_path) == []
-
-
 # -- killed -------------------------------------------------------------------------
 
 
@@ -351,7 +344,7 @@ def begun(fit, folder, number=4):
 
 @pytest.mark.parametrize("lasting", [False, True])
 def test_faults_at_any_call_never_give_another_model(lasting, tmp_path, monkeypatch) -> None:
-    fit = binary(n_estimators=5)
+    fit = binary(n_estimators=4)
     whole, failed, warned = run(fit), 0, 0
     for at in range(1, 1000):
         folder = tmp_path / str(at)
@@ -397,7 +390,7 @@ def test_kills_at_any_call(tmp_path, monkeypatch) -> None:
 
 
 def test_interrupts_at_any_call(tmp_path, monkeypatch) -> None:
-    fit = binary(n_estimators=3)
+    fit = binary(n_estimators=2)
     whole = run(fit)
 
     def interrupt(*_):
@@ -630,15 +623,6 @@ def test_time_without_folder_is_refused() -> None:
     X, y = table()
     with pytest.raises(ParameterError, match="has no effect without checkpoint"):
         HedgerowClassifier().fit(X, y, checkpoint_every=3)
-
-
-def test_a_folder_of_rows_in_memory_is_none_of_rows_in_batches(tmp_path) -> None:
-    X, y = table()
-    settings = {"n_estimators": 2, "objective": "logistic"}
-    train(settings, Dataset(X, y), checkpoint=tmp_path)
-    batches = Dataset.from_batches(lambda: [(X, y)], memory_limit="40 MB")
-    with pytest.raises(ParameterError, match="X in batches is new"):
-        train(settings, batches, checkpoint=tmp_path)
 
 
 # -- the command line, other stores ------------------------------------------------------

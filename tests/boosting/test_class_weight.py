@@ -11,7 +11,6 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score, log_loss
 
 from hedgerow import Dataset, HedgerowClassifier, load
-from hedgerow.booster import Booster
 from hedgerow.boosting.row_data.classes import corrected, rescaled, uncorrected
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import model_to_bytes
@@ -64,30 +63,6 @@ def test_balanced_moves_decisions_and_leaves_probabilities_calibrated() -> None:
     assert balanced_accuracy_score(y, model.predict(rest)) > 0.05 + balanced_accuracy_score(
         y, plain.predict(rest)
     )
-
-
-def test_calibration_on_a_real_table_beside_lightgbm(shared_data) -> None:
-    """The data are Santander customers; one in 25 is not satisfied."""
-    lgb = pytest.importorskip("lightgbm")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    path = shared_data("santander_cs") / "data.parquet"
-    names = parquet.read_schema(path).names[:100]
-    frame = parquet.read_table(path, columns=[*names, "TARGET"]).slice(0, 16_000)
-    y = frame["TARGET"].to_numpy().astype(int)
-    table = np.column_stack([frame[name].to_numpy() for name in names]).astype(np.float32)
-    half = np.arange(len(y)) < len(y) // 2
-    settings = {"n_estimators": 40, "class_weight": "balanced", "n_jobs": 1}
-    model = HedgerowClassifier(**settings, max_leaves=8).fit(table[half], y[half])
-    peer = lgb.LGBMClassifier(**settings, num_leaves=8, verbose=-1)
-    peer.fit(table[half], y[half])
-    rate = y[~half].mean()
-    noise = 3.0 * np.sqrt(rate * (1.0 - rate) / (~half).sum())
-    mean = model.predict_proba(table[~half])[:, 1].mean()
-    assert abs(mean - rate) < noise
-    assert peer.predict_proba(table[~half])[:, 1].mean() > 5.0 * rate
-    # Decisions are as those of the peer, which users of class weights expect.
-    shares = [m.predict(table[~half]).mean() for m in (model, peer)]
-    assert shares[0] == pytest.approx(shares[1], rel=0.15)
 
 
 def test_hinge_has_no_probabilities_to_correct() -> None:
@@ -157,13 +132,6 @@ def test_a_wrong_record_is_refused(record) -> None:
     )
     with pytest.raises(ModelFormatError, match="class_weight is malformed"):
         model_to_bytes(replace(model, training={**model.training, "class_weight": record}))
-
-
-def test_the_booster_of_a_file_without_weights_is_as_ever() -> None:
-    model = HedgerowClassifier(**SETTINGS).fit(X, RARE)
-    assert "class_weight" not in model.booster_.model.training
-    assert isinstance(model.booster_, Booster)
-    np.testing.assert_array_equal(model.predict(X), (model.decision_function(X) > 0).astype(int))
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
 
 from hedgerow import (
     Booster,
@@ -17,7 +16,6 @@ from hedgerow import (
     HedgerowRegressor,
     train,
 )
-from hedgerow.cli.main import main
 from hedgerow.errors import (
     DataError,
     DataTypeError,
@@ -39,7 +37,6 @@ X = {
 }
 SIGNAL = X["size"] + (X["town"] < "e") + RNG.normal(size=N)
 NUMBERS = np.column_stack([X["size"], X["age"]])
-SPARSE = csr_array(np.where(NUMBERS > 0.5, NUMBERS, 0.0))
 TARGETS = {
     "squared_error": SIGNAL,
     "absolute_error": SIGNAL,
@@ -272,16 +269,6 @@ def test_repeated_warm_starts_do_not_get_worse(metric) -> None:
     assert model.best_iteration_ == model.n_iter_ < 60
 
 
-def test_a_model_that_more_rounds_improve_has_them() -> None:
-    rows = {"X_val": NUMBERS[OTHERS], "y_val": SIGNAL[OTHERS]}
-    model = HedgerowRegressor(n_estimators=1, warm_start=True, **STOPS)
-    model.fit(NUMBERS[SOME], SIGNAL[SOME], **rows)
-    first = watched_loss(model)
-    model.set_params(n_estimators=60).fit(NUMBERS[SOME], SIGNAL[SOME], **rows)
-    assert model.n_iter_ == model.best_iteration_ > 1
-    assert watched_loss(model) < first
-
-
 def test_out_of_bag_improvement_is_compared_with_none() -> None:
     settings = {**STOPS, "early_stopping": "oob", "subsample": 0.5, "learning_rate": 1.0}
     model = HedgerowRegressor(n_estimators=100, warm_start=True, **settings)
@@ -322,34 +309,13 @@ def test_an_interrupted_fit_knows_the_score_of_the_model_it_began_with() -> None
     assert_same_forest(some, more)
 
 
-def test_the_best_round_of_the_model_gone_on_from_is_shown(tmp_path, monkeypatch, capsys) -> None:
+def test_the_best_round_of_the_model_gone_on_from_is_shown() -> None:
     data, valid = Dataset(NUMBERS[SOME], SIGNAL[SOME]), Dataset(NUMBERS[OTHERS], SIGNAL[OTHERS])
     some = train({**STOPS, "n_estimators": 100}, data, valid)
     more = train({**STOPS, "n_estimators": 100}, data, valid, init_model=some)
     best, score = some.num_rounds, some.evals_result["validation"]["loss"][some.num_rounds - 1]
     labels = more.plot_history().get_legend_handles_labels()[1]
     assert f"best: round {best}, {score:.5g}" in labels
-    monkeypatch.chdir(tmp_path)
-    for name, rows in (("train.csv", SOME), ("valid.csv", OTHERS)):
-        table = np.column_stack([NUMBERS, SIGNAL])[rows]
-        np.savetxt(name, table, delimiter=",", header="size,age,y", comments="", fmt="%.17g")
-    options = [
-        "train",
-        "train.csv",
-        "--target",
-        "y",
-        "--valid",
-        "valid.csv",
-        "--set",
-        "learning_rate=0.4",
-    ]
-    options += ["--set", "n_estimators=100", "--set", "patience=4", "--set", "max_leaves=8"]
-    assert main([*options, "--model", "one.model"]) == 0
-    first = [line for line in capsys.readouterr().out.splitlines() if "validation" in line]
-    assert first
-    assert main([*options, "--init-model", "one.model", "--model", "two.model"]) == 0
-    again = [line for line in capsys.readouterr().out.splitlines() if "validation" in line]
-    assert again == first
 
 
 def test_positions_go_on(tmp_path) -> None:
@@ -579,22 +545,3 @@ def test_the_record_has_the_learning_rates_of_all_rounds() -> None:
     assert recorded(fit(3, 0.5, init_model=fit(2, 0.5))) == 0.5
     warm = fit(2, 0.5).set_params(warm_start=True, n_estimators=4, learning_rate=0.25)
     assert recorded(warm.fit(X, y)) == [0.5, 0.5, 0.25, 0.25]
-
-
-def test_callbacks_and_curves_count_from_the_first_round_of_the_model() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 3))
-    y = X[:, 0] + rng.normal(size=300)
-    settings = {"max_leaves": 5, "eval_metric": "rmse", "early_stopping": False}
-    first = HedgerowRegressor(n_estimators=4, **settings).fit(X, y)
-    seen = []
-
-    def note(state: Any) -> bool:
-        seen.append((state.round, state.n_rounds, state.model().forest.n_rounds))
-        return len(seen) == 3
-
-    settings |= {"callbacks": note, "time_budget": 600.0}
-    more = HedgerowRegressor(n_estimators=6, **settings).fit(X, y, init_model=first)
-    assert seen == [(5, 10, 5), (6, 10, 6), (7, 10, 7)]
-    assert (more.n_iter_, more.stopped_by_) == (7, "callback")
-    assert more.booster_.history_frame(None)["round"] == [5, 6, 7]

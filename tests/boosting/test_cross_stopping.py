@@ -253,26 +253,6 @@ def test_folds_too_small_to_split_say_nothing() -> None:
 # -- beside groups and models that go on -------------------------------------------
 
 
-def test_folds_keep_groups_whole(monkeypatch) -> None:
-    from hedgerow.boosting.validation import cross_stopping
-
-    seen = []
-    real = cross_stopping.draw_folds
-
-    def spy(*arguments: Any) -> Any:
-        seen.append(real(*arguments))
-        return seen[-1]
-
-    monkeypatch.setattr(cross_stopping, "draw_folds", spy)
-    rng = np.random.default_rng(0)
-    X, groups = rng.normal(size=(240, 2)), rng.integers(0, 20, 240)
-    y = X[:, 0] + rng.normal(size=240)
-    for params in ({"early_stopping": "cv", "n_estimators": 20}, {}):
-        HedgerowRegressor(**params).fit(X, y, groups=groups)
-        for fold in seen.pop():
-            assert not set(groups[fold.train]) & set(groups[fold.test])
-
-
 def test_a_model_that_goes_on_has_plain_defaults_and_no_folds() -> None:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(200, 2))
@@ -328,16 +308,16 @@ def whole(rows: tuple[Any, Any]) -> HedgerowRegressor:
     return make_regressor().fit(*rows)
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize(
-    ("owner", "name", "at"),
+    ("owner", "name", "at", "after", "n_jobs"),
     [
-        (cross_module.GrownFold, "advance", 47),
-        (cross.GrownFolds, "_note_rounds", 41),
-        (Watch, "after_round", 44),
-        (Additive, "add", 43),
-        (TreeGrower, "_begin", 45),
+        (cross_module.GrownFold, "advance", 47, False, 2),
+        (cross.GrownFolds, "_note_rounds", 41, True, 1),
+        (Watch, "after_round", 44, False, 1),
+        (Additive, "add", 43, True, 2),
+        (Additive, "add", 43, False, 1),
+        (TreeGrower, "_begin", 45, True, 1),
+        (TreeGrower, "_begin", 45, False, 2),
     ],
 )
 def test_an_interrupt_of_the_folds_trains_with_their_best_round_so_far(

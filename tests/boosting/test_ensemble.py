@@ -7,10 +7,10 @@ import contextlib
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.datasets import load_diabetes, load_iris
 from sklearn.ensemble import GradientBoostingRegressor
 
-from hedgerow import CARTClassifier, HedgerowClassifier, HedgerowRegressor, load, train
+from hedgerow import CARTClassifier, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.errors import DataError, ParameterError
@@ -125,17 +125,6 @@ def test_gradient_leaves_are_mean_residuals() -> None:
     np.testing.assert_allclose(by_gradient, by_search, rtol=1e-7)
 
 
-def test_newton_and_gradient_differ_where_hessians_do() -> None:
-    X, y = load_breast_cancer(return_X_y=True)
-    losses = {}
-    for way in ("newton", "gradient", "line_search"):
-        model = HedgerowClassifier(leaf_estimation=way, eval_metric="loss", **FIRST_ORDER_TREES)
-        losses[way] = model.fit(X, y).evals_result_["train"]["loss"]
-    # A mean gradient is a short step; the search lowers the loss most at once.
-    assert losses["gradient"][0] > losses["newton"][0]
-    assert all(np.diff(losses["line_search"]) < 0)
-
-
 @pytest.mark.parametrize("loss", ["absolute_error", "quantile"])
 def test_losses_without_second_derivative_refuse_newton(loss) -> None:
     X, y = table()
@@ -143,28 +132,6 @@ def test_losses_without_second_derivative_refuse_newton(loss) -> None:
         HedgerowRegressor(objective=loss, leaf_estimation="newton").fit(X, y)
     model = HedgerowRegressor(objective=loss, **SMALL).fit(X, y)
     assert model.booster_.model.training["parameters"]["leaf_estimation"] == "line_search"
-
-
-def test_predicted_quantiles_cover_their_share() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.uniform(size=(4000, 3))
-    y = X[:, 0] + rng.exponential(size=4000)
-    for level in (0.1, 0.5, 0.9):
-        model = HedgerowRegressor(objective="quantile", quantile=level, early_stopping=False)
-        below = np.mean(y <= model.fit(X, y).predict(X))
-        assert abs(below - level) < 0.03
-
-
-def test_exponential_loss_learns_half_the_log_odds() -> None:
-    X, y = table(2000)
-    half, whole = (
-        HedgerowClassifier(objective=name, **{**SMALL, "n_estimators": 60}).fit(X, y)
-        for name in ("exponential", "logistic")
-    )
-    assert half.score(X, y) > whole.score(X, y) - 0.03
-    correlation = np.corrcoef(half.decision_function(X), whole.decision_function(X))[0, 1]
-    assert correlation > 0.95
-    assert np.abs(half.predict_proba(X) - whole.predict_proba(X)).mean() < 0.1
 
 
 def test_exponential_loss_is_for_two_classes() -> None:
@@ -393,16 +360,6 @@ def test_rounds_that_leave_no_row_out_tell_nothing() -> None:
     assert (model.oob_improvement_ == 0.0).any()
     with pytest.raises(DataError, match="leaves out fewer than one of 20 rows"):
         HedgerowRegressor(subsample=0.97, early_stopping="oob").fit(X, y)
-
-
-def test_quantile_is_kept_with_the_model(tmp_path) -> None:
-    rng = np.random.default_rng(0)
-    data = Dataset(rng.normal(size=(300, 2)), rng.exponential(size=300))
-    params = {"objective": "quantile", "quantile": 0.9, "n_estimators": 2, "max_leaves": 4}
-    booster = train(params, data)
-    booster.save(tmp_path / "model.hedgerow")
-    again = load(tmp_path / "model.hedgerow")
-    assert "'quantile' 0.9" in repr(again)
 
 
 def test_scaled_weights_give_the_same_quantiles() -> None:

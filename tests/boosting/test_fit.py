@@ -191,10 +191,6 @@ def test_few_rows_give_the_base_value_only() -> None:
 # -- history and callbacks -----------------------------------------------------
 
 
-def test_nothing_is_evaluated_unless_requested() -> None:
-    assert fit(sample(), OBJECTIVE, PARAMS).training["history"] == {}
-
-
 def test_training_rows_are_evaluated_where_there_are_no_others() -> None:
     model = fit(sample(), OBJECTIVE, PARAMS, FitOptions(eval_metric="rmse"))
     curve = model.training["history"]["train"]["rmse"]
@@ -280,15 +276,6 @@ def test_progress_bar_on_a_terminal() -> None:
     assert text.count("\r") <= 3
 
 
-def test_progress_bar_shows_the_round_at_which_a_fit_ended() -> None:
-    stream = Terminal()
-    bar = ProgressBar(stream)
-    bar(state(1))
-    bar(state(2))
-    bar.close()
-    assert " 2/10" in stream.getvalue()
-
-
 @pytest.mark.parametrize("how", ["early_stopping", "callback", "time_budget", "rounds"])
 def test_progress_bar_says_why_a_fit_ended(how, monkeypatch) -> None:
     stream = Terminal()
@@ -316,15 +303,6 @@ def test_progress_bar_is_quiet_in_a_pipe(capsys) -> None:
 
 
 # -- offsets and checks --------------------------------------------------------
-
-
-def test_trees_learn_what_the_offset_lacks() -> None:
-    rows = sample(n_rows=400)
-    offset = 100.0 * rows.table.values[:, 1]
-    shifted = Sample(rows.table, rows.target + offset, offset=offset[None])
-    raw = raw_scores(fit(shifted, OBJECTIVE, PARAMS), rows.table.values)[0]
-    with_offset = np.mean((shifted.target - offset - raw) ** 2)
-    assert with_offset < 0.9 * rows.target.var()
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.boosting.row_data.groups import read_groups, rows_of_groups_aside
 from hedgerow.boosting.validation.hold_out import rows_aside
-from hedgerow.boosting.validation.stopping import StoppingParams, hash_numbers, hash_rows
-from hedgerow.cli.main import main
+from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from tests.helpers.examples import examples
@@ -98,11 +97,6 @@ def test_names_of_any_type() -> None:
     np.testing.assert_array_equal(split(pandas.Series(PERSON))[1], split(PERSON)[1])
 
 
-def test_hashes_of_numbers_are_those_of_rows() -> None:
-    numbers = np.arange(10, dtype=np.uint64)
-    np.testing.assert_array_equal(hash_numbers(7, 2, numbers), hash_rows(7, 2, 10))
-
-
 def test_a_fit_sets_groups_aside() -> None:
     model = HedgerowRegressor(**STOPS).fit(X, Y, groups=PERSON)
     kept, aside = split(PERSON, fraction=0.1)
@@ -111,15 +105,6 @@ def test_a_fit_sets_groups_aside() -> None:
     assert model.evals_result_ == by_hand.evals_result_
     booster = train(STOPS, Dataset(X, Y, groups=PERSON))
     assert booster.evals_result == model.evals_result_
-
-
-def test_single_rows_judge_too_well_where_groups_are_alike() -> None:
-    """Without groups, a column that identifies the person lets the model memorise the targets."""
-    table = np.column_stack([X, PERSON])
-    loose = HedgerowRegressor(**STOPS, min_samples_leaf=2).fit(table, Y)
-    whole = HedgerowRegressor(**STOPS, min_samples_leaf=2).fit(table, Y, groups=PERSON)
-    best = [min(m.evals_result_["validation"]["loss"]) for m in (loose, whole)]
-    assert best[1] > 1.2 * best[0]
 
 
 def test_classes_of_few_rows_stay_in_training() -> None:
@@ -198,14 +183,3 @@ def test_two_groups_that_divide_the_classes() -> None:
     y = (np.arange(N) < N // 2).astype(int)
     with pytest.raises(DataError, match="each candidate group holds all rows of a class"):
         HedgerowClassifier(**STOPS).fit(X, y, groups=y)
-
-
-def test_the_command_line(tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.chdir(tmp_path)
-    rows = "".join(f"{a:.6f},{p},{y:.6f}\n" for a, p, y in zip(X[:, 0], PERSON, Y, strict=True))
-    (tmp_path / "rows.csv").write_text("a,person,y\n" + rows)
-    command = ["train", "rows.csv", "--target", "y", "--set", "early_stopping=true"]
-    assert main([*command, "--groups", "person", "--model", "m"]) == 0
-    assert "2 columns" not in capsys.readouterr().out
-    assert main([*command, "--groups", "nobody", "--model", "m"]) != 0
-    assert "nobody" in capsys.readouterr().err

@@ -180,18 +180,6 @@ def test_order_of_classes_permutes_probabilities() -> None:
     np.testing.assert_allclose(b.predict(X, kind="probability")[:, order], a, atol=1e-6)
 
 
-def test_softmax_of_two_classes_is_about_the_logistic_one() -> None:
-    X, y = data("logistic", 2000)
-    params = {"n_estimators": 50, "max_leaves": 15}
-    two = fit(X, y, "softmax", **params).predict(X, kind="probability")
-    one = fit(X, y, "logistic", **params).predict(X, kind="probability")
-    np.testing.assert_allclose(two.sum(axis=1), 1.0, rtol=1e-12)
-    # A step of both trees together is as long as the one of the logistic loss.
-    assert np.corrcoef(two[:, 1], one[:, 1])[0, 1] > 0.99
-    assert np.abs(two[:, 1] - one[:, 1]).mean() < 0.02
-    assert ((two[:, 1] > 0.5) == y).mean() > 0.85
-
-
 # -- training and serving agree -------------------------------------------------------------
 
 

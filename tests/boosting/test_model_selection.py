@@ -35,20 +35,18 @@ from hedgerow.boosting.loop.setup.resolved import resolve, resolve_strategy
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.validation import cross as cross_module
 from hedgerow.boosting.validation import cross_stopping as cross_stopping_module
-from hedgerow.boosting.validation import fold_rows
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.cross_stopping import ChosenRounds, choose_rounds
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import draw_folds
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
 from hedgerow.data import read_any
-from hedgerow.growing.core import grower as grower_module
 from hedgerow.io import model_to_bytes
 from hedgerow.metrics import make_metrics
 from hedgerow.model.model import Model
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
-from tests.helpers.marking import crossed, mostly_slow
+from tests.helpers.marking import crossed
 
 SQUARES = make_objective("squared_error")
 LOSS = make_metrics(None, SQUARES)[0]
@@ -149,34 +147,6 @@ def test_scores_of_folds_that_are_not_kept_are_added_up_again(
     assert model_to_bytes(fitted(sample, LEVELS, **params)) == model_to_bytes(plain)
 
 
-@pytest.mark.parametrize("outputs", [1, 3])
-def test_trees_of_folds_are_built_many_at_once(
-    outputs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Models read all fields of the folds' trees: leaves are found, and gains are summed."""
-    n_trees, built = 0, 0
-
-    def begin(self: grower_module.TreeGrower, *given: Any) -> Any:
-        nonlocal n_trees
-        n_trees += 1
-        return plain_begin(self, *given)
-
-    def finish(*given: Any) -> Any:
-        nonlocal built
-        built += 1
-        return plain_finish(*given)
-
-    plain_begin, plain_finish = grower_module.TreeGrower._begin, grower_module.finish_nodes
-    monkeypatch.setattr(grower_module.TreeGrower, "_begin", begin)
-    monkeypatch.setattr(grower_module, "finish_nodes", finish)
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 3))
-    y = np.digitize(X[:, 0] + rng.normal(size=300), [0.0] if outputs == 1 else [-0.5, 0.5])
-    HedgerowClassifier(random_state=0).fit(X, y)
-    assert n_trees > 300
-    assert built < n_trees / 10
-
-
 def test_a_model_at_its_most_rounds_was_not_stopped(sample: Sample) -> None:
     few = replace(LARGER, n_estimators=12)
     model = fitted(sample, few, stride=2.0, easy_rounds=1)
@@ -202,28 +172,6 @@ def test_rows_are_read_again_for_another_form_only(sample: Sample) -> None:
     lines = rows.for_trees(replace(params, linear_leaves=True))
     assert lines.whole.seen.numbers is not None  # type: ignore[union-attr]
     assert rows.whole.seen.numbers is None  # type: ignore[union-attr]
-
-
-def test_small_folds_are_made_once_for_all_kinds_of_trees(
-    sample: Sample, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    params = resolve_strategy(resolve(STUMPS, SQUARES), SQUARES)
-    rows = FoldRows(sample, SQUARES, params, 1)
-    folds = draw_folds(sample.target, 5, False, 0, None, None)
-    first = rows.fold(folds[0])
-    other = rows.for_trees(replace(params, max_leaves=9))
-    again = other.fold(folds[0])
-    assert again.seen is first.seen
-    assert other.params.max_leaves == 9
-    assert rows.params == params
-    assert other.fold(folds[1]).seen is not first.seen
-    weigh = lambda train, test: (replace(train, weight=train.target**2 + 1.0), test)  # noqa: E731
-    weighed = rows.fold(folds[0], weigh)
-    assert weighed.seen.weight is not None
-    assert rows.fold(folds[0]).seen.weight is None
-    monkeypatch.setattr(fold_rows, "_KEPT_CELLS", 10)
-    large = FoldRows(sample, SQUARES, params, 1)
-    assert large.fold(folds[0]).seen is not large.fold(folds[0]).seen
 
 
 @pytest.mark.parametrize("n_cities", [300, 40])
@@ -372,12 +320,6 @@ def test_plain_trees_are_compared_at_equal_rounds_unless_the_others_are_in_doubt
     assert isinstance(candidate, CandidateBest)
     assert (candidate.farthest == 0.0) == (len(candidate.rival) > 1) == bool(signal)
     assert candidate.judged_from == (16 if signal else 24)
-
-
-def test_best_scores_follow_the_direction_of_the_metric() -> None:
-    accuracy = make_metrics(["accuracy"], make_objective("logistic"))[0]
-    assert selection_module.best_so_far([0.5, 0.7, 0.6], accuracy) == [0.5, 0.7, 0.7]
-    assert selection_module.best_so_far([0.5, 0.7, 0.4], LOSS) == [0.5, 0.5, 0.4]
 
 
 @pytest.mark.parametrize(("n_wrong", "tries"), [(0, False), (4, True)])
@@ -577,20 +519,6 @@ def test_plain_settings_that_are_behind_on_the_first_fold_are_not_grown_on_other
     assert grown == [5, 1, 5]
 
 
-def test_a_value_for_each_number_is_learned_as_by_plain_trees() -> None:
-    """The column is an identifier: adjacent values have nothing in common."""
-    rng = np.random.default_rng(0)
-    value = 2.0 * rng.normal(size=300)
-    x, x_new = rng.integers(0, 300, 1500), rng.integers(0, 300, 5000)
-    y = value[x] + 0.5 * rng.normal(size=1500)
-    params = plain_values() | {"early_stopping": False}
-    errors = [
-        np.mean((model.fit(x[:, None], y).predict(x_new[:, None]) - value[x_new]) ** 2)
-        for model in (HedgerowRegressor(n_jobs=1), HedgerowRegressor(n_jobs=1, **params))
-    ]
-    assert errors[0] < errors[1]
-
-
 def reported(mean: float, n_rows: int = 50) -> Difference:
     return Difference(mean, 0.1, n_rows)
 
@@ -776,30 +704,3 @@ def test_candidates_are_compatible_with_the_users_parameters(
     settled = "max_leaves" in params or params.get("grow_policy") == "symmetric"
     tried = [one for one in model.chosen_params_["tried"] if "feature_crosses" not in one]
     assert (len(tried) == 1) == settled
-
-
-@pytest.mark.parametrize(
-    "objective", mostly_slow(["absolute_error", "normal", "huber", "poisson"], n_fast=2)
-)
-def test_any_loss_may_choose(objective: str) -> None:
-    rng = np.random.default_rng(7)
-    X = rng.normal(size=(110, 4))
-    y = np.exp(X[:, 0]) + 0.1
-    model = HedgerowRegressor(objective=objective, n_jobs=2).fit(X, y)
-    assert len(model.chosen_params_["tried"]) >= 4
-
-
-def test_folds_of_few_values_are_grown_by_one_thread(
-    sample: Sample, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real, at_once = cross_module.take_turns, []
-
-    def turns(tasks: Any, n_threads: int, resolve: Any) -> None:
-        at_once.append(n_threads)
-        real(tasks, n_threads, resolve)
-
-    monkeypatch.setattr(cross_module, "take_turns", turns)
-    for fewest in (901, 900):  # the sample has 300 x 3
-        monkeypatch.setattr(cross_module, "_CELLS_SIDE_BY_SIDE", fewest)
-        fit(sample, SQUARES, STUMPS, FitOptions(StoppingParams("cv"), n_jobs=2))
-    assert at_once == [1, 2]

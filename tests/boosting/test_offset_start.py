@@ -7,7 +7,6 @@ import pytest
 from scipy.optimize import minimize
 
 from hedgerow import Dataset, HedgerowRegressor, train
-from hedgerow.io import model_to_bytes
 from hedgerow.objectives import OBJECTIVES, RANKING, make_objective, objective_for
 from hedgerow.objectives.global_sums import AllRows
 from tests.helpers.divided_rows import on_ranks
@@ -115,19 +114,6 @@ def test_of_several_targets_each_has_its_own(multi_strategy) -> None:
     y, offset = np.column_stack([CLAIMS, CLAIMS + 1.0]), np.column_stack([TABLE["o"]] * 2)
     model = HedgerowRegressor(**SLOW, multi_strategy=multi_strategy).fit(X, y, offset=offset)
     np.testing.assert_allclose(model.predict(X, offset).sum(0), y.sum(0), rtol=1e-6)
-
-
-@pytest.mark.parametrize("tree_method", ["hist", "exact"])
-def test_rows_in_batches_begin_at_the_same_bits(tree_method) -> None:
-    params = {**SLOW, "learning_rate": 0.3, "tree_method": tree_method}
-    known = train(params, Dataset(TABLE, CLAIMS, offset="o"))
-
-    def batches():
-        for start in range(0, 2000, 700):
-            yield {k: v[start : start + 700] for k, v in {**TABLE, "y": CLAIMS}.items()}
-
-    found = train(params, Dataset.from_batches(batches, "y", offset="o"))
-    assert model_to_bytes(found.model) == model_to_bytes(known.model)
 
 
 def test_going_on_keeps_the_start_and_refit_moves_it() -> None:

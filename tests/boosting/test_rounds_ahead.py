@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow import HedgerowClassifier, HedgerowRegressor
+from hedgerow import HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.boosting.loop import rounds_ahead
 from hedgerow.boosting.loop.rounds_ahead import RoundsAhead, rounds_at_once
 from hedgerow.boosting.loop.scored import ScoredRows
@@ -21,13 +21,13 @@ from hedgerow.metrics import evaluate, evaluate_rounds, make_metrics
 from hedgerow.objectives import make_objective
 from tests.fuzz.checks import arguments, bytes_of, make
 from tests.fuzz.configurations import draw_configuration
+from tests.helpers.features import parts_of
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(300, 5))
 X[RNG.random(X.shape) < 0.05] = np.nan
 SIGNAL = np.nan_to_num(X[:, 0] + X[:, 1] * X[:, 2]) + 0.3 * RNG.normal(size=300)
 CLASSES = np.digitize(SIGNAL, [-0.7, 0.7])
-LEVELS = RNG.integers(0, 40, size=(300, 2)).astype(float)
 SEEN, UNSEEN = slice(0, 220), slice(220, 300)
 
 
@@ -52,78 +52,56 @@ def fit_one_by_one(fit: Callable[[], Any]) -> Any:
         return fit()
 
 
-def fits() -> dict[str, Callable[[], Any]]:
-    """Return fits with different work in a round."""
-    plain = {"n_estimators": 23, "max_leaves": 6, "min_samples_leaf": 3, "n_jobs": 1}
-    weight = RNG.uniform(0.5, 2.0, size=300)
-
-    def regressor(**params: Any) -> Callable[[], Any]:
-        return lambda: HedgerowRegressor(**{**plain, **params}).fit(X, SIGNAL)
-
-    def classifier(y: Any, **params: Any) -> Callable[[], Any]:
-        return lambda: HedgerowClassifier(**{**plain, **params}).fit(X, y)
-
-    def watched(**params: Any) -> Callable[[], Any]:
-        given = {**plain, "n_estimators": 300, "early_stopping": True, "patience": 5, **params}
-        return lambda: HedgerowRegressor(**given).fit(
-            X[SEEN], SIGNAL[SEEN], X_val=X[UNSEEN], y_val=SIGNAL[UNSEEN],
-            sample_weight=weight[SEEN],
-        )  # fmt: skip
-
-    def continued() -> Any:
-        first = HedgerowRegressor(**plain, subsample=0.7).fit(X, SIGNAL)
-        return HedgerowRegressor(**{**plain, "n_estimators": 40}, subsample=0.7).fit(
-            X, SIGNAL, init_model=first
-        )
-
-    def several_sets() -> Any:
-        sets = {"first": (X[220:250], SIGNAL[220:250]), "second": (X[250:], SIGNAL[250:])}
-        return HedgerowRegressor(**plain).fit(X[SEEN], SIGNAL[SEEN], X_val=sets)
-
-    return {
-        "plain": regressor(),
-        "sample": regressor(subsample=0.6, colsample_bytree=0.5, colsample_bynode=0.7),
-        "goss": regressor(sampling="goss", goss_top_rate=0.2, goss_other_rate=0.3),
-        "lines": regressor(linear_leaves=True, subsample=0.7),
-        "lines of one column": lambda: HedgerowRegressor(**plain, linear_leaves=True).fit(
-            X[:, :1], SIGNAL
-        ),
-        "bounded lines": regressor(linear_leaves=True, monotone_constraints=[1, 0, 0, 0, 0]),
-        "symmetric": regressor(grow_policy="symmetric", max_leaves=None, max_depth=3),
-        "symmetric lines": regressor(
-            grow_policy="symmetric", max_leaves=None, max_depth=3, linear_leaves=True
-        ),
-        "classes": classifier(CLASSES, multi_strategy="one_output_per_tree", subsample=0.6),
-        "class lines": classifier(
-            CLASSES, multi_strategy="one_output_per_tree", linear_leaves=True, subsample=0.6
-        ),
-        "watched": watched(),
-        "watched lines": watched(linear_leaves=True, eval_metric=["mae", "loss"]),
-        "watched by an error without sums": watched(eval_metric=["median_error", "loss"]),
-        "folds": classifier(CLASSES == 1, n_estimators=400, early_stopping="cv", patience=8),
-        "automatic": lambda: HedgerowRegressor(n_jobs=1).fit(X, SIGNAL),
-        "automatic classes": lambda: HedgerowClassifier(n_jobs=1).fit(X[:90], CLASSES[:90]),
-        "continued": continued,
-        "several validation sets": several_sets,
-        "target statistics": lambda: HedgerowClassifier(
-            **plain, categorical_features=[0, 1], target_statistics=True, subsample=0.6
-        ).fit(np.column_stack([LEVELS, X]), CLASSES == 1),
-        "several targets": lambda: HedgerowRegressor(
-            **plain, multi_strategy="one_output_per_tree"
-        ).fit(X, np.stack([SIGNAL, SIGNAL**2], axis=1)),
-    }
+FEATURES = """
+plain
+sample + columns of trees + columns of nodes
+GOSS
+lines + sample
+lines + symmetric + sample
+symmetric
+classes + lines + trees apart + sample
+two targets + trees apart
+stops early + weights
+stops early + lines + r2
+high + folds
+high + statistics + sample
+"""
+PLAIN = {"n_estimators": 23, "max_leaves": 6, "min_samples_leaf": 3, "n_jobs": 1}
+SETS = {"first": (X[220:250], SIGNAL[220:250]), "second": (X[250:], SIGNAL[250:])}
 
 
-FITS = fits()
+def fit_of(feature: str) -> Callable[[], Any]:
+    params, rows = parts_of(feature)
+    params |= {"n_estimators": 300 if "stops early" in feature else 23, "n_jobs": 1}
+    return lambda: train(params, rows.in_memory())
+
+
+def continued() -> Any:
+    first = HedgerowRegressor(**PLAIN, subsample=0.7).fit(X, SIGNAL)
+    more = HedgerowRegressor(**{**PLAIN, "n_estimators": 40}, subsample=0.7)
+    return more.fit(X, SIGNAL, init_model=first).booster_
+
+
+FITS: dict[str, Callable[[], Any]] = {
+    **{feature: fit_of(feature) for feature in FEATURES.split("\n")[1:-1]},
+    "lines of one column": lambda: (
+        HedgerowRegressor(**PLAIN, linear_leaves=True).fit(X[:, :1], SIGNAL).booster_
+    ),
+    "automatic": lambda: HedgerowRegressor(n_jobs=1).fit(X, SIGNAL).booster_,
+    "automatic classes": lambda: HedgerowClassifier(n_jobs=1).fit(X[:90], CLASSES[:90]).booster_,
+    "continued": continued,
+    "several validation sets": lambda: (
+        HedgerowRegressor(**PLAIN).fit(X[SEEN], SIGNAL[SEEN], X_val=SETS).booster_
+    ),
+}
 
 
 @pytest.mark.parametrize("name", FITS)
 def test_models_have_the_bytes_of_rounds_grown_one_by_one(name: str, batches: list[int]) -> None:
-    expected = bytes_of(fit_one_by_one(FITS[name]))
+    expected = fit_one_by_one(FITS[name]).to_bytes()
     assert batches == []
-    assert bytes_of(FITS[name]()) == expected
-    if name != "bounded lines":
-        assert max(batches) > 1
+    assert FITS[name]().to_bytes() == expected
+    assert max(batches) > 1
 
 
 @given(st.integers(0, 10_000))

@@ -14,7 +14,6 @@ from hedgerow import (
     HedgerowClassifier,
     HedgerowRanker,
     HedgerowRegressor,
-    load,
     train,
 )
 from hedgerow.boosting.validation.row_sets import stack_tables, validation_sets
@@ -52,15 +51,6 @@ def test_each_curve_is_the_score_of_its_rows(boosting: str) -> None:
         assert len(curves["mae"]) == 15
         score = mean_absolute_error(Y[place], model.predict(X[place]))
         assert curves["mae"][-1] == pytest.approx(score, rel=1e-12)
-
-
-def test_curves_are_those_of_fits_with_one_set() -> None:
-    model = HedgerowRegressor(**PLAIN, train_scores=True).fit(X[:200], Y[:200], X_val=SETS)
-    for name, (X_val, y_val) in SETS.items():
-        alone = HedgerowRegressor(**PLAIN).fit(X[:200], Y[:200], X_val=X_val, y_val=y_val)
-        assert model.evals_result_[name] == alone.evals_result_["validation"]
-    alone = HedgerowRegressor(**PLAIN, eval_metric="loss").fit(X[:200], Y[:200])
-    assert model.evals_result_["train"] == alone.evals_result_["train"]
 
 
 @pytest.mark.parametrize("order", [["new", "old"], ["old", "new"]])
@@ -199,11 +189,6 @@ def test_folds_and_training_scores() -> None:
     assert len(model.evals_result_["train"]["loss"]) == model.n_iter_
 
 
-def test_rows_set_aside_beside_training_scores() -> None:
-    model = HedgerowRegressor(n_estimators=30, early_stopping=True, train_scores=True).fit(X, Y)
-    assert list(model.evals_result_) == ["validation", "train"]
-
-
 # -- train -----------------------------------------------------------------------------
 
 
@@ -242,36 +227,6 @@ def test_curves_of_lightgbm() -> None:
     assert set(booster.evals_result) == set(curves)
     for name, known in curves.items():
         assert booster.evals_result[name]["mse"] == pytest.approx(known["l2"], rel=1e-5)
-
-
-@pytest.mark.parametrize("tree_method", ["hist", "exact"])
-def test_files_have_the_same_curves(tmp_path: Path, tree_method: str) -> None:
-    pytest.importorskip("pyarrow")
-
-    def file(name: str, place: slice) -> Dataset:
-        path = tmp_path / f"{name}.csv"
-        rows = np.c_[X[place], Y[place]]
-        np.savetxt(path, rows, delimiter=",", header="a,b,c,d,y", comments="", fmt="%.17g")
-        return Dataset.from_files(path, target="y")
-
-    names = ["a", "b", "c", "d"]
-    params = {**PLAIN, "tree_method": tree_method, "eval_metric": ["mae", "r2"]}
-    memory = {
-        name: Dataset(X[place], Y[place], feature_names=names) for name, place in PLACES.items()
-    }
-    data = memory.pop("train")
-    expected = train(params, data, {**memory, "train": data})
-    stored = file("train", PLACES["train"])
-    valid = {"new": file("new", PLACES["new"]), "old": memory["old"], "train": stored}
-    found = train(params, stored, valid)
-    assert found.evals_result == expected.evals_result
-    path = tmp_path / "model"
-    found.save(path)
-    other = tmp_path / "other"
-    expected.save(other)
-    assert path.read_bytes() == other.read_bytes()
-    assert load(path).evals_result == expected.evals_result
-    assert list(load(path).evals_result) == ["new", "old", "train"]
 
 
 # -- what cannot be ----------------------------------------------------------------------

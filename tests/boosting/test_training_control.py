@@ -27,7 +27,6 @@ from hedgerow import (
     load,
     train,
 )
-from hedgerow.boosting.loop import rounds as rounds_module
 from hedgerow.boosting.loop import training_loop
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.validation.budget import Budget
@@ -197,19 +196,6 @@ def test_a_budget_that_is_not_needed_changes_nothing() -> None:
     assert free.stopped_by_ == "rounds"
 
 
-def test_what_comes_before_the_first_round_is_no_round(monkeypatch) -> None:
-    fitted()  # compiled
-    real = rounds_module.TreeGrower.__init__
-
-    def slow(self, *arguments, **named) -> None:
-        real(self, *arguments, **named)
-        time.sleep(2.0)
-
-    monkeypatch.setattr(rounds_module.TreeGrower, "__init__", slow)
-    model = fitted(time_budget=3.8)  # less than twice as long
-    assert model.n_iter_ == SMALL["n_estimators"]
-
-
 @pytest.mark.parametrize("value", [0, -1.0, math.inf, math.nan, "60", True])
 def test_budgets_that_are_none(value) -> None:
     with pytest.raises(ParameterError, match="time_budget must be a number greater than 0"):
@@ -291,13 +277,6 @@ def test_one_rate_in_every_form_gives_the_same_trees(settings) -> None:
     for rate in ([0.3] * 8, np.full(8, 0.3), Constant(0.3), lambda number: 0.3):
         assert same_forest(fitted(**settings, learning_rate=rate).booster_, plain.booster_)
     assert not same_forest(fitted(**settings, learning_rate=halving).booster_, plain.booster_)
-
-
-def test_several_outputs_share_the_rate_of_a_round() -> None:
-    settings = {**SMALL, "objective": "softmax"}
-    plain = HedgerowClassifier(**settings, learning_rate=0.2).fit(X, CLASS)
-    listed = HedgerowClassifier(**settings, learning_rate=[0.2] * 8).fit(X, CLASS)
-    assert same_forest(plain.booster_, listed.booster_)
 
 
 def test_rates_are_those_of_single_rounds() -> None:

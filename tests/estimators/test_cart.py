@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -60,81 +59,9 @@ def make_data(seed=0, n=400, n_features=5, missing=0.0):
 # -- against scikit-learn --------------------------------------------------------
 
 
-def side_of_rows(tree, node, X, missing_left):
-    values = X[:, tree.feature[node]].astype(np.float64)
-    return np.where(np.isnan(values), missing_left[node] == 1, values <= tree.threshold[node])
-
-
 def lost(tree, node):
     mixed = tree.weighted_n_node_samples * tree.impurity
     return mixed[node] - mixed[tree.children_left[node]] - mixed[tree.children_right[node]]
-
-
-def compare(ours, theirs, X, w):
-    """Walk both trees together; return the numbers of equal nodes and of tied splits.
-
-    If two cuts reduce the impurity equally but divide the rows differently, both are right, and
-    the walk ends.
-    """
-    alike = ties = 0
-    todo = [(0, 0, np.arange(len(X)) if w is None else np.flatnonzero(w > 0))]
-    scale = ours.weighted_n_node_samples[0] * ours.impurity[0]
-    while todo:
-        a, b, rows = todo.pop()
-        assert ours.n_node_samples[a] == theirs.n_node_samples[b] == len(rows)
-        assert ours.impurity[a] == pytest.approx(theirs.impurity[b], abs=1e-9 * ours.impurity[0])
-        np.testing.assert_allclose(ours.value[a], theirs.value[b, 0], rtol=1e-9, atol=1e-12)
-        if ours.feature[a] < 0 or theirs.feature[b] < 0:
-            # scikit-learn may split a pure node whose impurity is a rounding error.
-            assert ours.feature[a] < 0
-            assert theirs.feature[b] < 0 or ours.impurity[a] == 0.0
-            alike += 1
-            continue
-        assert lost(ours, a) == pytest.approx(lost(theirs, b), abs=1e-9 * scale)
-        left = side_of_rows(ours, a, X[rows], ours.missing_left)
-        other = side_of_rows(theirs, b, X[rows], theirs.missing_go_to_left)
-        children = (theirs.children_left[b], theirs.children_right[b])
-        if (left == ~other).all():
-            children = children[::-1]
-        elif (left != other).any():
-            ties += 1
-            continue
-        alike += 1
-        todo.append((ours.children_left[a], children[0], rows[left]))
-        todo.append((ours.children_right[a], children[1], rows[~left]))
-    return alike, ties
-
-
-SETTINGS = (
-    {},
-    {"min_samples_leaf": 5},
-    {"max_depth": 3},
-    {"min_samples_leaf": 7, "min_impurity_decrease": 0.01},
-    {"min_weight_fraction_leaf": 0.05},
-    {"min_samples_leaf": 0.1, "min_samples_split": 0.3},
-)
-
-REAL = {
-    "iris": load_iris,
-    "wine": load_wine,
-    "breast_cancer": load_breast_cancer,
-    "diabetes": load_diabetes,
-}
-
-
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("name", REAL)
-def test_real_data_as_scikit_learn(name, weighted, settings) -> None:
-    X, y = REAL[name](return_X_y=True)
-    # scikit-learn takes values as equal that differ by less than 1e-7.
-    X = (X / X.std(axis=0) * 100.0).astype(np.float32)
-    w = np.random.default_rng(1).random(len(y)) * 3.0 if weighted else None
-    for criterion in REGRESSION if name == "diabetes" else CLASSIFICATION:
-        ours, theirs = make(criterion, **settings)
-        alike, ties = compare(ours.fit(X, y, w).tree_, theirs.fit(X, y, w).tree_, X, w)
-        assert alike > 0
-        assert ties < 40
 
 
 def assert_identical(ours, theirs) -> None:

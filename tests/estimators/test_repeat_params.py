@@ -158,7 +158,7 @@ def test_rows_that_a_time_budget_holds_out_are_held_out_again(n_rows: int) -> No
     _repeats(model, X, y)
 
 
-@pytest.mark.parametrize("objective", ["cox", "aft"])
+@pytest.mark.parametrize("objective", mostly_slow(["cox", "aft"]))
 def test_a_model_of_times_is_repeated(objective: str) -> None:
     X, z = _mixed(400)
     time = np.exp(z) * np.where(np.arange(400) % 3, 1.0, -1.0)
@@ -201,17 +201,21 @@ def test_a_large_table_and_one_that_goes_on() -> None:
     assert not hasattr(more, "repeat_params_")
 
 
-def test_a_drawn_seed_is_kept_and_values_are_plain() -> None:
+@pytest.fixture(scope="module")
+def drawn() -> HedgerowRegressor:
+    """Return a fit with a seed that it drew."""
     X, y = load_diabetes(return_X_y=True)
-    model = HedgerowRegressor(random_state=np.random.RandomState(7)).fit(X, y)
-    assert isinstance(model.repeat_params_["random_state"], int)
-    assert json.loads(json.dumps(model.repeat_params_)) == model.repeat_params_
-    _repeats(model, X, y)
+    return HedgerowRegressor(random_state=np.random.RandomState(7), max_bins=40).fit(X, y)
+
+
+def test_a_drawn_seed_is_kept_and_values_are_plain(drawn: Any) -> None:
+    assert isinstance(drawn.repeat_params_["random_state"], int)
+    assert json.loads(json.dumps(drawn.repeat_params_)) == drawn.repeat_params_
+    _repeats(drawn, *load_diabetes(return_X_y=True))
 
 
 def test_a_saved_model_is_repeated_and_inspected(tmp_path: Path) -> None:
-    X, y = load_diabetes(return_X_y=True)
-    model = HedgerowRegressor(max_bins=40).fit(X, y)
+    model = HedgerowRegressor(n_estimators=4, max_bins=40).fit(*load_diabetes(return_X_y=True))
     model.save(tmp_path / "m.hedgerow")
     read = HedgerowRegressor.load(tmp_path / "m.hedgerow")
     assert read.repeat_params_ == model.repeat_params_
@@ -224,15 +228,13 @@ def test_a_saved_model_is_repeated_and_inspected(tmp_path: Path) -> None:
     assert engine.chosen_parameters(str(tmp_path / "plain.hedgerow")) == {}
 
 
-def test_the_view_of_a_notebook_has_every_chosen_value() -> None:
-    X, y = load_diabetes(return_X_y=True)
-    model = HedgerowRegressor().fit(X, y)
+def test_the_view_of_a_notebook_has_every_chosen_value(drawn: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        view = model._repr_html_()
+        view = drawn._repr_html_()
     if "Fitted attributes" not in view:
         pytest.skip("scikit-learn shows fitted attributes from 1.9 on")
-    for name, value in model.chosen_params_.items():
+    for name, value in drawn.chosen_params_.items():
         at = view.index(f"chosen_params_[&#x27;{name}&#x27;]")
         shown = f"{len(value)} settings" if name == "tried" else value
         if isinstance(shown, str | int) and not isinstance(shown, bool):

@@ -379,7 +379,9 @@ def test_groups_and_columns_of_offsets_of_several_targets(labels: bool) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         n_rounds = [
-            kind(random_state=0, n_jobs=1).fit(place, noise, groups=given).n_iter_
+            kind(random_state=0, n_jobs=1, learning_rate=0.3, max_leaves=31)
+            .fit(place, noise, groups=given)
+            .n_iter_
             for given in (None, groups)
         ]
     assert n_rounds[0] > 10 * n_rounds[1]

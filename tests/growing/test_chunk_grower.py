@@ -26,12 +26,13 @@ from hedgerow.growing.chunks import space as chunk_space
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.chunks.grower import ChunkGrower
 from hedgerow.growing.chunks.levels import SymmetricChunkGrower
-from hedgerow.growing.chunks.space import greet
+from hedgerow.growing.chunks.space import check_vector_rows, greet
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.objectives import make_objective
+from hedgerow.objectives.targets import several_targets
 from hedgerow.params import BoostParams
 from tests.helpers.faults import Fault, with_each_fault
 from tests.helpers.ranks import rank_outcomes, run_ranks
@@ -308,32 +309,79 @@ def assert_same_everywhere(problem, n_rounds=2, mode="data", **ways) -> list[Gro
     return grown
 
 
-@given(
-    options=st.one_of(
-        st.sampled_from(list(OPTIONS.values())),
-        st.sampled_from([LEVELS | more for more in OPTIONS_OF_LEVELS.values()]),
+VECTORS = {"multi_strategy": "multi_output_tree"}
+OPTIONS_OF_VECTORS = {
+    "smooth": {"path_smooth": 4.0, "max_leaves": 12},
+    "smooth given cuts": {**OPTIONS["given cuts"], "path_smooth": 1.5},
+    "drawn cuts": {"extra_trees": True, "feature_penalties": {"x0": 0.5}},
+    "lines by MVS": {"linear_leaves": True, "sampling": "mvs", "subsample": 0.4},
+    "ordered lines of levels": LEVELS
+    | {"linear_leaves": True, "monotone_constraints": {"x0": 1}, "max_delta_step": 0.5},
+}
+
+
+def make_vectors(n_rows=300, n_outputs=3, seed=0, loss="softmax", **values):
+    """Return rows of classes, or of several targets with a loss of one target."""
+    plain = {name: value for name, value in values.items() if not name.startswith("monotone")}
+    of_classes = make_problem(n_rows, "softmax", seed, **plain, **VECTORS)
+    if loss == "softmax":
+        return of_classes
+    # Constraints are for one target: classes have none.
+    problem = make_problem(n_rows, "squared_error", seed, **values)
+    params = replace(problem.params, multi_strategy="multi_output_tree")
+    problem = replace(of_classes, params=params)
+    rng = np.random.default_rng(seed)
+    target = problem.target[:, None] + rng.normal(size=(n_rows, n_outputs)) * 10.0 ** np.arange(
+        n_outputs
+    )
+    target = np.asfortranarray(target)
+    objective = several_targets(lambda first: make_objective(loss, 1), target, None)
+    offset = problem.offset
+    if offset is not None:
+        offset = rng.normal(size=(n_outputs, n_rows))
+    return replace(problem, target=target, objective=objective, offset=offset)
+
+
+SHARED = {
+    "n_rows": st.integers(1, 120),
+    "chunk_rows": st.sampled_from([1, 2, 7, 33, 1000]),
+    "cuts": st.lists(st.integers(0, 120), max_size=4),
+    "n_threads": st.integers(1, 2),
+    "mode": st.sampled_from(["data", "features"]),
+    "more": st.fixed_dictionaries(
+        {name: st.booleans() for name in ("weighted", "offset", "categories")}
     ),
+    "kind": st.sampled_from([MemoryStore, StrictStore]),
+    "seed": st.integers(0, 2**31),
+}
+LEVEL_KINDS = [LEVELS | more for more in OPTIONS_OF_LEVELS.values()]
+
+
+@given(
+    options=st.sampled_from(list(OPTIONS.values())) | st.sampled_from(LEVEL_KINDS),
     loss=st.sampled_from(LOSSES),
-    n_rows=st.integers(1, 120),
-    chunk_rows=st.sampled_from([1, 2, 7, 33, 1000]),
-    cuts=st.lists(st.integers(0, 120), max_size=4),
-    n_threads=st.integers(1, 2),
-    mode=st.sampled_from(["data", "features"]),
-    weighted=st.booleans(),
-    offset=st.booleans(),
-    categories=st.booleans(),
-    kind=st.sampled_from([MemoryStore, StrictStore]),
-    seed=st.integers(0, 2**31),
+    **SHARED,
 )
 def test_trees_are_those_of_growth_in_memory(
-    options, loss, n_rows, chunk_rows, cuts, n_threads, mode, weighted, offset, categories, kind,
-    seed,
-) -> None:  # fmt: skip
-    problem = make_problem(n_rows, loss, seed, weighted, offset, categories, **options)
+    options, loss, n_rows, cuts, more, seed, **ways
+) -> None:
+    problem = make_problem(n_rows, loss, seed, **more, **options)
     edges = [0, *sorted(min(cut, n_rows) for cut in cuts), n_rows]
-    assert_same_everywhere(
-        problem, chunk_rows=chunk_rows, edges=edges, n_threads=n_threads, mode=mode, kind=kind
-    )
+    assert_same_everywhere(problem, edges=edges, **ways)
+
+
+@given(
+    options=st.sampled_from([*(OPTIONS | OPTIONS_OF_VECTORS).values(), *LEVEL_KINDS]),
+    loss=st.sampled_from(["softmax", "squared_error", "fair"]),
+    n_outputs=st.sampled_from([2, 9]),
+    **SHARED,
+)
+def test_vector_leaves_are_those_of_growth_in_memory(
+    options, loss, n_outputs, n_rows, cuts, more, seed, **ways
+) -> None:
+    problem = make_vectors(n_rows, n_outputs, seed, loss, **more, **options)
+    edges = [0, *sorted(min(cut, n_rows) for cut in cuts), n_rows]
+    assert_same_everywhere(problem, edges=edges, **ways)
 
 
 def test_a_hessian_that_is_tiny_beside_the_largest() -> None:
@@ -341,23 +389,6 @@ def test_a_hessian_that_is_tiny_beside_the_largest() -> None:
     weight = problem.weight.copy()
     weight[17] = 1e7  # all bits are kept: two words a row
     assert_same_everywhere(replace(problem, weight=weight), chunk_rows=2000, kind=StrictStore)
-
-
-@pytest.mark.parametrize("trees", [{}, {**LEVELS, "max_depth": 6}], ids=["leaf-wise", "symmetric"])
-def test_a_real_table(shared_data, trees) -> None:
-    frame = pytest.importorskip("pandas").read_parquet(shared_data("adult") / "train.parquet")
-    frame = frame.iloc[::4]
-    table = read_table(frame.drop(columns="income"))
-    target = (frame["income"].astype(str) == frame["income"].astype(str).max()).to_numpy(float)
-    matrix = bin_table(table, fit_bins(table, 255))
-    assert matrix.spec.is_category.any()
-    problem = Problem(
-        matrix, target, None, None, make_objective("logistic", 1), BoostParams(**trees)
-    )
-    n_rows = len(target)
-    for mode in ("data", "features"):
-        ways = {"chunk_rows": 1000, "edges": [0, 3000, n_rows], "n_threads": 2, "mode": mode}
-        assert_same_everywhere(problem, n_rounds=4, **ways)
 
 
 @pytest.mark.parametrize("edges", [[0, 900], [0, 500, 900], [0, 0, 300, 310, 900]])
@@ -395,25 +426,16 @@ def test_passes_are_about_as_many_as_levels(policy) -> None:
 
 
 @pytest.mark.parametrize("policy", ["leafwise", "depthwise"])
-def test_given_cuts_come_first(policy) -> None:
-    given = {"forced_splits": GIVEN_CUTS, "grow_policy": policy}
-    for max_leaves in range(2, 12):
-        problem = make_problem(700, max_leaves=max_leaves, **given)
-        edges = [0, 300, 700]
-        trees = assert_same_everywhere(problem, edges=edges, chunk_rows=90)[0].trees
-        assert trees[0].feature[0] == 1
-
-
-@pytest.mark.parametrize("policy", ["leafwise", "depthwise"])
 @pytest.mark.parametrize("edges", [[0, 500], [0, 200, 500]])
 def test_little_memory_for_histograms(monkeypatch, edges, policy) -> None:
     monkeypatch.setattr(chunk_space, "_SLOT_BYTES", 1)
     monkeypatch.setattr(chunk_space, "_BUILD_BYTES", 1)
     monkeypatch.setattr(chunk_grower, "_SPARE_NODES", 2)
     shared = {"max_leaves": 25, "min_samples_leaf": 1, "grow_policy": policy}
-    for more in ({}, {"forced_splits": GIVEN_CUTS}):
+    given = make_problem(500, **shared, forced_splits=GIVEN_CUTS)
+    for problem in (make_problem(500, **shared), given, make_vectors(500, **shared)):
         for mode in ("data", "features"):
-            assert_same_everywhere(make_problem(500, **shared, **more), edges=edges, mode=mode)
+            assert_same_everywhere(problem, edges=edges, mode=mode)
 
 
 def test_symmetric_trees_take_a_pass_for_each_level() -> None:
@@ -435,9 +457,10 @@ def test_levels_that_are_built_in_several_passes(monkeypatch) -> None:
 
 def test_levels_whose_histograms_cannot_be_kept(monkeypatch) -> None:
     monkeypatch.setattr(chunk_space, "_SLOT_BYTES", 1)
-    problem = make_problem(500, min_samples_leaf=1, **LEVELS | {"max_depth": 6})
-    with pytest.raises(AllRowsNeededError, match="max_depth=6 keeps up to 32 histograms"):
-        grow_in_chunks(problem)
+    for make in (make_problem, make_vectors):
+        problem = make(500, min_samples_leaf=1, **LEVELS | {"max_depth": 6})
+        with pytest.raises(AllRowsNeededError, match="max_depth=6 keeps up to 32 histograms"):
+            grow_in_chunks(problem)
     assert_same_everywhere(make_problem(500, **LEVELS | {"max_depth": 3}))
 
 
@@ -585,3 +608,16 @@ def test_more_rows_than_can_be_added_up_are_refused(n_rows, fits) -> None:
         return
     with pytest.raises(DataError, match="2,147,483,648 rows are too many"):
         greet(exchange, store, BoostParams(), 1)
+
+
+def test_more_columns_than_ranks() -> None:
+    problem = make_vectors(200, n_features=2)
+    assert_same_everywhere(problem, chunk_rows=60, edges=[0, 50, 100, 150, 200])
+    levels = make_vectors(200, n_features=2, **LEVELS)
+    assert_same_everywhere(levels, chunk_rows=60, edges=[0, 50, 100, 150, 200])
+
+
+def test_sums_of_too_many_rows() -> None:
+    check_vector_rows((1 << 30) - 1)
+    with pytest.raises(DataError, match=r"1,073,741,824 rows are too many for vectors"):
+        check_vector_rows(1 << 30)

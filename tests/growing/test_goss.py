@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
+from hedgerow import Dataset, train
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.boosting.validation.stopping import hash_rows
@@ -336,20 +336,6 @@ def test_line_search_minimises_the_weighted_loss_of_the_sample(loss, settings) -
             assert best <= total(step) + 1e-9
 
 
-@pytest.mark.parametrize("method", ["hist", "exact", "approx"])
-@pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])
-def test_constraints_hold(method, settings) -> None:
-    X, y = table(3000, n_classes=0)
-    X = X - 0.01 * np.arange(5)
-    model = HedgerowRegressor(
-        tree_method=method, monotone_constraints=[-1, 0, 0, 0, 0], early_stopping=False,
-        n_estimators=20, **settings,
-    ).fit(X, y)  # fmt: skip
-    rows = np.repeat(X[:50], 30, axis=0)
-    rows[:, 0] = np.tile(np.linspace(-3, 3, 30), 50)
-    assert (np.diff(model.predict(rows).reshape(50, 30)) <= 1e-12).all()
-
-
 # -- parameters -----------------------------------------------------------------------------
 
 
@@ -378,13 +364,6 @@ def test_settings_that_do_not_go_together(params, message) -> None:
         BoostParams(**params)
 
 
-@pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])
-def test_rows_left_out_by_their_gradients_decide_nothing(settings) -> None:
-    X, y = table()
-    with pytest.raises(ParameterError, match="chooses them by gradient"):
-        HedgerowClassifier(early_stopping="oob", **settings).fit(X, y)
-
-
 # -- quality ------------------------------------------------------------------------------
 
 
@@ -397,39 +376,6 @@ def adult(shared_data):
     y = [(frame["income"].astype(str).str.contains(">50K")).to_numpy(int) for frame in frames]
     X = [frame.drop(columns="income").select_dtypes("number").to_numpy(float) for frame in frames]
     return X[0], y[0], X[1], y[1]
-
-
-def log_loss(model, X, y):
-    p = np.clip(model.predict_proba(X)[:, 1], 1e-12, 1 - 1e-12)
-    return -np.mean(np.where(y == 1, np.log(p), np.log1p(-p)))
-
-
-@pytest.mark.parametrize(
-    ("share", "settings"),
-    [(0.3, GOSS), (0.3, MVS), (0.1, {**MVS, "subsample": 0.1})],
-    ids=["goss", "mvs", "mvs, few"],
-)
-def test_better_than_a_uniform_sample_of_the_same_size(shared_data, share, settings) -> None:
-    X, y, X_test, y_test = adult(shared_data)
-
-    def mean_loss(**params):
-        models = [
-            HedgerowClassifier(early_stopping=False, random_state=seed, **params).fit(X, y)
-            for seed in range(2)
-        ]
-        return np.mean([log_loss(model, X_test, y_test) for model in models])
-
-    assert mean_loss(**settings) < mean_loss(subsample=share)
-
-
-def test_as_good_as_goss_of_lightgbm(shared_data) -> None:
-    lightgbm = pytest.importorskip("lightgbm")
-    X, y, X_test, y_test = adult(shared_data)
-    ours = HedgerowClassifier(early_stopping=False, reg_lambda=0.0, **GOSS).fit(X, y)
-    theirs = lightgbm.LGBMClassifier(
-        data_sample_strategy="goss", min_child_weight=1e-3, verbosity=-1, n_jobs=1
-    ).fit(X, y)
-    assert log_loss(ours, X_test, y_test) < 1.01 * log_loss(theirs, X_test, y_test)
 
 
 @pytest.mark.parametrize("kind", ["plain", "exact", "categories"])

@@ -303,8 +303,8 @@ def test_more_threads_than_rows_or_features(n_rows, n_features) -> None:
         assert engine.tree_bytes(trees) == expected
 
 
-@pytest.mark.parametrize("n_threads", [2, 3, 4, 5, 7])
-@pytest.mark.parametrize("n_features", [33, 40, 70, 97])
+@pytest.mark.parametrize("n_threads", [2, 3, 5])
+@pytest.mark.parametrize("n_features", [33, 97])
 def test_threads_that_do_not_divide_tiles_change_nothing(n_threads, n_features) -> None:
     # More threads than tiles and not a multiple, with nodes whose rows are divided.
     X, y = data(20_000, n_features)

@@ -167,21 +167,6 @@ def test_one_walk_gives_what_a_tree_for_each_output_gives(max_leaves, n_rows) ->
 VECTOR_BYTES = model_to_bytes(vector_model(3, n_rounds=2))
 
 
-@pytest.mark.parametrize("n_outputs", [2, 3, 7])
-def test_files_give_vectors_back(n_outputs) -> None:
-    model = vector_model(1, n_outputs)
-    data = model_to_bytes(model)
-    read = model_from_bytes(data)[0]
-    np.testing.assert_array_equal(read.forest.vectors, model.forest.vectors)
-    assert read.forest.n_rounds == 4
-    assert model_to_bytes(read) == data
-    assert b'"schema_version":"3"' in data
-
-
-def test_models_without_vectors_are_written_as_ever() -> None:
-    assert b'"schema_version":"1"' in model_to_bytes(random_model(1))
-
-
 @given(st.data())
 def test_any_bytes_give_a_valid_model_or_an_error(data) -> None:
     """A changed file with a valid checksum is refused, or has complete vectors."""

@@ -6,12 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from hedgerow import Booster, Dataset, load, train
 from hedgerow.errors import ModelFormatError
-from hedgerow.io import model_from_bytes
 from hedgerow.io.slopes import check_slopes
 from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.model.forest import Forest
@@ -34,30 +32,6 @@ def test_a_file_keeps_the_lines(booster: Booster, tmp_path: Any) -> None:
     for other, version in (({"linear_leaves": False}, 3), ({"multi_strategy": "auto"}, 4)):
         written = bytes_of(train({**FEW, **other}, Dataset(X, Y)))[:4000]
         assert f'"schema_version":"{version}"'.encode() in written
-
-
-OPTIONS: dict[str, dict[str, Any]] = {
-    "trees in parallel": {"num_parallel_tree": 2, "subsample": 0.7},
-    "crosses": {"feature_crosses": [(0, 1, "product"), (2, 3, "ratio")]},
-    "statistics": {"target_statistics": True},
-    "two parameters": {"objective": "normal"},
-}
-
-
-@pytest.mark.parametrize("name", OPTIONS)
-def test_files_of_lines_beside_other_features(name: str) -> None:
-    frame = pd.DataFrame(X, columns=list("abcd"))
-    frame["day"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(len(X)), unit="D")
-    frame["town"] = pd.Categorical(np.resize([f"t{k}" for k in range(40)], len(X)))
-    rows = X if name == "crosses" else frame
-    y = Y[:, 0] if name == "two parameters" else Y
-    booster = train({**FEW, **OPTIONS[name]}, Dataset(rows, y))
-    version = 9 if name == "crosses" else 10  # dates
-    assert f'"schema_version":"{version}"'.encode() in bytes_of(booster)[:8000]
-    back = Booster(model_from_bytes(bytes_of(booster))[0])
-    assert bytes_of(back) == bytes_of(booster)
-    np.testing.assert_array_equal(back.raw_scores(rows), booster.raw_scores(rows))
-    assert len(back.model.forest.slopes.slope) > 0
 
 
 @pytest.mark.parametrize("version", ["3", "4", "7", "8"])

@@ -13,7 +13,7 @@ from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 
-from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, cross_fit, load, train
+from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, cross_fit, train
 from hedgerow.boosting.loop.assembly import make_forest
 from hedgerow.data import read_table
 from hedgerow.errors import ModelFormatError, ParameterError
@@ -355,17 +355,6 @@ def test_refit_finds_the_slopes_again(rows, booster) -> None:
 
 
 # -- models -------------------------------------------------------------------------
-
-
-def test_a_file_keeps_the_slopes(booster, rows, tmp_path) -> None:
-    path = tmp_path / "m.hedgerow"
-    booster.save(path)
-    back = load(path)
-    np.testing.assert_array_equal(back.predict(rows[0]), booster.predict(rows[0]))
-    assert bytes_of(back) == bytes_of(booster)
-    assert b'"schema_version":"4"' in bytes_of(booster)[:4000]
-    plain = train({"n_estimators": 2, "early_stopping": False}, Dataset(*rows))
-    assert b'"schema_version":"1"' in bytes_of(plain)[:4000]
 
 
 def leaf_of(forest):
