@@ -206,13 +206,6 @@ def test_numbers_are_rounded_to_categories_in_onnx(library, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("target", FORMATS)
-def test_several_targets(shared_data, target, tmp_path) -> None:
-    X, y = california(shared_data("california"), 1000)
-    booster = train(PLAIN, Dataset(X, np.column_stack([y, -y])))
-    exported(booster, tmp_path / "model", target, X)
-
-
-@pytest.mark.parametrize("target", FORMATS)
 def test_several_targets_of_a_custom_loss(target, tmp_path) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))

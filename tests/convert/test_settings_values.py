@@ -33,9 +33,6 @@ def _named(value: object) -> str:
         (of_lightgbm, {"extra_trees": "-"}, {"extra_trees": False}),
         (of_lightgbm, {"extra_trees": "+"}, {"extra_trees": True}),
         (of_lightgbm, {"zero_as_missing": "TRUE"}, {"zero_as_missing": True}),
-        (of_lightgbm, {"enable_bundle": "false"}, {"bundle_features": False}),
-        (of_lightgbm, {"num_leaves": "31"}, {"max_leaves": 31}),
-        (of_lightgbm, {"eta": "0.1"}, {"learning_rate": 0.1}),
         (of_lightgbm, {"boost_from_average": "true", "sigmoid": "1"}, {}),
         (of_lightgbm, {"is_unbalance": "-", "reg_sqrt": "false"}, {}),
         (of_lightgbm, {"categorical_feature": "0,2"}, {"categorical_features": [0, 2]}),
@@ -53,7 +50,6 @@ def _named(value: object) -> str:
         (of_catboost, {"depth": "4", "langevin": "false"}, {"max_depth": 4}),
         (of_catboost, {"class_weights": [1, 5]}, {"class_weight": {0: 1, 1: 5}}),
         (of_catboost, {"class_weights": {"a": 5}}, {"class_weight": {"a": 5}}),
-        (of_lightgbm, {"class_weight": "balanced"}, {"class_weight": "balanced"}),
         (of_lightgbm, {"feature_contri": np.array([]), "alpha": "0.5"}, {}),
         (
             of_catboost,
@@ -67,16 +63,6 @@ def _named(value: object) -> str:
         ),
         (
             of_lightgbm,
-            {"objective": "binary", "min_child_samples": 5, "feature_fraction": 0.5, "seed": 1},
-            {
-                "objective": "logistic",
-                "min_samples_leaf": 5,
-                "colsample_bytree": 0.5,
-                "random_state": 1,
-            },
-        ),
-        (
-            of_lightgbm,
             {"early_stopping_round": 3, "max_depth": -1, "metric": "auc,binary_logloss"},
             {
                 "early_stopping": True,
@@ -85,19 +71,12 @@ def _named(value: object) -> str:
                 "eval_metric": ["auc", "logloss"],
             },
         ),
-        (of_lightgbm, {"ms_penalty": 2.0}, {"monotone_penalty": 2.0}),
         (of_xgboost, {"monotone_constraints": "(1,-1)"}, {"monotone_constraints": [1, -1]}),
-        (
-            of_xgboost,
-            {"interaction_constraints": "[[0, 1], [2]]"},
-            {"interaction_constraints": [[0, 1], [2]]},
-        ),
         (
             of_lightgbm,
             {"interaction_constraints": "[0,1],[2]"},
             {"interaction_constraints": [[0, 1], [2]]},
         ),
-        (of_xgboost, {"monotone_constraints": {"a": 1}}, {"monotone_constraints": {"a": 1}}),
         (of_lightgbm, {"enable_bundle": True}, {"bundle_features": "auto"}),
         (of_xgboost, {"max_cat_to_onehot": 2**31 - 1}, {"max_cat_to_onehot": 254}),
         (
@@ -114,18 +93,11 @@ def _named(value: object) -> str:
             },
             {"objective": "rank_pairwise", "pair_method": "mean", "pairs_per_row": 2},
         ),
-        (of_lightgbm, {"objective": "fair", "fair_c": 2.0}, {"objective": "fair", "delta": 2.0}),
-        (of_lightgbm, {"path_smooth": 1.0}, {"path_smooth": 1.0}),
         (of_lightgbm, {"fs": "cuts.json"}, {"forced_splits": "cuts.json"}),
         (
             of_xgboost,
             {"objective": "reg:tweedie", "tweedie_variance_power": 1.3, "lambda": 2.0},
             {"objective": "tweedie", "tweedie_power": 1.3, "reg_lambda": 2.0},
-        ),
-        (
-            of_catboost,
-            {"iterations": 3, "l2_leaf_reg": 2, "random_seed": 0, "logging_level": "Silent"},
-            {"n_estimators": 3, "reg_lambda": 2, "random_state": 0},
         ),
     ],
     ids=_named,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow import HedgerowClassifier, HedgerowRegressor
+from hedgerow import HedgerowRegressor
 from hedgerow.advanced import grouped
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.data import Column, Schema, bin_table, fit_bins, read_any
@@ -315,28 +313,6 @@ def test_bundles_and_categories_do_not_mix():
 def test_parameters_are_checked(params, words):
     with pytest.raises(ParameterError, match=words):
         HedgerowRegressor(**grouped(params)).fit(np.eye(30), np.arange(30.0))
-
-
-@pytest.mark.slow
-def test_bundles_of_many_indicators_are_much_faster_and_the_same_model():
-    rng = np.random.default_rng(0)
-    level = rng.integers(0, 100, (50_000, 30)) + 100 * np.arange(30)
-    ones = np.ones(level.size, dtype=np.float32)
-    X = sparse.csr_array((ones, level.ravel(), np.arange(0, level.size + 1, 30)))
-    y = rng.standard_normal(3000)[level].sum(axis=1) + rng.standard_normal(50_000) > 0
-    params = {"n_estimators": 5, "early_stopping": False}
-    models, seconds = [], []  # seconds of processors: others may be at work too
-    for bundled in ("auto", False):
-        model = HedgerowClassifier(**params, bundle_features=bundled)
-        fits = []  # the first one also takes memory from the system
-        for _ in range(3):
-            start = time.process_time()
-            model.fit(X, y)
-            fits.append(time.process_time() - start)
-        models.append(model_to_bytes(model.booster_.model))
-        seconds.append(min(fits))
-    assert models[0] == models[1]
-    assert seconds[1] > 5 * seconds[0], seconds
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])

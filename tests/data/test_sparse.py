@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor, load
@@ -31,7 +30,6 @@ from hedgerow.growing.core.setup import Fit
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
-from tests.helpers.examples import examples
 
 sparse = pytest.importorskip("scipy.sparse")
 
@@ -239,23 +237,6 @@ def bytes_of(model):
     return model_to_bytes(model.booster_.model)
 
 
-@settings(max_examples=examples(15))
-@given(tables, st.booleans(), st.booleans(), st.integers(1, 3))
-def test_models_are_the_same_bytes(X, weighted, zero_missing, n_jobs):
-    rng = np.random.default_rng(0)
-    y = rng.standard_normal(len(X)) + np.nan_to_num(X[:, 0].astype(float))
-    weight = rng.integers(0, 3, len(X)) + (np.arange(len(X)) == 0) if weighted else None
-    params = {"n_estimators": 3, "min_samples_leaf": 2, "zero_as_missing": zero_missing}
-    dense = HedgerowRegressor(**params).fit(X, y, weight)
-    model = HedgerowRegressor(**params, n_jobs=n_jobs).fit(store_zeros(X), y, weight)
-    assert bytes_of(model) == bytes_of(dense)
-    S = sparse.csr_array(X)
-    np.testing.assert_array_equal(model.predict(S), dense.predict(X))
-    np.testing.assert_array_equal(model.apply(S), dense.apply(X))
-    for stage, expected in zip(model.staged_predict(S), dense.staged_predict(X), strict=True):
-        np.testing.assert_array_equal(stage, expected)
-
-
 @pytest.mark.parametrize("zero_missing", [False, True])
 @pytest.mark.parametrize("missing", [0.0, 0.05])
 @pytest.mark.parametrize("kind", ["float32", "float64", "int64"])
@@ -281,16 +262,6 @@ def test_folds_are_those_of_the_dense_table(kind, missing, zero_missing):
     }
     one, other = (HedgerowRegressor(**params).fit(rows, y) for rows in (X, S))
     assert bytes_of(one) == bytes_of(other)
-
-
-def test_as_many_cells_are_hashed_of_the_dense_table(monkeypatch):
-    X = random_table(12, n_rows=100, density=0.3)
-    monkeypatch.setattr("hedgerow.boosting.automatic.repeats.MOST_CELLS", np.count_nonzero(X))
-    for table in (X, store_zeros(X)):
-        assert row_keys(read_any(table), 0) is not None
-    monkeypatch.setattr("hedgerow.boosting.automatic.repeats.MOST_CELLS", np.count_nonzero(X) - 1)
-    for table in (X, store_zeros(X)):
-        assert row_keys(read_any(table), 0) is None
 
 
 def make_sparse_columns(n_rows, columns, value=0.0):
@@ -398,31 +369,3 @@ def test_memory_is_linear_in_the_entries():
         tracemalloc.stop()
         # Rows cost about 70 bytes by themselves; a dense byte each would take 400 MB.
         assert peak < 6 * n_bytes + 100 * n_rows < n_rows * n_features / 2
-
-
-def read_a9a(path):
-    rows, columns, labels = [], [], []
-    with gzip.open(path, "rt") as lines:
-        for row, line in enumerate(lines):
-            label, *entries = line.split()
-            labels.append(int(label) > 0)
-            columns += [int(entry.split(":")[0]) - 1 for entry in entries]
-            rows += [row] * len(entries)
-    ones = np.ones(len(rows), dtype=np.float32)
-    return sparse.csr_array((ones, (rows, columns)), shape=(len(labels), 123)), np.array(labels)
-
-
-def test_a9a_is_as_good_as_with_lightgbm(shared_data):
-    from sklearn.metrics import log_loss
-
-    folder = shared_data("a9a")
-    (X, y), (X_test, y_test) = (read_a9a(folder / name) for name in ("a9a.gz", "a9a.t.gz"))
-    X, y = X[::3], y[::3]
-    model = HedgerowClassifier(early_stopping=False).fit(X, y)
-    dense = HedgerowClassifier(early_stopping=False, bundle_features=False).fit(X.toarray(), y)
-    assert bytes_of(model) == bytes_of(dense)
-    loss = log_loss(y_test, model.predict_proba(X_test))
-    assert loss < 0.335
-    lightgbm = pytest.importorskip("lightgbm")
-    peer = lightgbm.LGBMClassifier(reg_lambda=1.0, n_jobs=1, verbose=-1).fit(X, y)
-    assert loss < log_loss(y_test, peer.predict_proba(X_test)) + 0.003

@@ -341,43 +341,6 @@ def test_without_rows_stumps_have_the_effects_of_the_training_rows(more: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("make", "method"),
-    [
-        (lambda: HedgerowRegressor(**PLAIN), "predict"),
-        (lambda: HedgerowRegressor(**{**PLAIN, "linear_leaves": True}), "predict"),
-        (lambda: HedgerowRegressor(**PLAIN, objective="poisson"), "predict"),
-        (lambda: HedgerowClassifier(**PLAIN), "predict_proba"),
-        (lambda: HedgerowClassifier(**PLAIN), "decision_function"),
-    ],
-)
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_agrees_with_scikit_learn(make: Any, method: str, n_classes: int) -> None:
-    from sklearn.inspection import partial_dependence as brute
-
-    X, y = numbers(missing=0.0)
-    model = make()
-    if method != "predict":
-        y = np.digitize(y, [0.0, 1.0][: n_classes - 1])
-    elif model.objective == "poisson":
-        y = np.exp(y).round()
-    model.fit(X, y)
-    kind = {"predict": "value", "predict_proba": "probability", "decision_function": "raw"}
-    for column in range(X.shape[1]):
-        want = brute(
-            model, X, [column], method="brute", response_method="auto" if method == "predict"
-            else method, grid_resolution=30,
-        )  # fmt: skip
-        grid = want["grid_values"][0]
-        found = model.booster_.partial_dependence(X, [column], kind=kind[method], n_points=200)
-        got = found[0].at(grid).reshape(len(grid), -1)
-        if not found[0].is_exact:
-            continue  # points: exact in places that scikit-learn does not look at
-        if method == "predict_proba" and n_classes == 2:
-            got = got[:, 1:]
-        np.testing.assert_allclose(got.T, want["average"], rtol=1e-11, atol=1e-12)
-
-
-@pytest.mark.parametrize(
     "name", ["numbers", "categories", "backoff", "classes", "lines", "statistics"]
 )
 def test_joint_dependence_is_the_mean_of_all_rows(name: str) -> None:

@@ -12,9 +12,9 @@ from scipy import stats
 from scipy.special import huber, pseudo_huber
 from sklearn import metrics as reference
 
-from hedgerow import Dataset, HedgerowClassifier, train
+from hedgerow import Dataset, train
 from hedgerow.errors import DataError, LossError, ParameterError
-from hedgerow.metrics import ALIASES, METRICS, Metric, by_group, evaluate, make_metrics, task_of
+from hedgerow.metrics import ALIASES, METRICS, Metric, evaluate, make_metrics
 from hedgerow.metrics.catalogue import WITH_PARAMETER
 from hedgerow.objectives import make_objective
 
@@ -390,19 +390,6 @@ def test_default_is_the_loss_of_the_objective() -> None:
 
 
 @pytest.mark.parametrize(
-    ("objective", "n_outputs", "task"),
-    [
-        ("squared_error", 1, "regression"),
-        ("logistic", 1, "two classes"),
-        ("softmax", 2, "two classes"),
-        ("softmax", 3, "classes"),
-    ],
-)
-def test_task_of_objective(objective, n_outputs, task) -> None:
-    assert task_of(make_objective(objective, n_outputs)) == task
-
-
-@pytest.mark.parametrize(
     ("eval_metric", "words"),
     [
         ("rsme", ["unknown eval_metric 'rsme'", "Did you mean 'rmse'?"]),
@@ -418,11 +405,6 @@ def test_wrong_metric_is_named_with_a_hint(eval_metric, words) -> None:
         make_metrics(eval_metric, make_objective("squared_error"))
     for word in words:
         assert word in str(error.value)
-
-
-def test_auc_of_one_class_is_an_error() -> None:
-    with pytest.raises(DataError, match="both classes"):
-        METRICS["auc"].function(np.ones(3), np.full((3, 2), 0.5), None)
 
 
 def largest_error(y, prediction, weight):
@@ -485,12 +467,6 @@ def test_the_page_has_the_table_of_all_metrics() -> None:
     assert table.splitlines() == rows_of_table()
 
 
-def test_other_names_are_of_metrics() -> None:
-    for alias, name in ALIASES.items():
-        assert alias not in METRICS
-        assert name in METRICS
-
-
 @pytest.mark.parametrize(
     ("returned", "advice"),
     [
@@ -507,17 +483,6 @@ def test_what_a_metric_must_not_return(returned, advice) -> None:
     metric = Metric("own", lambda y, p, w: returned)
     with pytest.raises(LossError, match=f"eval_metric 'own' returned .*{advice}"):
         evaluate([metric], make_objective("squared_error"), NUMBERS, GUESS[None], None)
-
-
-def test_a_classifier_and_groups_take_functions_of_scikit_learn() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 3))
-    y = np.where(X[:, 0] > 0.3, "yes", "no")
-    model = HedgerowClassifier(n_estimators=5, eval_metric=[reference.f1_score, "f1"])
-    curves = model.fit(X, y, X_val=X, y_val=y).evals_result_["validation"]
-    assert curves["f1_score"] == pytest.approx(curves["f1"])
-    found = by_group(reference.mean_absolute_error, [1.0, 2.0], [1.0, 4.0], ["a", "b"], [1.0, 2.0])
-    assert found == {"a": 0.0, "b": 2.0}
 
 
 def test_a_metric_of_one_argument_is_refused_before_the_fit() -> None:

@@ -100,16 +100,6 @@ def test_scorers_of_two_softmax_outputs_and_of_several_raw_scores() -> None:
             assert found[name] == pytest.approx(wanted, rel=1e-9)
 
 
-def test_early_stopping_goes_by_the_scorer() -> None:
-    for name, best in (("neg_mean_absolute_error", np.argmax), ("l1", np.argmin)):
-        model = HedgerowRegressor(
-            n_estimators=60, learning_rate=0.5, eval_metric=name, patience=5, n_jobs=1
-        )
-        model.fit(X[:200], Y[:200], X_val=X[200:], y_val=Y[200:])
-        curve = model.evals_result_["validation"][name]
-        assert model.best_iteration_ == best(curve) + 1 < len(curve)
-
-
 def test_weights_for_a_scorer_without_weights_are_an_error() -> None:
     scorer = make_scorer(max_error, greater_is_better=False)
     last_scores(HedgerowRegressor(), Y, scorer)

@@ -228,12 +228,6 @@ def test_partial_dependence_of_several_outputs() -> None:
     del fitted
 
 
-def test_accumulated_effects_are_named_so() -> None:
-    fitted, frame = model()
-    panels = plot_partial_dependence(fitted.accumulated_effects(frame))
-    assert panels[0].get_ylabel() == "accumulated effect on raw score"
-
-
 def test_curves_and_their_mean() -> None:
     fitted, frame = model()
     curves = fitted.individual_curves(frame[:30], NAMES[0])
@@ -462,18 +456,6 @@ def test_estimators_draw() -> None:
     assert shown.get_xlabel() == "mae added"
     with pytest.raises(ParameterError, match="most must be"):
         fitted.plot_importance(most=0)
-
-
-def test_panels_of_similar_long_names_have_distinct_titles() -> None:
-    rng = np.random.default_rng(0)
-    X = {
-        f"a rather long name of a column, number {k}, in units": rng.normal(size=300)
-        for k in range(3)
-    }
-    y = sum(X.values())
-    model = HedgerowRegressor(n_estimators=5, early_stopping=False).fit(X, y)
-    labels = [axes.get_xlabel() for axes in model.plot_partial_dependence(X)]
-    assert len(set(labels)) == 3
 
 
 def test_outputs_have_names_and_models_are_importances() -> None:
