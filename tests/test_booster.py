@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -243,29 +241,6 @@ def test_wrong_prediction_is_named(booster) -> None:
         booster.predict(X[:, :3])
     with pytest.raises(ParameterError, match="leaf"):
         booster.staged_predict(X, "leaf")
-
-
-def test_what_reads_files_is_not_loaded_for_tables() -> None:
-    code = (
-        "import sys; from hedgerow import Dataset\n"
-        "print('hedgerow.booster' in sys.modules)\n"
-        "from hedgerow import Booster, HedgerowRegressor, train\n"
-        "print([name for name in sys.modules if name.startswith('hedgerow.data.sources')])\n"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert result.stdout.splitlines() == ["False", "[]"], result.stderr
-
-
-def test_scikit_learn_is_not_loaded_for_training() -> None:
-    code = (
-        "import sys, numpy as np, hedgerow\n"
-        "X = np.arange(100.0).reshape(-1, 1)\n"
-        "data = hedgerow.Dataset(X, X[:, 0])\n"
-        "hedgerow.train({'n_estimators': 2, 'n_jobs': 1}, data).predict(X)\n"
-        "print(sorted({'sklearn', 'pandas', 'polars', 'matplotlib'} & set(sys.modules)))\n"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert result.stdout.strip() == "[]", result.stderr
 
 
 @pytest.mark.parametrize("given", [(X, Y), [X, Y], pd.DataFrame({"a": [1.0]}), None, "rows.csv"])

@@ -5,11 +5,9 @@ from __future__ import annotations
 import builtins
 import html
 import re
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,14 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow import Booster, Dataset, ParameterError, train
+from hedgerow import ParameterError
 from hedgerow.data.schema import Column, Schema
-from hedgerow.datasets import load_pima
 from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model.model import Model
 from hedgerow.plot import forest_frame, plot_tree, tree_dot, tree_rules, tree_text
 from hedgerow.plot.labels import pick_tree, short_number
-from hedgerow.plot.layout import GAP, LINE, PAGE_LINES, PAGE_WIDTH, SLACK, Layout, lay_out
+from hedgerow.plot.layout import GAP, PAGE_LINES, PAGE_WIDTH, SLACK, Layout, lay_out
 from tests.helpers.marking import mostly_slow
 from tests.helpers.random_forests import forest_of, random_model, random_tree
 
@@ -78,15 +75,6 @@ def model_of(n_leaves: int, seed: int = 0) -> Model:
     forest = forest_of(4, **random_tree(np.random.default_rng(seed), ["float"] * 4, n_leaves))
     columns = tuple(Column(name) for name in ("age", "income", "x" * 20, "a_name_" * 8))
     return Model(forest, Schema(columns, named=True), "squared_error")
-
-
-@pytest.fixture(scope="module")
-def pima() -> Booster:
-    """Return a real tree of 31 leaves, trained on rows with missing values."""
-    X, y, names, _ = load_pima()
-    params = {"objective": "logistic", "n_estimators": 2, "max_leaves": 31, "min_samples_leaf": 5}
-    params |= {"early_stopping": False}
-    return train(params, Dataset(X, y, feature_names=names))
 
 
 def test_text_of_a_known_tree() -> None:
@@ -394,22 +382,6 @@ def test_dot_shows_every_fact(seed: int, max_leaves: int) -> None:
     assert not edges
 
 
-def test_text_needs_neither_pandas_nor_matplotlib() -> None:
-    code = (
-        "import sys; from tests.plot import test_plot as t; from hedgerow.plot import *; "
-        "[show(t.IRIS) for show in (tree_text, tree_rules, tree_dot, forest_frame)]; "
-        "print(sorted({'pandas', 'matplotlib'} & set(sys.modules)))"
-    )
-    here = str(Path(__file__).resolve().parents[2])
-    result = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {here!r}); {code}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert result.stdout.strip() == "[]"
-
-
 # ------------------------------------------------------------------ pictures
 
 
@@ -500,13 +472,6 @@ def test_panels_have_many_letters() -> None:
     assert marks[25:28] == ["Z", "AA", "AB"]
 
 
-def test_small_panels_stand_beside_each_other() -> None:
-    layouts = [lay_out(pick_tree(model_of(120, seed), None, 0), in_letters) for seed in range(5)]
-    begins = [box for layout in layouts for box in layout.boxes if box.mark]
-    assert any(box.x > PAGE_WIDTH / 4 for box in begins)
-    assert all(box.x < PAGE_WIDTH for box in begins)
-
-
 def test_picture_shows_every_fact() -> None:
     pytest.importorskip("matplotlib")
     ax = plot_tree(IRIS)
@@ -556,23 +521,6 @@ def contrast(ink: Any, paper: Any) -> float:
     linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
     dark, light = sorted(linear @ [0.2126, 0.7152, 0.0722])
     return (light + 0.05) / (dark + 0.05)
-
-
-def test_31_leaves_of_a_real_model_are_legible(pima: Booster) -> None:
-    pytest.importorskip("matplotlib")
-    forest = pick_tree(pima.model, None, 0).nodes
-    assert (forest.feature < 0).sum() == 31
-    ax = pima.plot_tree()
-    assert_legible(ax)
-    width, height = ax.figure.get_size_inches()
-    assert width <= PAGE_WIDTH + SLACK + 1.0
-    assert height <= 33 * LINE + 3.0
-    assert min(text.get_fontsize() for text in ax.texts) >= 7.0
-    shown = [text.get_text() for text in ax.texts]
-    for node in range(len(forest.feature)):
-        assert any(text.endswith(f"n={forest.count[node]:,}") for text in shown)
-    assert len(ax.lines) == 30  # a dot for each split: the way of missing values
-    close_figures()
 
 
 def test_too_tall_a_picture_is_refused() -> None:

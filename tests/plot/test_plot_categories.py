@@ -123,15 +123,6 @@ def test_levels_that_share_a_bin_go_together() -> None:
     assert forest_frame(model)["left_levels"][0] == ["Lima", "Oslo", "Rome"]
 
 
-def test_dot_and_picture_say_the_same() -> None:
-    edges, nodes = parse_dot(tree_dot(city_model()))
-    assert nodes[0] == "city in {Oslo, Rome}\ngain=52.35\ncover=37.5 n=150"
-    assert (edges[0, 1], edges[0, 2]) == ("yes, missing", "no")
-    box = lay_out(pick_tree(city_model(), None, 0), in_letters).boxes[0]
-    assert box.heading == ("city in {Oslo, Rome}",)
-    assert parse_dot(tree_dot(city_model((0, 1, 2, 4))))[1][0].startswith("city not in {Oslo}\n")
-
-
 def test_views_shorten_long_sets_and_tables_do_not() -> None:
     levels = [f"town {i:03d}" for i in range(200)]
     model = city_model(range(0, 200, 2), levels=levels)
@@ -435,19 +426,6 @@ def towns():
     params = {"n_estimators": 3, "max_leaves": 15, "early_stopping": False}
     data = Dataset(frame, y)
     return train(params, data), data
-
-
-def test_importance_counts_splits_of_categories(towns) -> None:
-    booster, _ = towns
-    frame = booster.to_frame()
-    split = frame[frame["feature"].notna()]
-    for kind, column in (("gain", "gain"), ("cover", "cover"), ("split", None)):
-        found = booster.feature_importance(kind)
-        for j, name in enumerate(booster.feature_names):
-            here = split[split["feature"] == name]
-            expected = len(here) if column is None else here[column].sum()
-            assert found[j] == pytest.approx(expected)
-    assert booster.feature_importance("split")[0] > 0
 
 
 def test_pictures_of_long_sets_are_legible(towns) -> None:
