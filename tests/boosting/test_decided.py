@@ -68,21 +68,6 @@ def test_sparse_rows_offsets_and_threads() -> None:
                           dense[:1])  # fmt: skip
 
 
-def test_as_in_lightgbm() -> None:
-    lightgbm = pytest.importorskip("lightgbm")
-    from hedgerow import from_lightgbm
-
-    for X, y in (IRIS, PIMA):
-        theirs = lightgbm.LGBMClassifier(n_estimators=40, verbose=-1, n_jobs=1).fit(X, y)
-        ours = from_lightgbm(theirs)
-        expected = theirs.predict(
-            X, raw_score=True, pred_early_stop=True, pred_early_stop_freq=7,
-            pred_early_stop_margin=2.0,
-        )  # fmt: skip
-        found = ours.predict_decided(X, "raw", margin=2.0, every=7)
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
-
-
 def test_what_is_not_decided_is_refused() -> None:
     X, y = PIMA
     booster = HedgerowClassifier(**FEW).fit(X, y).booster_

@@ -20,7 +20,6 @@ from hedgerow import (
     HedgerowClassifier,
     HedgerowRegressor,
     InterruptedFitWarning,
-    ParameterError,
 )
 from hedgerow.boosting.automatic import model_selection as selection_module
 from hedgerow.boosting.automatic.candidates import FEWEST_ROWS, DataSize, candidates_for
@@ -34,7 +33,6 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.resolved import resolve, resolve_strategy
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.validation import cross as cross_module
-from hedgerow.boosting.validation import cross_stopping as cross_stopping_module
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.cross_stopping import ChosenRounds, choose_rounds
 from hedgerow.boosting.validation.fold_rows import FoldRows
@@ -152,12 +150,6 @@ def test_a_model_at_its_most_rounds_was_not_stopped(sample: Sample) -> None:
     model = fitted(sample, few, stride=2.0, easy_rounds=1)
     assert model.forest.n_rounds == 6
     assert model.training["stopped_by"] == "rounds"
-
-
-@pytest.mark.parametrize("wrong", [0.5, 0.0, float("nan"), float("inf")])
-def test_strides_are_at_least_one(wrong: float) -> None:
-    with pytest.raises(ParameterError, match="stride must be a number at least 1"):
-        StoppingParams("cv", stride=wrong)
 
 
 def test_rows_are_read_again_for_another_form_only(sample: Sample) -> None:
@@ -298,30 +290,6 @@ def test_curves_behind_at_equal_rounds_are_not_followed() -> None:
     assert rounds_followed(lambda n: bumpy[n - 1] if n < 99 else math.inf, **judged) > 99
 
 
-@pytest.mark.parametrize("signal", [0.0, 1.0])
-def test_plain_trees_are_compared_at_equal_rounds_unless_the_others_are_in_doubt(
-    signal: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If other trees do not gain, the loss of plain trees may rise first and fall later."""
-    rng = np.random.default_rng(0)
-    X, noise = rng.normal(size=(1_200, 3)), rng.normal(size=1_200)
-    of_one_fold = []
-    plain_judge = ModelSelection._judge
-
-    def judge(self: ModelSelection, *args: Any) -> BestRound:
-        found = plain_judge(self, *args)
-        if args[0] is self._request.plain and args[1] is not None:
-            of_one_fold.append(found)
-        return found
-
-    monkeypatch.setattr(ModelSelection, "_judge", judge)
-    HedgerowRegressor(random_state=0, n_jobs=1).fit(X, signal * X[:, 0] + noise)
-    (candidate,) = of_one_fold
-    assert isinstance(candidate, CandidateBest)
-    assert (candidate.farthest == 0.0) == (len(candidate.rival) > 1) == bool(signal)
-    assert candidate.judged_from == (16 if signal else 24)
-
-
 @pytest.mark.parametrize(("n_wrong", "tries"), [(0, False), (4, True)])
 def test_nothing_else_is_tried_if_hardly_any_loss_is_left(n_wrong: int, tries: bool) -> None:
     rng = np.random.default_rng(0)
@@ -333,28 +301,6 @@ def test_nothing_else_is_tried_if_hardly_any_loss_is_left(n_wrong: int, tries: b
     tried = model.chosen_params_["tried"]
     assert (len(tried) > 1) == tries
     assert (tried[0]["score"] < 1e-3 * math.log(2.0)) != tries
-
-
-def test_trying_one_fold_changes_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plain trees win here, so one fold ends early; they also win with all its rounds."""
-    rng = np.random.default_rng(1)
-    X = rng.integers(0, 40, (900, 2)).astype(float)
-    y = rng.normal(size=1600)[(40 * X[:, 0] + X[:, 1]).astype(int)]
-    ended = []
-    plain_observe = CandidateBest.observe
-
-    def observe(self: CandidateBest, n_rounds: int, score: float) -> bool:
-        before = plain_observe(self, n_rounds, score)
-        ended.append(self._is_ahead())
-        return before
-
-    monkeypatch.setattr(CandidateBest, "observe", observe)
-    early = HedgerowRegressor(random_state=0).fit(X, y)
-    assert any(ended)
-    monkeypatch.setattr(CandidateBest, "_is_ahead", lambda self: False)
-    late = HedgerowRegressor(random_state=0).fit(X, y)
-    assert early.chosen_params_ == late.chosen_params_
-    assert (early.predict(X) == late.predict(X)).all()
 
 
 def test_slow_learners_are_compared_after_as_much_learning() -> None:
@@ -611,15 +557,6 @@ def test_late_folds_are_followed_as_far_as_they_speak_for(sample: Sample) -> Non
     assert path > 1.9 * seen
 
 
-@pytest.mark.parametrize(
-    ("n_rounds", "part", "expected"), [(50, 0.5, 50), (200, 0.9, 400), (10, 1.0, 90)]
-)
-def test_a_curve_without_an_end_speaks_for_more(
-    n_rounds: int, part: float, expected: float
-) -> None:
-    assert cross_stopping_module._likely(n_rounds, part, 0.1) == pytest.approx(expected)
-
-
 @pytest.mark.parametrize("at", [2, 3])
 def test_an_interrupt_keeps_what_was_best_by_then(
     sample: Sample, at: int, monkeypatch: pytest.MonkeyPatch
@@ -652,19 +589,6 @@ def test_folds_that_cannot_be_drawn_try_nothing() -> None:
     found = choose_rounds(rows, FitPlan(SQUARES, STUMPS, stopping, (LOSS,)))
     assert found.params is STUMPS
     assert "tried" not in found.record
-
-
-@pytest.mark.parametrize("kind", [HedgerowClassifier, HedgerowRegressor])
-def test_the_same_bytes_for_any_threads(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cross_module, "_CELLS_SIDE_BY_SIDE", 2_000)
-    rng = np.random.default_rng(5)
-    X = rng.normal(size=(260, 5))
-    y = X[:, 0] * X[:, 1] + X[:, 2]
-    y = (y > 0).astype(int) if kind is HedgerowClassifier else y
-    found = {
-        model_to_bytes(kind(n_jobs=n, random_state=3).fit(X, y).booster_.model) for n in (1, 3)
-    }
-    assert len(found) == 1
 
 
 USER_PARAMS: list[dict[str, Any]] = [

@@ -154,28 +154,6 @@ def test_forests_of_a_round_are_better_than_a_tree() -> None:
 # -- beside XGBoost -----------------------------------------------------------------
 
 
-SAME_AS_THEIRS = {
-    "max_depth": 4,
-    "max_leaves": None,
-    "grow_policy": "depthwise",
-    "min_samples_leaf": 1,
-    "min_child_weight": 1.0,
-    "learning_rate": 0.3,
-    "n_estimators": 8,
-    "early_stopping": False,
-}
-
-
-def test_trees_and_prefixes_of_xgboost() -> None:
-    xgboost = pytest.importorskip("xgboost")
-    given = {"eta": 0.3, "max_depth": 4, "num_parallel_tree": P}
-    theirs = xgboost.train(given, xgboost.DMatrix(X, Y), 8)
-    ours = train({**SAME_AS_THEIRS, "num_parallel_tree": P}, Dataset(X, Y))
-    for n_rounds in (1, 3, 8):
-        expected = theirs.predict(xgboost.DMatrix(X), iteration_range=(0, n_rounds))
-        np.testing.assert_allclose(ours.predict(X, n_rounds=n_rounds), expected, atol=2e-5)
-
-
 @pytest.mark.parametrize("objective", ["reg:squarederror", "multi:softprob"])
 @pytest.mark.parametrize("suffix", ["json", "ubj"])
 def test_models_of_xgboost_keep_their_rounds(objective, suffix, tmp_path: Path) -> None:

@@ -124,31 +124,6 @@ def test_the_naive_way(objective, derivatives, decay) -> None:
     np.testing.assert_allclose(new.predict(X[rest], "raw", offset=offset[rest]), raw, atol=1e-12)
 
 
-@pytest.mark.parametrize("objective", ["regression", "binary"])
-@pytest.mark.parametrize("decay", [0.0, 0.9])
-def test_lightgbm_means_the_same(objective, decay) -> None:
-    """The naive twin equals LightGBM, and Hedgerow equals the naive twin."""
-    lgb = pytest.importorskip("lightgbm")
-    y, derivatives = (
-        (TARGETS["logistic"], log_losses) if objective == "binary" else (SIGNAL, squares)
-    )
-    params = {
-        "objective": objective, "num_leaves": 8, "learning_rate": 0.3, "lambda_l2": 2.0,
-        "boost_from_average": False, "verbose": -1, "num_threads": 1, "min_data_in_leaf": 20,
-    }  # fmt: skip
-    booster = lgb.train(params, lgb.Dataset(X[:700], y[:700]), 5)
-    new = booster.refit(X[700:], y[700:], decay_rate=decay)
-    leaves = booster.predict(X[700:], pred_leaf=True)
-    old = [
-        {leaf: booster.get_leaf_output(tree, leaf) for leaf in np.unique(leaves[:, tree])}
-        for tree in range(5)
-    ]
-    _, raw = naive_refit(
-        leaves, old, derivatives(y[700:]), 0.0, decay=decay, rate=0.3, reg_lambda=2.0
-    )
-    np.testing.assert_allclose(new.predict(X[700:], raw_score=True), raw, rtol=1e-4, atol=1e-5)
-
-
 def test_leaves_without_rows_keep_their_values() -> None:
     booster = train(BASE, Dataset(X, SIGNAL))
     rows = X[:, 0] > 1.0

@@ -203,32 +203,6 @@ def test_train_takes_named_datasets_and_the_training_rows() -> None:
         train(PLAIN, data, {"mine": data})
 
 
-def test_curves_of_lightgbm() -> None:
-    """Exact growth gives the same trees, and so the same curves with the same names."""
-    r = np.random.default_rng(4)
-    X1 = r.integers(0, 20, size=(400, 3)).astype(float)
-    y1 = X1[:, 0] - X1[:, 1] + r.normal(size=400)
-    common = {"num_leaves": 7, "learning_rate": 0.3, "min_data_in_leaf": 20, "verbose": -1}
-    data = lightgbm.Dataset(X1[:200], y1[:200], params={"verbose": -1})
-    curves: dict[str, dict[str, list[float]]] = {}
-    lightgbm.train(
-        {**common, "objective": "l2", "metric": "l2"}, data, 10,
-        [data, data.create_valid(X1[200:300], y1[200:300]), data.create_valid(X1[300:], y1[300:])],
-        ["train", "new", "old"], callbacks=[lightgbm.record_evaluation(curves)],
-    )  # fmt: skip
-    data = Dataset(X1[:200], y1[:200])
-    valid = {"new": Dataset(X1[200:300], y1[200:300]), "old": Dataset(X1[300:], y1[300:])}
-    params = {
-        "n_estimators": 10, "learning_rate": 0.3, "max_leaves": 7, "min_samples_leaf": 20,
-        "reg_lambda": 0.0, "early_stopping": False, "eval_metric": "mse",
-        "min_child_weight": 0.0,
-    }  # fmt: skip
-    booster = train(params, data, {**valid, "train": data})
-    assert set(booster.evals_result) == set(curves)
-    for name, known in curves.items():
-        assert booster.evals_result[name]["mse"] == pytest.approx(known["l2"], rel=1e-5)
-
-
 # -- what cannot be ----------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hedgerow import Dataset, ParameterError, from_lightgbm, train
+from hedgerow import Dataset, ParameterError, train
 
 RNG = np.random.default_rng(0)
 N = 600
@@ -28,18 +28,6 @@ def test_thresholds_are_those_of_the_trees(more) -> None:
         assert booster.split_values(name).tolist() == expected
     flat = train({"n_estimators": 2}, Dataset(np.column_stack([Y, np.ones(N)]), Y))
     assert flat.split_values("x1").tolist() == []
-
-
-def test_thresholds_of_lightgbm() -> None:
-    lightgbm = pytest.importorskip("lightgbm")
-    rows = np.column_stack([X["size"], X["whole"] - 2**55]).astype(float)
-    data = lightgbm.Dataset(rows, Y, params={"verbose": -1})
-    theirs = lightgbm.train({"verbose": -1, "num_threads": 1}, data, 10)
-    for column in (0, 1):
-        counts, edges = theirs.get_split_value_histogram(column, 5)
-        found = np.histogram(from_lightgbm(theirs).split_values(column), 5)
-        assert np.array_equal(found[0], counts)
-        np.testing.assert_allclose(found[1], edges, rtol=1e-12)
 
 
 def test_what_has_no_threshold_is_refused() -> None:

@@ -48,32 +48,6 @@ def test_shap_draws_what_it_is_given() -> None:
 # ---- imported models -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("leaves", [8, 60])
-def test_lightgbm_pred_contrib(leaves: int) -> None:
-    lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed")
-    X, y = data()
-    parameters = {"num_leaves": leaves, "min_data_in_leaf": 2, "verbose": -1, "num_threads": 1}
-    peer = lightgbm.train(parameters, lightgbm.Dataset(X, y), 10)
-    contributions = peer.predict(X, pred_contrib=True)
-    found = hedgerow.from_lightgbm(peer).explain(X)
-    np.testing.assert_allclose(found.values, contributions[:, :-1], rtol=0, atol=1e-11)
-    np.testing.assert_allclose(found.base_values, contributions[0, -1], rtol=0, atol=1e-11)
-
-
-def test_xgboost_pred_contribs_and_interactions() -> None:
-    xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed")
-    X, y = data()
-    matrix = xgboost.DMatrix(X, y)
-    peer = xgboost.train({"max_depth": 5, "nthread": 1}, matrix, 8)
-    booster = hedgerow.from_xgboost(peer)
-    contributions = peer.predict(matrix, pred_contribs=True)
-    found = booster.explain(X)
-    np.testing.assert_allclose(found.values, contributions[:, :-1], rtol=0, atol=2e-5)
-    pairs = peer.predict(matrix, pred_interactions=True)
-    expected = booster.explain(X, interactions=True).values
-    np.testing.assert_allclose(expected, pairs[:, :-1, :-1], rtol=0, atol=5e-5)
-
-
 # ---- lines of LightGBM -----------------------------------------------------------------
 
 

@@ -311,27 +311,6 @@ def test_categories_keep_to_their_group_and_their_penalty() -> None:
     assert plain.booster_.feature_importance("split")[4] > 0
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize(
-    "groups", [[[0, 1], [1, 2]], [[0, 1, 2], [2, 3, 4]], "pairwise", "no_interactions"]
-)
-def test_same_trees_as_scikit_learn(seed, groups) -> None:
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
-    rng = np.random.default_rng(seed)
-    X = rng.integers(0, 30, size=(1500, 5)).astype(float)
-    y = X[:, 0] * X[:, 1] / 10 + X[:, 2] * X[:, 3] / 5 - X[:, 4] + 5 * rng.normal(size=1500)
-    theirs = HistGradientBoostingRegressor(
-        max_iter=3, learning_rate=0.5, interaction_cst=groups, max_leaf_nodes=20,
-        early_stopping=False,
-    ).fit(X, y)  # fmt: skip
-    ours = HedgerowRegressor(
-        n_estimators=3, learning_rate=0.5, interaction_constraints=groups, max_leaves=20,
-        reg_lambda=0.0, min_child_weight=0.0, early_stopping=False,
-    ).fit(X, y)  # fmt: skip
-    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-4, atol=1e-4)
-
-
 # -- penalties -----------------------------------------------------------------------------
 
 

@@ -194,18 +194,6 @@ def test_defaults_with_folds(fake_gpu: FakeGpus) -> None:
     assert fake_gpu.streams
 
 
-def test_early_stopping_and_continued_models(fake_gpu: FakeGpus) -> None:
-    X, y = table()
-    data, held = Dataset(X[:4000], y[:4000]), Dataset(X[4000:], y[4000:])
-    found = []
-    for name in ("cpu", "cuda"):
-        params = {"objective": "squared_error", "device": name, "n_estimators": 40, "patience": 3}
-        first = train(params, data, held)
-        more = train({**params, "n_estimators": 60}, data, held, init_model=first)
-        found.append((model_to_bytes(first.model), model_to_bytes(more.model)))
-    assert found[0] == found[1]
-
-
 def test_rows_in_files_are_read_into_memory(fake_gpu: FakeGpus, tmp_path: Path) -> None:
     X, y = table(2_000)
     X.assign(target=y).to_parquet(tmp_path / "rows.parquet")

@@ -241,33 +241,6 @@ def test_goss_without_kept_rows_is_uniform_sampling(method, objective, n_rows) -
     np.testing.assert_allclose(a.gain, b.gain / 0.3, rtol=1e-9)
 
 
-def test_goss_without_kept_rows_feels_penalties_as_all_rows_do() -> None:
-    # The factor 1 / b does not cancel against an absolute penalty.
-    X, y = table(6000)
-    goss = {"sampling": "goss", "goss_top_rate": 0.0, "goss_other_rate": 0.25, "reg_lambda": 40.0}
-    shared = {"objective": "logistic", "n_estimators": 1, "early_stopping": False, "max_leaves": 4}
-    ours = train({**shared, **goss}, Dataset(X, y)).model.forest
-    same = train(
-        {**shared, "subsample": 0.25, "reg_lambda": 10.0, "min_child_weight": 2.5e-4},
-        Dataset(X, y),
-    ).model.forest
-    np.testing.assert_array_equal(ours.threshold, same.threshold)
-    np.testing.assert_allclose(ours.value, same.value, rtol=1e-9)
-
-
-@pytest.mark.parametrize("method", ["hist", "exact", "approx"])
-def test_goss_of_all_rows_is_no_sampling(method) -> None:
-    X, y = table(6000)
-    shared = {"objective": "logistic", "tree_method": method, "n_estimators": 4, "n_jobs": 2}
-    goss = {"sampling": "goss", "goss_top_rate": 0.4, "goss_other_rate": 0.6}
-    a, b = (
-        train({**shared, **rows, "early_stopping": False}, Dataset(X, y)).model.forest
-        for rows in (goss, {})
-    )
-    for name in ("threshold", "count", "value", "cover", "gain"):
-        assert getattr(a, name).tobytes() == getattr(b, name).tobytes()
-
-
 @pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])
 @pytest.mark.parametrize("loss", ["logistic", "squared_error"])
 def test_values_and_covers_come_from_weighted_sums(settings, loss) -> None:
