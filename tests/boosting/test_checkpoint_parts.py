@@ -160,23 +160,6 @@ def test_parts_put_together_are_the_whole(some_rounds) -> None:
     assert (whole.n_outputs, whole.n_rounds, whole.end) == (3, 3, 3)
 
 
-def test_every_bit_counts(some_rounds) -> None:
-    """A change of any byte is found; every third byte is tried."""
-    for parts, read in (
-        (rounds_to_bytes(some_rounds.head(1), "aa"), lambda d: rounds_from_bytes(d, "aa")),
-        (fit_to_bytes(FIT), fit_from_bytes),
-    ):
-        data = b"".join(parts)
-        read(data)
-        for place in range(0, len(data), 3):
-            hurt = bytearray(data)
-            hurt[place] ^= 1 << (place % 8)
-            with pytest.raises(ModelFormatError):
-                read(bytes(hurt))
-            with pytest.raises(ModelFormatError):
-                read(data[:place])
-
-
 def test_other_fits_and_files_are_distinguished(some_rounds) -> None:
     data = b"".join(rounds_to_bytes(some_rounds, "aa"))
     with pytest.raises(OtherFitError, match="another fit"):

@@ -56,9 +56,6 @@ def content(booster):
 # -- the same bytes -------------------------------------------------------------------
 
 
-"""Fewer columns than the threads use, and two tiles; few rows, and several blocks."""
-
-
 def test_model_file_does_not_depend_on_the_run() -> None:
     X, y = data("logistic", 30_000)
     first = content(fit(X, y, "logistic", subsample=0.5, n_jobs=2, seed=3))

@@ -25,8 +25,6 @@ Laws that hold on some paths only:
 
 from __future__ import annotations
 
-import copy
-import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -39,7 +37,6 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
-from hedgerow.advanced import grouped
 from hedgerow.boosting.loop import scored
 from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.data import drop_unused_levels, fit_bins, read_any
@@ -52,7 +49,6 @@ from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
 from hedgerow.params import BOOST_PARAMETER_NAMES, boost_params
 from tests.helpers.examples import examples
-from tests.helpers.marking import crossed
 
 NO_PENALTY = {
     "reg_lambda": 0.0, "reg_alpha": 0.0, "gamma": 0.0, "min_child_weight": 0.0,
@@ -465,20 +461,6 @@ def test_common_factor_on_weights_changes_nothing(path) -> None:
 # -- training and serving agree ---------------------------------------------------------------
 
 
-@paths_where(lambda path: not (path.conflicts or path.ordered))
-@given(st.data(), seeds, policies, st.booleans())
-@settings(max_examples=examples(5))
-def test_scores_of_training_are_predictions(path, data, seed, policy, weighted) -> None:
-    objective = an_objective(data, path)
-    rng, X, y = sample(path, objective, seed)
-    weight = rng.uniform(0.5, 2, len(y)) if weighted else None
-    kept: list[Any] = []
-    booster = fit(path, X, y, objective, weight, spy=kept, **policy)
-    stages = booster.staged_raw_scores(X, n_jobs=1)
-    for scores, predicted in zip(kept, stages, strict=True):
-        np.testing.assert_array_equal(scores, predicted)
-
-
 @every_path
 @given(st.data(), seeds, policies)
 @settings(max_examples=examples(5))
@@ -687,40 +669,6 @@ def test_codes_of_dictionaries_change_nothing(path, data, seed) -> None:
         other = fit(path, frame, y, objective)
         assert content(other) == content(booster)
         np.testing.assert_array_equal(raw(other, again), raw(booster, X))
-
-
-# -- copies and files ----------------------------------------------------------------------------
-
-
-@crossed(
-    path={name: path for name, path in PATHS.items() if path.make in (mixed, many, keyed)},
-    library={name: name for name in ("pandas", "polars")},
-)
-def test_estimators_come_back_with_their_columns(path, library, tmp_path) -> None:
-    frame = pytest.importorskip(library).DataFrame
-    rng, X, y = sample(path, "logistic", 0)
-    rows = X if path.data.get("unknown_category") == "error" else join(X, strangers(X, rng, 9))
-    X, rows = ({k: v.tolist() for k, v in table.items()} for table in (X, rows))
-    X, rows = (frame(table) if library == "pandas" else frame(table, strict=False)
-               for table in (X, rows))  # fmt: skip
-    given_ = {"n_estimators": 4, "min_samples_leaf": 5, "n_jobs": 1, **path.params, **path.data}
-    given_ = grouped(given_)
-    for estimator in (HedgerowClassifier(**given_), HedgerowRegressor(**given_)):
-        estimator.fit(X, y)
-        estimator.save(tmp_path / "model")
-        for other in (
-            copy.deepcopy(estimator),
-            pickle.loads(pickle.dumps(estimator)),
-            type(estimator).load(tmp_path / "model"),
-        ):
-            np.testing.assert_array_equal(other.predict(rows), estimator.predict(rows))
-            assert content(other.booster_) == content(estimator.booster_)
-            parameters = estimator.get_params()
-            assert {k: str(v) for k, v in other.get_params().items()} == {
-                k: str(v) for k, v in parameters.items()
-            }
-            # Fitted again, it is the same model: no parameter was lost.
-            assert content(other.fit(X, y).booster_) == content(estimator.booster_)
 
 
 # -- failed fits ---------------------------------------------------------------------------------

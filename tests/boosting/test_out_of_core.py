@@ -347,6 +347,3 @@ def test_peak_memory(times: float, share: float, params: dict[str, Any], tmp_pat
     if share == 1.0:  # several chunks: the arrays of all rows are beside the limit
         allowed += RowShape(28).vector_bytes * found["table_bytes"] / (28 * 4)
     assert found["peak_bytes"] - found["start_bytes"] <= allowed
-
-
-# ---- several processes -------------------------------------------------------------------

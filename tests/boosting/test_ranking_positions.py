@@ -38,7 +38,7 @@ def shown_rows(n_queries: int, seed: int):
     return X, relevance.ravel(), clicked, qid, position
 
 
-X, RELEVANCE, CLICKED, QID, POSITION = shown_rows(2_500, 0)
+X, _, CLICKED, QID, POSITION = shown_rows(2_500, 0)
 FEW = slice(0, 60 * ROWS)
 
 

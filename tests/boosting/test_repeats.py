@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow import HedgerowClassifier, HedgerowRegressor
+from hedgerow import HedgerowClassifier
 from hedgerow.boosting.automatic.recipe import plain_values
 from hedgerow.boosting.automatic.repeats import find_repeats
 from hedgerow.boosting.loop.sample import Sample
@@ -217,33 +217,3 @@ def test_few_different_rows_are_learned(counted: bool) -> None:
     else:
         model = HedgerowClassifier(random_state=0, n_jobs=1).fit(X, y)
     assert log_losses(model, X_new, y_new).mean() < plain + 0.003
-
-
-@pytest.mark.parametrize("sharp", [True, False])
-def test_one_column_of_twelve_values_is_learned(sharp: bool) -> None:
-    rng = np.random.default_rng(0)
-    x = rng.integers(0, 12, 800)
-    likely = np.where(x * 7 % 12 < 6, 0.0, 1.0) if sharp else np.where(x * 7 % 12 < 6, 0.03, 0.96)
-    y = (rng.random(800) < likely).astype(int)
-    X = x[:, None].astype(float)
-    model = HedgerowClassifier(random_state=0, n_jobs=1).fit(X, y)
-    plain = HedgerowClassifier(**PLAIN).fit(X, y)
-    assert log_losses(model, X, y).mean() < log_losses(plain, X, y).mean() + 0.003
-    numbers = HedgerowRegressor(random_state=0, n_jobs=1).fit(X, y + rng.normal(size=800))
-    assert np.mean((numbers.predict(X) - likely) ** 2) < 0.03
-
-
-def test_noise_of_few_different_rows_is_not_learned() -> None:
-    excess = []
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        X, y = rng.integers(0, 6, size=(600, 2)).astype(float), rng.integers(0, 2, 600)
-        model = HedgerowClassifier(random_state=seed, n_jobs=1).fit(X, y)
-        excess.append(np.mean((model.predict_proba(X)[:, 1] - y.mean()) ** 2))
-    assert np.mean(excess) < 0.002
-
-
-# -- never more than chance behind plain rounds -------------------------------------------
-
-
-sizes = st.sampled_from([60, 150, 400, 1000])

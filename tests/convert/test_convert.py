@@ -26,12 +26,6 @@ Y = Z[:, 0] * Z[:, 1] + np.sin(Z[:, 2]) + np.abs(Z[:, 3])
 CLASSES = np.digitize(Y, [0.2, 1.0])
 
 
-# -- XGBoost ----------------------------------------------------------------------------------
-
-
-# -- CatBoost and scikit-learn ----------------------------------------------------------------
-
-
 @pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
 def test_boosters_of_peers_that_predict_probabilities_are_said_to_do_so(library, tmp_path) -> None:
     """A ported script must not take classes for probabilities."""
@@ -63,9 +57,6 @@ def test_boosters_of_peers_that_predict_probabilities_are_said_to_do_so(library,
             convert(peer.train({"objective": "binary:hinge"}, peer.DMatrix(X, y), 2))
         assert convert(estimator).predict(X).tolist() == estimator.predict(X).tolist()
         convert(number.booster_ if library == "lightgbm" else number.get_booster())
-
-
-# -- forged files -----------------------------------------------------------------------------
 
 
 FLOAT32_MOST = float(np.finfo(np.float32).max)

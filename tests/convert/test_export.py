@@ -629,18 +629,6 @@ def test_treelite_reads_what_lightgbm_reads(mixed, tmp_path) -> None:
     np.testing.assert_allclose(found.ravel(), booster.predict_proba(odd)[:, 1], rtol=1e-12)
 
 
-def test_lightgbm_explains_what_was_exported(shared_data, tmp_path) -> None:
-    lightgbm = pytest.importorskip("lightgbm")
-    X, y = california(shared_data("california"), 800)
-    booster = train(PLAIN, Dataset(X, y))
-    booster.export(tmp_path / "m.txt", check=X)
-    model = lightgbm.Booster(model_file=tmp_path / "m.txt")
-    parts = model.predict(X, pred_contrib=True)
-    np.testing.assert_allclose(parts.sum(axis=1), booster.predict(X), rtol=1e-9)
-    gain = model.feature_importance("gain")
-    np.testing.assert_allclose(gain, booster.feature_importance("gain"), rtol=1e-6)
-
-
 def test_the_command_line(mixed, tmp_path, capsys) -> None:
     from hedgerow.cli.main import main
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor
 from hedgerow.data import read_table
-from hedgerow.data.reading import frames, table
+from hedgerow.data.reading import table
 from hedgerow.errors import HedgerowError
 from tests.helpers.clocks import slowness
 
@@ -105,26 +105,6 @@ def test_short_frames_are_read_as_all_others_are(data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table, "read_short", lambda *_: None)
         assert short == outcome(X, schema)
-
-
-def test_common_types_take_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = []
-
-    def noted(*arguments: Any) -> Any:
-        found.append(frames.read_short(*arguments))
-        return found[-1]
-
-    monkeypatch.setattr(table, "read_short", noted)
-    row = {"z": ["a"], "x": [1.5], "y": [1]}
-    plain = pd.DataFrame(row)
-    typed = plain.astype({"z": "category"})
-    given = [plain, typed, pl.DataFrame(row), pa.table(row), pa.RecordBatch.from_pydict(row)]
-    for frame in given:
-        assert read_table(frame, SCHEMAS[0]).values.shape == (1, 3)
-    assert len(found) == len(given)
-    assert all(columns is not None for columns in found)
-    many = pd.concat([plain] * (frames.MOST_ROWS + 1))
-    assert frames.read_short(many, SCHEMAS[0].names) is None
 
 
 def test_one_row_is_predicted_in_less_than_a_millisecond() -> None:

@@ -226,9 +226,6 @@ def test_training_and_prediction_refuse_the_same_files(order: str, tmp_path: Pat
         assert messages[0] == messages[1]
 
 
-# ---- rows for the cuts -------------------------------------------------------------------
-
-
 # ---- several processes ----------------------------------------------------------------------
 
 

@@ -21,15 +21,9 @@ from hedgerow.data import (
     read_any,
     read_table,
 )
-from hedgerow.data.binning.bundles import BundleRules
-from hedgerow.data.binning.matrix import bin_bundled
 from hedgerow.data.sparse import sparse_of
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.growing.core.grower import TreeGrower
-from hedgerow.growing.core.setup import Fit
 from hedgerow.io import model_to_bytes
-from hedgerow.objectives import make_objective
-from hedgerow.params import BoostParams
 
 sparse = pytest.importorskip("scipy.sparse")
 
@@ -309,25 +303,6 @@ def test_columns_at_rest_in_every_row_change_nothing(way, columns, zero_missing)
     dense, found = (estimator(**params).fit(table, y) for table in (X, sparse.csr_matrix(X)))
     assert bytes_of(found) == bytes_of(dense)
     np.testing.assert_array_equal(found.predict(sparse.csr_matrix(X)), dense.predict(X))
-
-
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
-def test_without_bundles_column_j_is_feature_j(form):
-    X, _ = make_sparse_columns(50, [0, 3])
-    table = read_any(form(X))
-    matrix = bin_bundled(table, fit_bins(table, 255), BundleRules(False))
-    assert matrix.layout is None
-    assert len(matrix.by_column) == X.shape[1]
-
-
-def test_trees_that_know_no_layout_refuse_one():
-    X, y = make_sparse_columns(50, [0, 3])
-    table = read_any(sparse.csr_matrix(X))
-    matrix = bin_bundled(table, fit_bins(table, 255), BundleRules())
-    raw = np.zeros((1, 50))
-    params = BoostParams(multi_strategy="multi_output_tree")
-    with pytest.raises(ParameterError, match="a column for each feature"):
-        TreeGrower(matrix, Fit(y, None, raw, make_objective("squared_error"), params, 1))
 
 
 @pytest.mark.parametrize("method", ["exact", "approx"])

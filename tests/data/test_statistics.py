@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
+from hedgerow import HedgerowClassifier, HedgerowRegressor
 from hedgerow.booster import Booster
 from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.fit import fit
@@ -19,7 +19,6 @@ from hedgerow.boosting.row_data.statistics import (
     choose_columns,
     copies_of,
     encode,
-    without_unused,
 )
 from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.boosting.validation.stopping import StoppingParams
@@ -38,6 +37,7 @@ from hedgerow.objectives import make_objective
 from hedgerow.objectives.targets import several_targets
 from hedgerow.params import BoostParams
 from tests.helpers.examples import examples
+from tests.helpers.marking import mostly_slow
 
 SQUARED, LOGISTIC = make_objective("squared_error"), make_objective("logistic")
 NO_STOPPING = StoppingParams(early_stopping=False)
@@ -449,21 +449,6 @@ def test_unknown_and_missing_values_have_the_mean_of_all(model):
     assert booster.unseen_categories["user"] >= 1
 
 
-def test_unused_statistics_are_dropped():
-    X, y = shop()
-    X["noise"] = np.array(["a", "b", "c"])[np.arange(len(X)) % 3]
-    params = {"n_estimators": 1, "max_leaves": 2, "target_statistics": True}
-    booster = train({"objective": "logistic", **params}, Dataset(X, y))
-    inputs, forest = booster.model.inputs, booster.model.forest
-    assert inputs.kept == (1,)
-    assert len(inputs.statistics) == 1
-    assert forest.n_features == inputs.n_inputs == 2
-    assert forest.feature.tolist() == [1, -1, -1]
-    again, pruned = without_unused(inputs, forest, 2)
-    assert again.n_inputs == 2
-    np.testing.assert_array_equal(pruned.feature, forest.feature)
-
-
 # -- quality -----------------------------------------------------------------------
 
 
@@ -471,14 +456,7 @@ def log_loss(y, p):
     return -np.log(np.where(y == 1, p, 1 - p)).mean()
 
 
-@pytest.mark.parametrize(
-    "n_levels",
-    [
-        pytest.param(300, marks=pytest.mark.slow),
-        1000,
-        pytest.param(20_000, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("n_levels", mostly_slow([1000, 300, 20_000]))
 def test_noise_does_not_leak(n_levels):
     """Noise columns do hardly any harm."""
     pd = pytest.importorskip("pandas")
@@ -558,17 +536,6 @@ def test_save_refuses_inputs_that_do_not_fit():
             model_to_bytes(replace(model, inputs=inputs))
     with pytest.raises(ModelFormatError):
         model_to_bytes(replace(model, inputs=None))
-
-
-def test_model_has_the_documented_arrays():
-    from tests.io.test_model_file import take_apart
-
-    model = small_model()
-    head, _ = take_apart(model_to_bytes(model))
-    lengths = [len(s.keys) for s in model.inputs.statistics]
-    assert head["statistic_key"]["shape"] == [sum(lengths)]
-    assert head["statistic_prior"]["shape"] == [len(lengths)]
-    assert all(s.classes == (TARGET,) for s in model.inputs.statistics)
 
 
 def usable_or_refused(data):

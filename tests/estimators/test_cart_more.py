@@ -192,19 +192,6 @@ def test_drawn_cuts_are_judged_by_absolute_errors(weight: Any, missing: bool) ->
         assert whole.decrease()[0] == pytest.approx(best)
 
 
-@pytest.mark.parametrize("missing", [False, True])
-@pytest.mark.parametrize("criterion", ["gini", "entropy"])
-def test_drawn_cuts_of_classes(criterion: str, missing: bool) -> None:
-    rows = X.copy()
-    if missing:
-        rows[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
-    labels = np.digitize(Y, [-0.5, 0.5])
-    for y in (labels, np.minimum(labels, 1)):
-        tree = CARTClassifier(criterion=criterion, splitter="random").fit(rows, y)
-        assert tree.score(rows, y) == 1.0
-    assert tree.tree_.n_node_samples[0] == 300
-
-
 @pytest.mark.parametrize(
     ("tree", "y", "words"),
     [

@@ -14,7 +14,6 @@ from hedgerow.growing.core.setup import drawn_columns
 from hedgerow.io import model_to_bytes
 from hedgerow.params import BoostParams
 
-SEED, LAMBDA, RATE = 7, 1.0, 0.5
 FEW = {"n_estimators": 6, "early_stopping": False}
 
 

@@ -5,7 +5,6 @@ A launch computes what the twin of the kernel in :mod:`tests.reference.cuda_kern
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import itertools
 from collections.abc import Callable, Iterator
@@ -14,45 +13,43 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.errors import DeviceError
+from hedgerow.cuda.device import DeviceArray
+from tests.helpers.simulated_gpu import SimulatedGpu, SimulatedStream
 from tests.reference import cuda_kernels
 
 _WORD = ctypes.c_int64
 
 
-class FakeGpu:
-    """The calls that a fit makes to a GPU."""
-
-    name = "in NumPy"
-    n_processors = 2
-    most_shared = 65_536
-
-
-class FakeArray:
-    """An array on the GPU: only launches and copies may read it."""
-
-    def __init__(self, numbers: npt.NDArray[Any]) -> None:
-        self.numbers = numbers
-        self.address, self.length, self.dtype = numbers.ctypes.data, len(numbers), numbers.dtype
-
-
-class FakeStream:
-    """A stream.  Uninitialised memory holds numbers that no test expects.
+class FakeGpu(SimulatedGpu):
+    """The calls that a fit makes to a GPU.
 
     Parameters
     ----------
     most_bytes : int, optional
         Size of the memory.
     fails_at : int, optional
-        Number of the first command that fails; all later ones fail too.
+        Number of the first command of a stream that fails; all later ones fail too.
     """
 
+    name, n_processors, most_shared = "in NumPy", 2, 65_536
+
     def __init__(self, most_bytes: int = 1 << 40, fails_at: int = -1) -> None:
-        self.gpu, self._most, self.held, self.is_closed = FakeGpu(), most_bytes, 0, False
-        self.launched: dict[str, int] = {}
+        super().__init__(most_bytes)
+        self.fails_at = fails_at
+
+    def stream(self) -> FakeStream:
+        """Return a new stream."""
+        self.streams.append(stream := FakeStream(self))
+        return stream
+
+
+class FakeStream(SimulatedStream):
+    """A stream, and what compiled code calls."""
+
+    def __init__(self, gpu: FakeGpu) -> None:
+        super().__init__(gpu)
         self.errors: list[Exception] = []
-        self._fails_at, self._number, self._inside = fails_at, itertools.count(), 0
-        self._arrays: list[FakeArray] = []
+        self._fails_at, self._number = gpu.fails_at, itertools.count()
         self._commands: list[tuple[Any, tuple[Any, ...]]] = []
         self._kept: list[Any] = []
         self._functions = {
@@ -81,25 +78,6 @@ class FakeStream:
 
     # -- what Python calls --------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def current(self) -> Iterator[None]:
-        """Let this thread use the GPU."""
-        self._inside += 1
-        try:
-            yield
-        finally:
-            self._inside -= 1
-
-    def allocate(self, length: int, dtype: npt.DTypeLike, what: str) -> FakeArray:
-        """Return a new array."""
-        n_bytes = length * np.dtype(dtype).itemsize
-        self.held += n_bytes
-        if self.held > self._most:
-            raise DeviceError(f"out of memory: {what}")
-        array = FakeArray(np.full(n_bytes, 0xA5, dtype=np.uint8).view(dtype))
-        self._arrays.append(array)
-        return array
-
     def pinned(self, length: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """Return an array of the host."""
         return np.full(length * np.dtype(dtype).itemsize, 0xA5, dtype=np.uint8).view(dtype)
@@ -118,42 +96,21 @@ class FakeStream:
         """Record a kernel and its arguments."""
         assert threads % 32 == 0
         assert threads <= 1024
-        assert 4 * n_words <= self.gpu.most_shared
-        found = [word for argument in arguments for word in _words_of(argument)]
+        assert 4 * n_words <= FakeGpu.most_shared
+        found = list(_words_of(arguments))
         words[: len(found)] = found
         places = words.ctypes.data + 8 * np.arange(len(found), dtype=np.int64)
         self._kept.append(places)
         self._commands.append((kernel, arguments))
         return len(self._commands) - 1, places.ctypes.data, threads, 4 * n_words
 
-    def launch(self, kernel: Any, blocks: tuple[int, int], threads: int, *arguments: Any) -> None:
+    def run(self, kernel: Any, blocks: Any, threads: int, n_words: int, *given: Any) -> None:
         """Run the twin of a kernel."""
-        self._run(kernel, tuple(map(_numbers_of, arguments)))
-
-    def upload(self, array: npt.NDArray[Any], to: FakeArray) -> None:
-        """Copy to the GPU."""
-        assert array.dtype == to.dtype
-        to.numbers[: array.size] = array
-
-    def download(self, array: FakeArray, to: npt.NDArray[Any]) -> None:
-        """Copy from the GPU."""
-        assert array.dtype == to.dtype
-        to[:] = array.numbers[: to.size]
-
-    def clear(self, array: FakeArray) -> None:
-        """Fill with zeros."""
-        array.numbers[:] = 0
-
-    def wait(self) -> None:
-        """Do nothing, because all work is done."""
+        getattr(cuda_kernels, kernel.name.partition(":")[2])(*given)
 
     def text_of(self, status: int) -> str:
         """Describe an error."""
         return f"error {status}"
-
-    def close(self) -> None:
-        """Free all memory."""
-        self.is_closed = True
 
     # -- what compiled code calls -------------------------------------------------------
 
@@ -163,21 +120,12 @@ class FakeStream:
         assert min(n_blocks, n_tiles, threads) > 0
         kernel, arguments = self._commands[number]
         addresses = iter((_WORD * 64).from_address(places))
-        given = tuple(_read(argument, addresses) for argument in arguments)
-        self._run(kernel, given)
-
-    def _run(self, kernel: Any, given: tuple[Any, ...]) -> None:
-        name = kernel.name.partition(":")[2]
-        self.launched[name] = self.launched.get(name, 0) + 1
-        twin: Callable[..., None] = getattr(cuda_kernels, name)
-        twin(*given)
+        given = (_read(argument, addresses) for argument in arguments)
+        self.launch(kernel, (n_blocks, n_tiles), threads, *given)
 
     def _bytes_at(self, address: int, n_bytes: int) -> npt.NDArray[np.uint8]:
-        for array in self._arrays:
-            if array.address == address:
-                assert n_bytes <= array.numbers.nbytes
-                return array.numbers.view(np.uint8)[:n_bytes]
-        raise AssertionError(f"no array at {address}")
+        assert n_bytes <= self._held[address].nbytes
+        return self._held[address][:n_bytes]
 
     def _upload(self, to: int, source: int, n_bytes: int, stream: int) -> None:
         ctypes.memmove(self._bytes_at(to, n_bytes).ctypes.data, source, n_bytes)
@@ -194,18 +142,18 @@ class FakeStream:
 
 def _read(argument: Any, addresses: Iterator[int]) -> Any:
     """Read an argument from the next addresses."""
-    if isinstance(argument, FakeArray | np.ndarray):
-        numbers = argument.numbers if isinstance(argument, FakeArray) else argument
-        for word in (numbers.ctypes.data, numbers.size):
-            assert _WORD.from_address(next(addresses)).value == word
-        return numbers
     if isinstance(argument, tuple):
         return type(argument)(*(_read(item, addresses) for item in argument))
-    return _WORD.from_address(next(addresses)).value
+    words = list(_words_of(argument))
+    found = [_WORD.from_address(next(addresses)).value for _ in words]
+    if not isinstance(argument, DeviceArray | np.ndarray):
+        return found[0]
+    assert found == words
+    return argument
 
 
 def _words_of(argument: Any) -> Iterator[int]:
-    if isinstance(argument, FakeArray):
+    if isinstance(argument, DeviceArray):
         yield from (argument.address, argument.length)
     elif isinstance(argument, np.ndarray):
         yield from (argument.ctypes.data, argument.size)
@@ -214,11 +162,3 @@ def _words_of(argument: Any) -> Iterator[int]:
             yield from _words_of(item)
     else:
         yield int(argument)
-
-
-def _numbers_of(argument: Any) -> Any:
-    if isinstance(argument, FakeArray):
-        return argument.numbers
-    if isinstance(argument, tuple):
-        return type(argument)(*map(_numbers_of, argument))
-    return argument

@@ -22,12 +22,13 @@ def view_of(array: DeviceArray) -> npt.NDArray[Any]:
     return np.ctypeslib.as_array(memory).view(array.dtype)
 
 
-def _numbers_of(argument: Any) -> Any:
+def numbers_of(argument: Any) -> Any:
+    """Return the argument of a launch as the kernel sees it."""
     if isinstance(argument, DeviceArray):
         return view_of(argument)
     if isinstance(argument, tuple):
-        return type(argument)(*map(_numbers_of, argument))
-    return np.int64(argument)
+        return type(argument)(*map(numbers_of, argument))
+    return argument if isinstance(argument, np.ndarray) else np.int64(argument)
 
 
 class SimulatedGpu:
@@ -57,7 +58,7 @@ class SimulatedStream:
     """A stream.  Uninitialised memory holds numbers that no test expects."""
 
     def __init__(self, gpu: SimulatedGpu) -> None:
-        self._gpu, self._inside, self.is_closed = gpu, 0, False
+        self.gpu, self._inside, self.is_closed = gpu, 0, False
         self._held: dict[int, npt.NDArray[Any]] = {}
         self.launched: list[str] = []
 
@@ -74,7 +75,7 @@ class SimulatedStream:
         """Return a new array."""
         assert self._inside
         made = np.full(max(8, length * np.dtype(dtype).itemsize), 0xA5, dtype=np.uint8)
-        if sum(held.nbytes for held in self._held.values()) + made.nbytes > self._gpu.most_bytes:
+        if sum(held.nbytes for held in self._held.values()) + made.nbytes > self.gpu.most_bytes:
             raise GpuMemoryError(f"out of memory: {what}")
         self._held[made.ctypes.data] = made
         return DeviceArray(made.ctypes.data, length, dtype)
@@ -108,7 +109,11 @@ class SimulatedStream:
         """Run a kernel."""
         assert self._inside
         self.launched.append(kernel.name.partition(":")[2])
-        simulate(kernel, blocks, threads, n_words, *map(_numbers_of, arguments))
+        self.run(kernel, blocks, threads, n_words, *map(numbers_of, arguments))
+
+    def run(self, kernel: Any, blocks: Any, threads: int, n_words: int, *given: Any) -> None:
+        """Compute what the kernel does."""
+        simulate(kernel, blocks, threads, n_words, *given)
 
     def wait(self) -> None:
         """Do nothing, because all work is done."""

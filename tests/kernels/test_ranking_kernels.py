@@ -255,37 +255,6 @@ def test_err_of_many_ties_needs_few_of_their_means() -> None:
     assert ranking_metric("err")(few, np.zeros(n)) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize("most", [None, 5])
-def test_ndcg_is_that_of_scikit_learn(most, ties) -> None:
-    from sklearn.metrics import ndcg_score
-
-    target, raw = RNG.integers(0, 5, 30).astype(float), RNG.normal(size=30)
-    raw = np.round(raw) if ties else raw
-    expected = ndcg_score([2.0**target - 1.0], [raw], k=most)
-    metric = ranking_metric("ndcg" if most is None else f"ndcg@{most}")
-    assert metric(target, raw) == pytest.approx(expected, rel=1e-12)
-    linear = ranking_metric("ndcg", tuple(range(5)))
-    assert linear(target, raw) == pytest.approx(ndcg_score([target], [raw]), rel=1e-12)
-
-
-def test_ndcg_and_map_are_those_of_lightgbm() -> None:
-    lightgbm = pytest.importorskip("lightgbm")
-    code, target, raw = queries_of(13, sizes=(12, 30, 5, 9, 20))
-    order = np.argsort(code, kind="stable")
-    raw = untied(raw)
-    data = lightgbm.Dataset(
-        np.zeros((len(code), 1)), target[order], group=np.bincount(code), init_score=raw[order]
-    )
-    settings = {"objective": "lambdarank", "metric": ["ndcg", "map"], "eval_at": [3, 10]}
-    booster = lightgbm.Booster({**settings, "verbosity": -1}, data)
-    found = {name: value for _, name, value, _ in booster.eval_train()}
-    queries = query_rows(code, len(code))
-    for name, value in found.items():
-        metric = ranking_metric(name).of_queries(queries)
-        assert metric(target, raw) == pytest.approx(value, rel=1e-6), name
-
-
 def test_weight_k_is_a_query_repeated_k_times() -> None:
     code, target, raw = queries_of(14)
     times = 1 + code % 3

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import pickle
 import warnings
-import weakref
 
 import numpy as np
 import pytest
@@ -93,15 +91,6 @@ def test_functions_of_one_meaning_are_compiled_once(monkeypatch) -> None:
     TABLE[0] = 0.5
     assert after[0] == after[1]
     assert set(before).isdisjoint(after)
-
-
-def test_loops_of_earlier_functions_are_freed() -> None:
-    first = weakref.ref(loops(scaled(0.125)).losses)
-    assert first() is not None
-    for number in range(_compiled.cache_info().maxsize):
-        loops(scaled(1.0 + number))
-    gc.collect()
-    assert first() is None
 
 
 OPERATIONS = {
