@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
@@ -128,27 +127,6 @@ def test_small_tables_have_sets_of_few_rows() -> None:
     assert np.mean((plain.predict(X) - y) ** 2) > 0.3
 
 
-def test_groups_of_few_rows_are_separated() -> None:
-    # With 10 and 100, LightGBM's limits, nodes cannot separate groups of twelve rows.
-    rng = np.random.default_rng(0)
-    n_groups, n_rows = 40, 480
-    group, x = rng.integers(n_groups, size=2 * n_rows), rng.uniform(-1.0, 1.0, 2 * n_rows)
-    level, slope = rng.normal(size=(2, n_groups))
-    y = level[group] + slope[group] * x + 0.1 * rng.normal(size=2 * n_rows)
-    X = {"group": np.array([f"g{code}" for code in group], dtype=object), "x": x}
-    train = {name: column[:n_rows] for name, column in X.items()}
-    test = {name: column[n_rows:] for name, column in X.items()}
-    of_lightgbm = {"min_data_per_group": 100, "cat_smooth": 10.0, "cat_l2": 10.0}
-    losses = [
-        np.mean((fitted.predict(test) - y[n_rows:]) ** 2)
-        for fitted in (
-            HedgerowRegressor(random_state=0, **limits).fit(train, y[:n_rows])
-            for limits in ({}, of_lightgbm)
-        )
-    ]
-    assert losses[0] < 0.7 * losses[1]
-
-
 def test_many_classes_share_their_trees() -> None:
     X = RNG.normal(size=(400, 3))
     y = RNG.integers(0, 9, 400)
@@ -260,15 +238,6 @@ def test_rankings_of_counted_rounds_are_plain() -> None:
 def test_other_words_are_refused(name: str) -> None:
     with pytest.raises(ParameterError, match=name):
         HedgerowRegressor(**{name: "automatic"}).fit([[0.0], [1.0]], [0.0, 1.0])
-
-
-def test_saved_with_automatic_parameters(tmp_path: Path) -> None:
-    X, y = load_diabetes(return_X_y=True)
-    model = HedgerowRegressor(random_state=0).fit(X, y)
-    model.save(tmp_path / "model")
-    read = HedgerowRegressor.load(tmp_path / "model")
-    assert read.get_params() == model.get_params()
-    assert read.chosen_params_ == model.chosen_params_
 
 
 def test_little_time_is_paced_and_much_time_asks_folds() -> None:

@@ -149,15 +149,6 @@ def test_columns_that_cannot_be_sorted(table: pa.Table, tmp_path: Path) -> None:
     assert [item.name for item in tmp_path.iterdir()] == ["text.parquet"]
 
 
-def test_a_limit_too_small_names_one_that_does(
-    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sorted_data, "bytes_of_a_row", lambda *_: 10**6)
-    data = make_file_dataset(files, tmp_path, "y", None, None)
-    with pytest.raises(ParameterError, match=r"keeps 1000000 bytes of each of 900 rows"):
-        train({"tree_method": "exact"}, data)
-
-
 @pytest.mark.parametrize("fail_at", [1, 2])
 def test_a_full_disk_leaves_nothing(
     fail_at: int, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -36,7 +36,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
+from hedgerow import Dataset, HedgerowRegressor, train
 from hedgerow.boosting.loop import scored
 from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.data import drop_unused_levels, fit_bins, read_any
@@ -462,44 +462,30 @@ def test_common_factor_on_weights_changes_nothing(path) -> None:
 
 
 @every_path
-@given(st.data(), seeds, policies)
-@settings(max_examples=examples(5))
-def test_scores_of_validation_rows_are_predictions(path, data, seed, policy) -> None:
+@given(st.data(), seeds, policies, st.booleans())
+@settings(max_examples=examples(8))
+def test_scores_of_rows_that_do_not_train_are_predictions(path, data, seed, policy, given_) -> None:
     objective = an_objective(data, path)
     rng, X, y = sample(path, objective, seed)
-    rows = rng.integers(0, len(y), 100)
-    X_val, y_val = take(X, rows), y[rows]
-    if path.data.get("unknown_category") != "error":
-        X_val, y_val = join(X_val, strangers(X, rng, 30)), np.append(y_val, rng.choice(y, 30))
     kept: list[Any] = []
-    valid = Dataset(X_val, y_val)
-    booster = fit(path, X, y, objective, valid=valid, spy=kept, **STOP, **policy)
+    lenient = path
+    if given_:
+        rows = rng.integers(0, len(y), 100)
+        X_val, y_val = take(X, rows), y[rows]
+        if path.data.get("unknown_category") != "error":
+            X_val, y_val = join(X_val, strangers(X, rng, 30)), np.append(y_val, rng.choice(y, 30))
+        valid = Dataset(X_val, y_val)
+    else:
+        stratify = objective in ("logistic", "softmax")
+        aside = rows_aside(y, STOP["validation_fraction"], stratify, 0)
+        X_val, valid = take(X, np.flatnonzero(aside)), None
+        if path.data.get("unknown_category") == "error":
+            lenient = Path(path.make, path.params, {})  # a prediction would refuse such rows
+    booster = fit(lenient, X, y, objective, valid=valid, spy=kept, **STOP, **policy)
     stages = booster.staged_raw_scores(X_val, n_jobs=1)
     assert kept
     for scores, predicted in zip(kept, stages, strict=False):
         np.testing.assert_array_equal(scores, predicted)
-
-
-@every_path
-@given(st.data(), seeds, policies)
-@settings(max_examples=examples(5))
-def test_scores_of_rows_set_aside_are_predictions(path, data, seed, policy) -> None:
-    objective = an_objective(data, path)
-    _, X, y = sample(path, objective, seed)
-    stratify = objective in ("logistic", "softmax")
-    aside = np.flatnonzero(rows_aside(y, STOP["validation_fraction"], stratify, 0))
-    kept: list[Any] = []
-    lenient = path
-    if path.data.get("unknown_category") == "error":
-        lenient = Path(path.make, path.params, {})  # a prediction would refuse such rows
-    booster = fit(lenient, X, y, objective, spy=kept, **STOP, **policy)
-    stages = booster.staged_raw_scores(take(X, aside), n_jobs=1)
-    assert kept
-    for scores, predicted in zip(kept, stages, strict=False):
-        np.testing.assert_array_equal(scores, predicted)
-
-
-# -- batches, rows and columns -------------------------------------------------------------------
 
 
 @every_path
@@ -693,24 +679,8 @@ def with_column(name, values):
 SPARSE_GOOD = sparse.csr_array(np.eye(60)[:, :8])
 BAD = {
     "mixed types": (lambda: with_column("colour", ["red", 1] * 30), {}, {}, ["'colour'", "mixes"]),
-    "an object": (lambda: with_column("age", [object()] * 60), {}, {}, ["'age'", "row 0"]),
-    "bytes": (lambda: with_column("colour", [b"x"] * 60), {}, {}, ["'colour'"]),
-    "bad text": (lambda: with_column("colour", ["\ud800", "b"] * 30), {}, {}, ["'colour'"]),
     "two of a name": (twice_named, {}, {}, ["names", "size"]),
-    "text not named": (
-        lambda: GOOD, {"categorical_features": ["size"]}, {}, ["'colour'", "categorical_features"]
-    ),
     "no categories": (lambda: GOOD, {"categorical_features": None}, {}, ["'colour'"]),
-    "no such category": (
-        lambda: GOOD, {"categorical_features": ["color"]}, {}, ["categorical_features", "'color'"]
-    ),
-    "category named twice": (
-        lambda: GOOD, {"categorical_features": ["colour", 2]}, {}, ["'colour' twice"]
-    ),
-    "category out of range": (
-        lambda: GOOD, {"categorical_features": [3]}, {}, ["categorical_features", "3"]
-    ),
-    "policy": (lambda: GOOD, {"unknown_category": "mising"}, {}, ["unknown_category", "mising"]),
     "unknown in validation": (
         lambda: GOOD, {"unknown_category": "error"},
         {"X_val": {**GOOD, "colour": ["red"] * 59 + ["lilac"]}, "y_val": GOOD_Y},
@@ -729,29 +699,8 @@ BAD = {
         lambda: GOOD, {"monotone_constraints": {"colour": 1}}, {},
         ["monotone_constraints", "'colour'"],
     ),
-    "monotone, no column": (
-        lambda: GOOD, {"monotone_constraints": {"sise": 1}}, {}, ["monotone_constraints", "'sise'"]
-    ),
-    "monotone, too short": (
-        lambda: GOOD, {"monotone_constraints": [1, 0]}, {}, ["monotone_constraints", "3 columns"]
-    ),
-    "interactions": (
-        lambda: GOOD, {"interaction_constraints": [["size", "sex"]]}, {},
-        ["interaction_constraints", "'sex'"],
-    ),
-    "penalties": (
-        lambda: GOOD, {"feature_penalties": {"sex": 0.1}}, {}, ["feature_penalties", "'sex'"]
-    ),
-    "bins": (
-        lambda: GOOD, {"max_bins_by_feature": {"sex": 9}}, {}, ["max_bins_by_feature", "'sex'"]
-    ),
-    "forced": (lambda: GOOD, {"forced_bins": {"sex": [1.0]}}, {}, ["forced_bins", "'sex'"]),
     "forced category": (
         lambda: GOOD, {"forced_bins": {"colour": [1.0]}}, {}, ["forced_bins", "'colour'"]
-    ),
-    "too many forced": (
-        lambda: GOOD, {"forced_bins": {"age": [1.0, 2.0]}, "max_bins_by_feature": {"age": 2}}, {},
-        ["forced_bins", "'age'"],
     ),
     "sparse categories": (
         lambda: SPARSE_GOOD, {"categorical_features": [1]}, {}, ["'x1'", "category"]
@@ -773,54 +722,38 @@ BAD = {
     "statistics of nothing": (
         lambda: SPARSE_GOOD, {"target_statistics": True}, {}, ["target_statistics"]
     ),
-    "goss of too much": (
-        lambda: GOOD, {"sampling": "goss", "goss_top_rate": 0.7, "goss_other_rate": 0.7}, {},
-        ["goss_top_rate"],
-    ),
     "goss by chance": (
         lambda: GOOD, {"sampling": "goss", "early_stopping": "oob"}, {}, ["early_stopping"]
-    ),
-    "infinite weight": (
-        lambda: GOOD, {}, {"sample_weight": np.full(60, np.inf)}, ["weight", "infinity"]
-    ),
-    "negative weight": (
-        lambda: GOOD, {}, {"sample_weight": np.arange(60) - 1.0}, ["weight", "row 0"]
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", BAD.values(), ids=BAD)
-@pytest.mark.parametrize("kind", [HedgerowClassifier, HedgerowRegressor])
-def test_a_failed_fit_leaves_the_estimator_as_it_was(kind, case) -> None:
+def test_a_failed_fit_leaves_all_as_it_was(case) -> None:
     make, params, more, words = case
-    estimator = kind(n_estimators=2, n_jobs=1).fit(GOOD, GOOD_Y)
+    estimator = HedgerowRegressor(n_estimators=2, n_jobs=1).fit(GOOD, GOOD_Y)
     expected = estimator.predict(GOOD)
     estimator.set_params(**params)
-    before = dict(vars(estimator))
-    with pytest.raises(HedgerowError) as caught:
-        estimator.fit(make(), GOOD_Y, **more)
-    for word in words:
-        assert word in str(caught.value)
-    after = vars(estimator)
-    assert list(after) == list(before)
-    assert all(after[name] is before[name] for name in before)
-    np.testing.assert_array_equal(estimator.predict(GOOD), expected)
-
-
-@pytest.mark.parametrize("case", BAD.values(), ids=BAD)
-def test_a_failed_training_says_the_same(case) -> None:
-    make, params, more, words = case
     names = ("categorical_features", "unknown_category")
-    of_data = {name: params[name] for name in names if name in params}
+    data = Dataset(make(), GOOD_Y, **{name: params[name] for name in names if name in params})
+    valid = Dataset(more["X_val"], more["y_val"]) if more else None
     params = {name: value for name, value in params.items() if name not in names}
-    data = Dataset(make(), GOOD_Y, more.get("sample_weight"), **of_data)
-    valid = Dataset(more["X_val"], more["y_val"]) if "X_val" in more else None
-    before = dict(vars(data))
-    with pytest.raises(HedgerowError) as caught:
+
+    def train_on_data() -> None:
         train({"n_estimators": 2, "n_jobs": 1, **params}, data, valid)
-    for word in words:
-        assert word in str(caught.value)
-    assert all(vars(data)[name] is before[name] for name in before)
+
+    for owner, call in (
+        (estimator, lambda: estimator.fit(make(), GOOD_Y, **more)),
+        (data, train_on_data),
+    ):
+        before = dict(vars(owner))
+        with pytest.raises(HedgerowError) as caught:
+            call()
+        for word in words:
+            assert word in str(caught.value)
+        assert list(vars(owner)) == list(before)
+        assert all(vars(owner)[name] is before[name] for name in before)
+    np.testing.assert_array_equal(estimator.predict(GOOD), expected)
 
 
 @paths_where(lambda path: path.make in (scattered, indicators, meeting))

@@ -341,32 +341,6 @@ def test_peak_memory_is_below_the_limit(compression, limit, tmp_path):
 # Arguments
 
 
-def test_a_sink_takes_rows_until_it_is_finished_or_closed(small, tmp_path):
-    matrix = small
-    for end in (ChunkSink.close, lambda sink: sink.finish().close()):
-        with ChunkSink(matrix.spec, [tmp_path], LARGE) as sink:
-            sink.append(matrix)
-            end(sink)
-        with pytest.raises(StorageError, match="closed"):
-            sink.append(matrix)
-        with pytest.raises(StorageError, match="closed"):
-            sink.finish()
-    assert_nothing_left(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"memory_limit": 1000}, r"memory_limit=1000 .* at least \d+"),
-        ({"cache_dir": ["no such folder"]}, "'no such folder' is not a folder"),
-    ],
-)
-def test_bad_arguments(options, match, small, tmp_path):
-    with pytest.raises(ParameterError, match=match):
-        ChunkSink(small.spec, **{"cache_dir": [tmp_path], "memory_limit": LARGE, **options})
-    assert_nothing_left(tmp_path)
-
-
 def test_a_store_is_used_until_it_is_closed(small, tmp_path):
     store = make_store(tmp_path, small)
     assert_same(store, small)

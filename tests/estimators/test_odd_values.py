@@ -22,7 +22,6 @@ from hedgerow import (
     HedgerowRanker,
     HedgerowRegressor,
 )
-from hedgerow.argument_types import is_one_of, listed, path_text
 from hedgerow.errors import (
     DataError,
     DataTypeError,
@@ -305,15 +304,6 @@ def test_hints_need_no_text() -> None:
     assert did_you_mean("gbtd", ["gbdt", "dart"]) == " Did you mean 'gbdt'?"
     assert did_you_mean(10**5000, ["gbdt"]) == ""
     assert did_you_mean(np.zeros(3), ["gbdt"]) == ""
-
-
-def test_questions_about_types() -> None:
-    assert listed("abc") is listed(b"abc") is listed({"a": 1}) is listed(np.zeros((2, 2))) is None
-    assert listed(np.array(1.0)) is listed(np.ndarray) is listed(None) is None
-    assert listed(np.array([1, 2])) == listed((1, 2)) == listed(pd.Index([1, 2])) == [1, 2]
-    assert is_one_of(np.str_("a"), ("a", "b"))
-    assert not is_one_of(np.array(["a"]), ("a",))
-    assert path_text(b"a") == path_text(Path("a")) == "a"
 
 
 @pytest.mark.parametrize("number", [True, 7, np.int64(7)])

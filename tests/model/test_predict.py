@@ -257,15 +257,6 @@ def test_ranks_stand_beside_sets_of_categories():
     assert same_bits(found["ranks"], found["walk"])
 
 
-def test_ranks_are_taken_where_they_pay():
-    """Tables of float64 rows have 32-bit keys for many trees, and 64-bit keys for few."""
-    forest, _ = case(11, "float64", [31] * 400, n_rows=50)
-    predictor = Predictor(forest, ["float"] * forest.n_features)
-    assert predictor.tables.masks(False, 1.0)[0][2].dtype == np.int32
-    assert predictor.tables.masks(False, 1 / 400)[0][2].dtype == np.int64
-    assert len(predictor.tables.masks(True, 1.0)[1].start) == 0
-
-
 def depth(forest, node=0):
     """Return splits of the longest path of the first tree."""
     if forest.feature[node] < 0:
@@ -287,13 +278,6 @@ def test_few_rows_are_walked_until_the_tables_of_an_engine_pay(monkeypatch):
     at_once = Predictor(forest, ["float"] * forest.n_features)
     at_once.raw_scores(np.tile(values, (30, 1)))
     assert "_mask_tables" in at_once.tables.__dict__
-
-
-@pytest.mark.parametrize(("n_leaves", "walks"), [(31, False), (4_000, True)])
-def test_large_trees_are_walked(n_leaves, walks):
-    forest, _ = case(2, "float64", [n_leaves] * 3)
-    tables = EngineTables(forest)
-    assert (tables.walk_cost < tables.mask_cost) == walks
 
 
 def test_levels_depend_on_the_leaves_of_the_whole_forest():

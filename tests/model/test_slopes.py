@@ -13,7 +13,7 @@ from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 
-from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, cross_fit, train
+from hedgerow import Dataset, HedgerowRegressor, cross_fit, train
 from hedgerow.boosting.loop.assembly import make_forest
 from hedgerow.data import read_table
 from hedgerow.errors import ModelFormatError, ParameterError
@@ -297,31 +297,6 @@ def test_terms_follow_statistics_that_are_numbered_anew(grow_policy) -> None:
 
 
 # -- losses, modes and ways of training ---------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("estimator", "target"),
-    [
-        (HedgerowClassifier(), lambda y: (y > 0.0).astype(int)),
-        (HedgerowClassifier(), lambda y: np.digitize(y, [-0.7, 0.7])),
-        (HedgerowRegressor(objective="poisson"), np.abs),
-        (HedgerowRegressor(objective="huber"), lambda y: y),
-        (HedgerowRegressor(leaf_estimation="gradient"), lambda y: y),
-        (HedgerowRegressor(), lambda y: np.column_stack([y, -y])),
-        (HedgerowRegressor(subsample=0.5, sampling="mvs"), lambda y: y),
-        (HedgerowRegressor(sampling="goss"), lambda y: y),
-    ],
-    ids=["two classes", "classes", "poisson", "huber", "gradient", "targets", "mvs", "goss"],
-)
-def test_slopes_lower_the_loss_of_training(estimator, target, rows) -> None:
-    X, y = rows
-    params = {"n_estimators": 8, "early_stopping": False, "max_leaves": 4, "eval_metric": "loss"}
-    losses = []
-    for on in (False, True):
-        model = clone(estimator).set_params(**params, linear_leaves=on).fit(X, target(y))
-        losses.append(model.evals_result_["train"]["loss"][-1])
-        assert (model.booster_.model.forest.slopes is not None) == on
-    assert losses[1] < losses[0]
 
 
 def test_the_mean_of_folds_with_statistics_of_their_own() -> None:

@@ -10,7 +10,7 @@ from scipy import stats
 
 from hedgerow import HedgerowRegressor
 from hedgerow.errors import LossError
-from hedgerow.metrics import evaluate, make_metrics
+from hedgerow.metrics import evaluate
 from hedgerow.metrics.base import Metric
 from hedgerow.objectives import make_objective
 from hedgerow.objectives.distributions.predicted import NegativeBinomial, Poisson
@@ -73,15 +73,6 @@ def test_a_large_size_is_poisson() -> None:
         np.testing.assert_allclose(many.crps(y), poisson.crps(y), rtol=1e-9)
     levels = [0.01, 0.5, 0.95]
     np.testing.assert_array_equal(many.quantile(levels), poisson.quantile(levels))
-
-
-@pytest.mark.parametrize("size", [1e5, 3e6])
-def test_models_of_counts_that_vary_little_stop_early(size) -> None:
-    raw = np.array([[1.0, 2.0], [np.log(size)] * 2])
-    objective = make_objective("negative_binomial")
-    metrics = make_metrics(["crps", "nll"], objective)
-    found = evaluate(metrics, objective, np.array([2.0, 9.0]), raw, None)
-    assert 0.0 < found["crps"] < 2.0
 
 
 @pytest.mark.parametrize("rate", [1e8, 1e11, 1e12, 1e13, 1e14, 1e15])

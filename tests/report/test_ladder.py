@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html.parser
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes, load_iris
@@ -13,37 +11,7 @@ from hedgerow.cli.main import main
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.report import climb, ladder_page, ladder_text, rungs_for, split_table
 from tests.helpers.marking import mostly_slow
-
-VOID = {"meta", "br", "path", "use", "rect", "image", "circle", "line", "stop"}
-
-
-class Checker(html.parser.HTMLParser):
-    """Count tags, and record unclosed tags and external links."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.seen: dict[str, int] = {}
-        self.outside: list[str] = []
-        self.text = ""
-
-    def handle_starttag(self, tag, attrs) -> None:
-        self.seen[tag] = self.seen.get(tag, 0) + 1
-        if tag not in VOID:
-            self.open.append(tag)
-        for name, value in attrs:
-            if name in ("src", "href", "xlink:href") and value and not value.startswith("#"):
-                self.outside.append(value)
-
-    def handle_startendtag(self, tag, attrs) -> None:
-        self.seen[tag] = self.seen.get(tag, 0) + 1
-
-    def handle_endtag(self, tag) -> None:
-        if tag not in VOID:
-            assert self.open.pop() == tag
-
-    def handle_data(self, data) -> None:
-        self.text += data
+from tests.report.test_report import Page
 
 
 def diabetes():
@@ -105,17 +73,14 @@ def test_table_has_a_line_for_each_rung(climbed) -> None:
 
 def test_page_is_whole_and_fetches_nothing(climbed) -> None:
     split, results = climbed
-    page = ladder_page(results, split, "a <b> & c")
-    checker = Checker()
-    checker.feed(page)
-    assert checker.open == []
-    assert checker.outside == []
-    assert "script" not in checker.seen
-    assert checker.seen["tr"] == 1 + len(results)
-    assert checker.seen["svg"] == 4  # scores, curves, two trees
-    assert "The ladder on a <b> & c" in checker.text
-    for result in results:
-        assert f"{result.test_loss:.3f}" in checker.text
+    text = ladder_page(results, split, "a <b> & c")
+    page = Page(text)
+    assert all(link.startswith("#") for link in page.links)
+    assert page.headings[0] == "The ladder on a <b> & c"
+    assert text.count("<svg") == 4  # scores, curves, two trees
+    (table,) = page.tables
+    for result, row in zip(results, table[1:], strict=True):
+        assert f"{result.test_loss:.3f}" in " ".join(row)
 
 
 def test_trees_of_the_page_keep_the_kinds_of_their_columns(monkeypatch) -> None:
@@ -226,9 +191,7 @@ def test_several_targets_are_climbed(tmp_path, capsys) -> None:
     assert "houses.csv: regression, 160 rows to train on, 40 to test, 4 columns." in out
     lines = [line for line in out.splitlines() if line[:22].rstrip() in ("one tree", "leaf-wise")]
     assert [float(line[31:40]) > 0.2 for line in lines] == [True, True]
-    checker = Checker()
-    checker.feed(page.read_text())
-    assert not checker.open
+    Page(page.read_text())
     for wrong, words in (
         ([*targets, "--task", "classification"], "one target for --task classification"),
         ([*targets, "--target", "rent"], "--target rent is given twice"),
