@@ -475,11 +475,7 @@ def test_a_relative_folder_stays_the_same_place(tmp_path, monkeypatch) -> None:
 
 
 def damages():
-    yield "empty", lambda path: path.write_bytes(b"")
     yield "gone", lambda path: path.unlink()
-    yield "cut", lambda path: path.write_bytes(path.read_bytes()[:-1])
-    yield "longer", lambda path: path.write_bytes(path.read_bytes() + b"\0")
-    yield "zeros", lambda path: path.write_bytes(bytes(path.stat().st_size))
     yield "a folder", lambda path: (path.unlink(), path.mkdir())
 
     def flip(path):

@@ -303,35 +303,6 @@ def test_nothing_else_is_tried_if_hardly_any_loss_is_left(n_wrong: int, tries: b
     assert (tried[0]["score"] < 1e-3 * math.log(2.0)) != tries
 
 
-def test_slow_learners_are_compared_after_as_much_learning() -> None:
-    def quick(n: int) -> float:
-        return 0.50 + 0.19 * math.exp(-n / 50)
-
-    def slow(n: int) -> float:
-        return 0.45 + 0.24 * math.exp(-n / 100)
-
-    rival = [quick(n) for n in range(1, 501)]
-    assert slow(40) > quick(40)
-    assert rounds_followed(slow, rival=rival) > 900  # it is ahead in the end
-    assert rounds_followed(slow, rival=rival[-1:]) == 40
-    assert rounds_followed(lambda n: slow(n) + 0.10, rival=rival) == 40
-    # At half of the rate a round is half as much.
-    assert rounds_followed(lambda n: quick(math.ceil(n / 2)), rival=rival, rate_ratio=0.5) > 500
-    assert rounds_followed(lambda n: quick(math.ceil(n / 4)) + 0.01, rival=rival) < 100
-
-
-def test_many_rows_compare_symmetric_trees_abreast() -> None:
-    every = frozenset(plain_values())
-    logistic = make_objective("logistic")
-    for n_rows, n_outputs, tries in ((199_999, 1, False), (200_000, 1, True), (100_000, 2, True)):
-        size = DataSize(n_rows, 20, n_outputs, by_levels=True)
-        _, stopping = choose(BoostParams(), StoppingParams(), every, logistic, size, False)
-        assert stopping.at_equal_learning == tries
-        if tries:
-            shapes = [other.grow_policy for other in stopping.candidates]
-            assert shapes == ["symmetric"] * (n_outputs == 1)
-
-
 def test_a_slow_learner_is_found_abreast(sample: Sample) -> None:
     params = resolve_strategy(resolve(replace(LARGER, n_estimators=600), SQUARES), SQUARES)
     slow = replace(params, reg_lambda=40.0)

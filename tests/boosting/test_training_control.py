@@ -684,45 +684,6 @@ def test_estimates_know_what_rows_are() -> None:
     )
 
 
-def test_estimates_of_sorted_columns_and_folds() -> None:
-    n, p, off = 10_000, 6, {"early_stopping": False, "n_jobs": 1}
-    hist, exact = (estimate_memory((n, p), {**off, "tree_method": m}) for m in ("hist", "exact"))
-    assert exact.matrix == 2 * 4 * n * p + 4 * n
-    assert exact.cuts == 4 * n * p + n * (p * 8 + 41)
-    assert exact.peak < hist.peak  # no histograms
-    assert exact == estimate_memory((n, p), {**off, "tree_method": "approx"})
-    folds = estimate_memory((n, p), {**off, "early_stopping": "cv"})
-    assert folds.gradients == 4 * hist.gradients  # five folds of four fifths of the rows
-    assert folds.table == 0
-    assert 4.5 * hist.matrix < folds.matrix < 6 * hist.matrix
-    sorted_folds = estimate_memory((n, p), {**off, "early_stopping": "cv", "tree_method": "exact"})
-    assert sorted_folds.table == 5 * n * p * 8
-
-
-def test_estimates_of_vector_leaves() -> None:
-    shape, off = (10_000, 6), {"early_stopping": False, "n_jobs": 1}
-    vectors = {**off, "multi_strategy": "multi_output_tree"}
-    classes = {"objective": "softmax"}
-    single = estimate_memory(shape, {**off, **classes}, n_outputs=8)
-    shared = estimate_memory(shape, {**vectors, **classes}, n_outputs=8)
-    assert shared.gradients == single.gradients + 10_000 * (8 * 8 + 4 * 16)
-    assert shared.histograms > single.histograms
-    assert shared.trees < single.trees / 2
-    goss = estimate_memory(shape, {**vectors, **classes, "sampling": "goss"}, n_outputs=8)
-    assert goss.gradients == shared.gradients + 10_000 * 8
-    # Several targets share their trees unless an option is in the way.
-    assert estimate_memory(shape, off, n_outputs=3) == estimate_memory(shape, vectors, n_outputs=3)
-    apart = estimate_memory(shape, {**off, "monotone_constraints": [1] * 6}, n_outputs=3)
-    assert apart.gradients < estimate_memory(shape, off, n_outputs=3).gradients
-    levels = estimate_memory(shape, {**off, "objective": "quantile", "quantile": [0.1, 0.9]})
-    assert levels.trees == 2 * estimate_memory(shape, off).trees
-    for loss in ("huber", "quantile", lambda y, raw: y - raw):
-        found = estimate_memory(shape, {**off, "objective": loss}, n_outputs=3)
-        assert found.gradients == estimate_memory(shape, off, n_outputs=3).gradients
-    with pytest.raises(ParameterError, match="multi_output_tree"):
-        estimate_memory(shape, vectors, n_outputs=1)
-
-
 def test_estimates_that_cannot_be() -> None:
     sparse = scipy.sparse.random(10, 3, format="csr")
     with pytest.raises(DataError, match="with bundle_features=False"):

@@ -126,27 +126,6 @@ def test_inspect_tells_what_the_folds_have_tried(run: Run) -> None:
     assert facts["folds"]["tried"] == model.chosen_params_["tried"]
 
 
-@pytest.mark.parametrize("target", ["income", "klass", "value"])
-def test_explanations_add_up_to_raw_scores(run: Run, people: Path, target: str) -> None:
-    train(run, people, target)
-    given = ["m.hedgerow", str(people), "-o"]
-    code, _, err = run("explain", *given, "e.csv", "--columns", "age", "--batch-rows", "7")
-    assert code == 0, err
-    run("predict", *given, "p.csv", "--kind", "raw")
-    found = read_whole("e.csv").columns
-    raw = read_whole("p.csv").columns
-    assert next(iter(found)) == "age"
-    ends = [name.removeprefix("base_value") for name in found if name.startswith("base_value")]
-    for scores, end in zip(raw.values(), ends, strict=True):
-        parts = [name for name in found if name.startswith("shap_") and name.endswith(end)]
-        total = sum(found[name] for name in parts) + found[f"base_value{end}"]
-        np.testing.assert_allclose(total, scores, atol=1e-9)
-    code, _, err = run("explain", *given, "e.csv", "--outputs", "nobody")
-    assert code == 2
-    assert "outputs" in err
-    assert "'nobody'" in err
-
-
 @pytest.mark.parametrize("kind", ["raw", "leaf", "probability"])
 @pytest.mark.parametrize("target", ["income", "klass", "value"])
 def test_kinds_of_prediction(run: Run, people: Path, target: str, kind: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import mean_absolute_error, roc_auc_score
+from sklearn.metrics import roc_auc_score
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor, cross_fit, load
 from hedgerow.cli.main import build_parser, main
@@ -219,28 +219,6 @@ def test_times_of_events_are_scored_by_concordance(
     )
     folds = cross_fit(model, pd.DataFrame({"a": X[:, 0], "b": X[:, 1]}), y)
     assert float(score) == pytest.approx(folds.scores["concordance"].mean(), abs=1e-4)
-
-
-def test_evaluate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file, model = tmp_path / "rows.csv", tmp_path / "model"
-    trained(tmp_path, "rows.csv", written(COLUMNS))
-    capsys.readouterr()
-    assert main(["evaluate", str(model), str(file), "--target", "price", "--json"]) == 0
-    scores = json.loads(capsys.readouterr().out)
-    booster = load(model)
-    table = {name: COLUMNS[name] for name in ("size", "city")}
-    expected = mean_absolute_error(COLUMNS["price"], booster.predict(table))
-    assert scores["mae"] == pytest.approx(expected)
-    assert set(scores) == {"rmse", "mae", "r2"}
-    command = ["evaluate", str(model), str(file), "--target", "price", "--metric", "nonsense"]
-    assert main(command) == 2
-    assert "nonsense" in capsys.readouterr().err
-    assert main(["evaluate", str(model), str(file)]) == 2
-    assert "--target" in capsys.readouterr().err
-    odd = tmp_path / "odd.csv"
-    odd.write_bytes(written(COLUMNS, ";", ","))
-    assert main(["evaluate", str(model), str(odd), "--target", "price", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == scores
 
 
 def test_evaluate_classes_rankings_and_libsvm(

@@ -109,6 +109,13 @@ def test_text_stays_text_where_all_values_look_like_numbers(
         assert evaluate(*files, target=target, metrics=("loss",)) == expected
 
 
+def test_wrong_requests_are_named(evaluate: Evaluate, capsys: pytest.CaptureFixture[str]) -> None:
+    train(target="value")
+    for options, words in (((), "--target"), (("--target", "value", "--metric", "no"), "'no'")):
+        assert main(["evaluate", "m", "train.csv", *options]) == 2
+        assert words in capsys.readouterr().err
+
+
 def test_columns_that_the_model_does_not_use_may_differ(evaluate: Evaluate) -> None:
     train(target="value")
     used = {name: OTHERS[name] for name in ("size", "value", "code")}

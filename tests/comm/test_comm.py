@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.comm.base import Alone, Communicator
-from hedgerow.comm.collectives import WHOLE_BYTES, Collectives
+from hedgerow.comm.collectives import WHOLE_BYTES
 from hedgerow.errors import CommunicationError
 from tests.helpers.examples import examples
 from tests.helpers.faults import Fault, RankDied, with_each_fault
@@ -237,12 +237,3 @@ def test_a_rank_that_never_ends_is_left_behind() -> None:
     over.set()
     assert "did not answer within 0.2 s" in str(outcomes[0].error)
     assert "has not ended in time" in str(outcomes[1].error)
-
-
-def test_the_traffic_of_a_level_is_counted() -> None:
-    def rank(ranks: Collectives) -> tuple[int, int]:
-        ranks.reduce_scatter(np.arange(300), [0, 100, 200, 300])
-        ranks.allgather(b"split")
-        return ranks.n_exchanges, ranks.bytes_sent
-
-    assert run_ranks(3, rank) == [(4, 2 * 800 + 5 + 5 + 2 * 8)] * 3

@@ -245,19 +245,6 @@ def test_early_stopping_and_estimators(numbers, tmp_path) -> None:
             hedgerow.from_lightgbm(estimator, n_rounds=wrong)
 
 
-def test_it_is_a_model_like_any_other(numbers, tmp_path) -> None:
-    X, y = numbers
-    model = trained(X, y)
-    booster = brought(model, tmp_path)
-    gain = model.feature_importance("gain")
-    np.testing.assert_allclose(booster.feature_importance("gain"), gain, rtol=1e-4)
-    assert "x0" in booster.to_text(0) or "x" in booster.to_text(0)
-    counts = booster.model.forest.count[booster.model.forest.tree_start[:-1]]
-    assert (counts == len(X)).all()
-    stages = list(booster.staged_predict(X))
-    np.testing.assert_array_equal(stages[9], model.predict(X, num_iteration=10))
-
-
 def test_ranking(tmp_path) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1000, 4))

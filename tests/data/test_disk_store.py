@@ -165,16 +165,6 @@ def test_arrays_of_rows_beyond_the_limit_are_in_files(small, tmp_path):
     assert_nothing_left(tmp_path)
 
 
-def test_chunks_by_number_and_a_store_without_rows(small, tmp_path):
-    limit = smallest_limit(small, 60)
-    with make_store(tmp_path, small, limit=limit, chunk_rows=60) as store:
-        assert [chunk.number for chunk in store.chunks([1, 4, 7])] == [1, 4, 7]
-        assert [chunk.start for chunk in store.chunks([2])] == [120]
-    with ChunkSink(small.spec, [tmp_path], LARGE) as sink, sink.finish() as store:
-        assert (list(store.chunks()), list(store.chunk_sizes), store.n_rows) == ([], [], 0)
-    assert_nothing_left(tmp_path)
-
-
 def without(monkeypatch, *names):
     for name in names:
         monkeypatch.delattr(os, name, raising=False)

@@ -30,7 +30,6 @@ X, Y, NAMES, _ = load_pima()
 SMALL = {"n_estimators": 15, "n_jobs": 1}
 SHORT = {"n_estimators": 5, "n_jobs": 1}
 MANY_X, MANY_Y = np.tile(X, (20, 1)), np.tile(Y, 20)  # enough to pay for a second thread
-MANY = {"n_estimators": 10, "n_jobs": 2, "early_stopping": False}
 
 
 @parametrize_with_checks(
@@ -357,24 +356,6 @@ def test_a_loaded_booster_predicts_what_the_estimator_predicted(labels, keep, tm
         loaded.refit(X[:2], ["other", "other"])
     more = HedgerowClassifier(**SHORT).fit(X, y, init_model=loaded)
     np.testing.assert_array_equal(more.classes_, model.classes_)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: HedgerowClassifier(**SHORT).fit(X, KINDS_OF_LABELS["text"][Y.astype(int)]),
-        lambda: HedgerowRegressor(**SHORT).fit(X, X[:, 7]),
-        lambda: hedgerow.CARTClassifier().fit(X, Y),
-    ],
-)
-def test_skops_keeps_estimators(make) -> None:
-    sio = pytest.importorskip("skops.io")
-    model = make()
-    data = sio.dumps(model)
-    names = sio.get_untrusted_types(data=data)
-    assert all(name.startswith("hedgerow.") for name in names)
-    again = sio.loads(data, trusted=names)
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
 def keys_in(value):

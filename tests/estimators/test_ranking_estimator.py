@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 
 import numpy as np
@@ -218,15 +217,6 @@ def test_search_without_routing_gives_qid_to_fit() -> None:
     with pytest.warns(UserWarning, match=r"score\(..., qid=...\)"):  # no fold can be scored
         grid.fit(X, Y, qid=QID)
     assert grid.best_estimator_.score(X, Y, qid=QID) > 0.8
-
-
-def test_parameters_are_those_of_the_others() -> None:
-    from hedgerow import HedgerowRegressor
-
-    own = set(inspect.signature(HedgerowRanker).parameters)
-    shared = set(inspect.signature(HedgerowRegressor).parameters)
-    shared -= set(HedgerowRegressor._loss_parameters)
-    assert own == shared | set(HedgerowRanker._loss_parameters)
 
 
 # -- files ------------------------------------------------------------------------

@@ -303,18 +303,6 @@ def test_more_threads_than_rows_or_features(n_rows, n_features) -> None:
         assert engine.tree_bytes(trees) == expected
 
 
-@pytest.mark.parametrize("n_threads", [2, 3, 5])
-@pytest.mark.parametrize("n_features", [33, 97])
-def test_threads_that_do_not_divide_tiles_change_nothing(n_threads, n_features) -> None:
-    # More threads than tiles and not a multiple, with nodes whose rows are divided.
-    X, y = data(20_000, n_features)
-    matrix = engine.binned(X.astype(np.float32), max_bins=100)
-    params = BoostParams(max_leaves=4)
-    expected = engine.tree_bytes(engine.grow(matrix, y, params, n_trees=6)[0])
-    trees, _, _ = engine.grow(matrix, y, params, n_threads=n_threads, n_trees=6)
-    assert engine.tree_bytes(trees) == expected
-
-
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_one_row_is_one_leaf(n_threads) -> None:
     matrix = engine.binned(np.ones((1, 2)))

@@ -110,17 +110,6 @@ def test_depth_is_a_whole_number(show: Any, depth: Any) -> None:
         show(IRIS, max_depth=depth)
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        *((0.000123456, "0.0001235"), (9999.4, "9999"), (9999.6, "10000"), (174512.5, "174512")),
-        *((-2e6 - 0.3, "-2000000"), (1e7, "1e+07"), (np.inf, "inf"), (0.0, "0")),
-    ],
-)
-def test_figures_are_short_but_large_counts_are_whole(value: float, text: str) -> None:
-    assert short_number(value) == text
-
-
 def test_rules_of_a_known_tree() -> None:
     assert tree_rules(IRIS) == [
         "(petal_width <= 0.8 or missing) -> -0.43125  (cover=12.5, n=50)",
