@@ -13,7 +13,6 @@ import pytest
 from sklearn.metrics import log_loss, mean_absolute_error, ndcg_score, r2_score, roc_auc_score
 
 from hedgerow import (
-    Booster,
     DataError,
     HedgerowClassifier,
     HedgerowRanker,
@@ -307,26 +306,8 @@ def test_model_without_splits() -> None:
     assert "Effects of the strongest columns" not in page.headings
 
 
-class Explained:
-    """A substitute for an explanation."""
-
-    interactions = False
-
-    def __init__(self, values: Any, data: Any, outputs: tuple[str, ...]) -> None:
-        self.values, self.data, self.output_names = values, data, outputs
-        self.base_values = np.zeros(values.shape[2:])
-        self.feature_names = tuple(data)
-
-
 @pytest.mark.parametrize("n_classes", mostly_slow([2, 3]))
-def test_surprising_rows_are_explained(n_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def explain(booster: Booster, X: Any) -> Explained:
-        n_rows, k = len(X["age"]), booster.model.forest.n_outputs
-        shape = (n_rows, 4) if k == 1 else (n_rows, 4, k)
-        names = () if k == 1 else tuple(map(str, range(k)))
-        return Explained(np.ones(shape), X, names)
-
-    monkeypatch.setattr(Booster, "explain", explain, raising=False)
+def test_surprising_rows_are_explained(n_classes: int) -> None:
     frame, y = table()
     labels = np.digitize(y, [3.0, 4.0][: n_classes - 1])
     model = HedgerowClassifier(**{**PLAIN, "n_estimators": 5}).fit(frame, labels)
