@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import os
 import re
 import sys
 from pathlib import Path
 from typing import Any
+
+from docutils.nodes import literal_block
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
@@ -47,6 +50,7 @@ myst_heading_anchors = 4
 autosummary_generate = True
 templates_path = ["_templates"]
 autodoc_typehints = "none"
+autodoc_mock_imports = ["pyspark", "ray"]  # the reference needs neither installed
 autodoc_member_order = "bysource"
 toc_object_entries_show_parents = "hide"  # the column on the right is narrow
 numpydoc_show_class_members = False
@@ -93,12 +97,26 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
 
-def without_foreign_labels(
+def links_of_this_site(
     app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
 ) -> None:
-    """Methods that come from scikit-learn name labels of its user guide, which is another site."""
+    """A page that a docstring names is a link; labels of scikit-learn's user guide are text."""
     for number, line in enumerate(lines):
-        lines[number] = re.sub(r":(?:ref|term):`([^`<]*?) *(?:<[^`>]*>)?`", r"\1", line)
+        line = re.sub(r":(?:ref|term):`([^`<]*?) *(?:<[^`>]*>)?`", r"\1", line)
+        lines[number] = re.sub(r"`*\bdocs/([\w-]+)\.md\b`*", r":doc:`/\1`", line)
+
+
+def language_of_indented_blocks(app: Any, doctree: Any) -> None:
+    """Markdown gives indented blocks no language: Python is found by its prompt or its syntax."""
+    for block in doctree.findall(literal_block):
+        if block.get("language") != "none":
+            continue
+        try:
+            if ">>> " not in block.astext():
+                ast.parse(block.astext())
+            block["language"] = "python"
+        except SyntaxError:
+            continue
 
 
 def signature_of_constructor(
@@ -115,4 +133,5 @@ def signature_of_constructor(
 def setup(app: Any) -> None:
     """What Sphinx calls."""
     app.connect("autodoc-process-signature", signature_of_constructor)
-    app.connect("autodoc-process-docstring", without_foreign_labels)
+    app.connect("autodoc-process-docstring", links_of_this_site)
+    app.connect("doctree-read", language_of_indented_blocks)

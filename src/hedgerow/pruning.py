@@ -19,6 +19,7 @@ class OptunaPruning:
     Parameters
     ----------
     trial : optuna.trial.Trial
+        What Optuna gives to the function that it optimises.
     metric : str, optional
         Name of the score; default: the only one, or the first of several.
     rows : str, default="validation"
@@ -29,8 +30,7 @@ class OptunaPruning:
     Raises
     ------
     ParameterError
-        During the fit, if there is no such score, or if the study has the wrong direction
-        (a study that minimises ``"auc"``).
+        During the fit, if there is no such score, or if the study would minimise an ``"auc"``.
 
     Examples
     --------

@@ -40,6 +40,7 @@ class Constant:
     Parameters
     ----------
     rate : float > 0
+        Factor on leaf values.
 
     Examples
     --------
@@ -135,9 +136,11 @@ class StepDecay:
     start : float > 0
         Rate of the first rounds.
     factor : float in (0, 1]
+        Each rate as a fraction of the one before.
     every : int >= 1
         Number of rounds with the same rate.
     lowest : float > 0, default=1e-4
+        Rate below which it does not fall.
 
     Examples
     --------

@@ -511,6 +511,7 @@ class SparkHedgerowClassifier(_HedgerowEstimator, _Classes):
         A column of vectors or of arrays of numbers, or several columns; columns of text are
         categories.
     label_col : str, default="label"
+        Column of the targets.
     weight_col, offset_col : str, optional
         Columns of weights and of initial raw scores.
     validation_indicator_col : str, optional

@@ -21,14 +21,30 @@ TREES = [hedgerow.CARTClassifier, hedgerow.CARTRegressor]
 OF_SCIKIT_LEARN = {"n_features_in_", "feature_names_in_"}
 
 
-OF_MODULES = ("datasets", "inspection", "plot", "report")
+OF_MODULES = ("datasets", "distributed", "inspection", "plot", "pruning", "report")
 """Modules whose public functions and classes are all for users."""
+
+NEEDED = {"Dask": "distributed", "distributed.": "distributed", "spark.": "pyspark", "ray.": "ray"}
+"""Libraries without which names that begin so cannot be imported."""
+
+INSIDE = {
+    "boosting.automatic.recipe",
+    "boosting.external.fit_files",
+    "cli.main",
+    "data.binning.sketch",
+    "io.model_to_bytes",
+    "objectives.base.Objective",
+    "objectives.global_sums",
+    "objectives.step_limits",
+}
+"""What pages name although it is not in the reference: the pages say what it is for."""
 
 
 def public(name: str) -> Any:
-    """Return a public object by its path; skip the test if it needs Dask and Dask is missing."""
-    if name.startswith("Dask"):
-        pytest.importorskip("distributed")
+    """Return a public object by its path; skip the test if a library that it needs is missing."""
+    for start, library in NEEDED.items():
+        if name.startswith(start):
+            pytest.importorskip(library)
     module, _, last = name.rpartition(".")
     owner = importlib.import_module(f"hedgerow.{module}") if module else hedgerow
     return getattr(owner, last)
@@ -58,6 +74,15 @@ def section(text: str, title: str) -> str:
     return found[1] if found else ""
 
 
+def without_sentence(text: str) -> list[str]:
+    """Return the parameters of a docstring that have a type and no text below it."""
+    lines = section(text, "Parameters").splitlines()
+    heads = [n for n, line in enumerate(lines) if re.match(r"[\w*]+(?:, *[\w*]+)*(?: : |$)", line)]
+    below = [*lines[1:], ""]
+    bare = [lines[n].split(" : ")[0] for n in heads if not below[n].startswith(" ")]
+    return [name for each in bare for name in each.split(", ")]
+
+
 def entries(text: str) -> set[str]:
     """Return the names that a section explains: ``a, b : float`` at the left margin."""
     names = set()
@@ -70,7 +95,8 @@ def entries(text: str) -> set[str]:
 @pytest.mark.skipif(not PAGE.exists(), reason="runs in a checkout only")
 def test_reference_has_every_public_name() -> None:
     expected = [*NAMES, *(f"{m}.{name}" for m in OF_MODULES for name in public_names(m))]
-    assert [name for name in expected if name not in listed()] == []
+    found = {*listed(), *(f"distributed.{name}" for name in NAMES)}  # these have two paths
+    assert [name for name in expected if name not in found] == []
 
 
 def test_a_missing_entry_is_found() -> None:
@@ -79,6 +105,56 @@ def test_a_missing_entry_is_found() -> None:
     assert entries(section(text, "Parameters")) == {"a", "b"}
     assert entries(section(text, "Returns")) == {"c"}
     assert section(text, "Attributes") == ""
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="runs in a checkout only")
+def test_reference_has_the_names_that_pages_use() -> None:
+    used = set()
+    for page in PAGE.parent.glob("*.md"):
+        text = page.read_text("utf-8")
+        for module, names in re.findall(r"from hedgerow\.([\w.]+) import ([\w, ]+)", text):
+            used |= {f"{module}.{name.strip()}" for name in names.split(",")}
+        used |= set(re.findall(r"`hedgerow\.([a-z_]+\.[\w.]*\w)[(`]", text))
+    assert len(used) > 20
+    known = {*listed(), *INSIDE, *(f"errors.{name}" for name in NAMES)}
+    package = Path(hedgerow.__file__).parent
+    missing = []
+    for name in sorted(used):
+        place = package / name.replace(".", "/")
+        parts = name.split(".")
+        starts = {".".join(parts[:count]) for count in range(1, len(parts) + 1)}
+        if not known & starts and not place.is_dir() and not place.with_suffix(".py").exists():
+            missing.append(name)
+    assert missing == []
+
+
+def test_a_parameter_without_a_sentence_is_found() -> None:
+    text = "Title.\n\nParameters\n----------\na, b : int\nc : int\n    Text.\n**more\n    Text.\n"
+    assert without_sentence(text) == ["a", "b"]
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="runs in a checkout only")
+@pytest.mark.parametrize("name", sorted({*NAMES, *listed()}))
+def test_every_parameter_has_a_sentence(name: str) -> None:
+    """Its own, or, if it means the same everywhere, that at the top of the reference."""
+    top = PAGE.read_text("utf-8").split("Estimators\n---")[0]
+    common = set(re.findall(r"``(\w+)``", top))
+    assert {"X", "y", "n_jobs"} < common
+    thing = public(name)
+    things = {name: thing}
+    if inspect.isclass(thing):
+        things |= {
+            each: member
+            for each, member in inspect.getmembers(thing, callable)
+            if each[0] != "_" and (getattr(member, "__module__", "") or "").startswith("hedgerow.")
+        }
+    found = {
+        (each, parameter)
+        for each, member in things.items()
+        for parameter in without_sentence(inspect.getdoc(member) or "")
+        if parameter not in common
+    }
+    assert found == set()
 
 
 @pytest.mark.parametrize("name", sorted({*NAMES, *listed()}))

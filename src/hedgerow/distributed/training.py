@@ -64,6 +64,7 @@ def train(
     Parameters
     ----------
     client : distributed.Client
+        The client of the cluster whose workers hold the rows.
     params : mapping or None
         As for :func:`hedgerow.train`; ``n_jobs`` is the number of threads of each worker, by
         default all.

@@ -450,6 +450,7 @@ class HedgerowEstimator(
         ----------
         row : dict, list, tuple or array of shape (n_features,)
         kind : {"value", "raw", "probability", "leaf"}, default="value"
+            As for :meth:`hedgerow.Booster.predict`.
 
         Returns
         -------

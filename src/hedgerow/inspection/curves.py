@@ -77,6 +77,7 @@ def individual_curves(
     X : array, data frame, sparse matrix or list of rows
         One curve for each row; a plot can show a few hundred.
     column : str or int
+        The column whose values are replaced, by name or position.
     n_points : int, default=100
         Maximum number of numbers or categories to evaluate.
 

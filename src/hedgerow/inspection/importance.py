@@ -133,6 +133,7 @@ def model_importance(model: Model | Inspections, kind: ImportanceKind = "gain") 
     ----------
     model : Booster, fitted estimator or Model
     kind : {"gain", "splits", "cover"}, default="gain"
+        What is added up over the splits of a column.
 
     Returns
     -------
@@ -211,6 +212,7 @@ def permutation_importance(
     n_repeats : int, default=5
         Permutations of each column.
     random_state : int, default=0
+        Seed of the permutations.
     sample_weight, offset : array-like, optional
     qid : array-like, optional
         For rankings, the query of each row.

@@ -143,6 +143,7 @@ def joint_dependence(
     Parameters
     ----------
     columns : two names or positions
+        The columns whose values are replaced.
     n_points : int, default=20
         Maximum number of values of each column to evaluate.
 

@@ -116,6 +116,7 @@ def by_group(
         The input of the metric: values, or probabilities of shape (n_rows, n_classes); for the
         few metrics of raw scores (``"hinge"``, ``"auc_mu"``) raw scores (n_outputs, n_rows).
     groups : array-like of shape (n_rows,)
+        The group of each row: numbers, text, dates or categories.
     weight : array-like of shape (n_rows,), optional
         Rows of weight 0 are left out, and so are groups without other rows.
 

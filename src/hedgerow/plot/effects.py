@@ -50,6 +50,7 @@ def plot_partial_dependence(
     Parameters
     ----------
     found : PartialDependence or Effect
+        What ``partial_dependence`` or ``accumulated_effects`` returned, or one effect of it.
     ax : matplotlib Axes, optional
         For a single effect; default: a new figure.
     most : int, default=12
@@ -260,6 +261,7 @@ def plot_curves(curves: IndividualCurves, ax: Axes | None = None, *, output: int
     Parameters
     ----------
     curves : IndividualCurves
+        What ``individual_curves`` returned.
     ax : matplotlib Axes, optional
     output : int or str, default=0
         Number or name of the output, if there are several.
@@ -319,6 +321,7 @@ def plot_joint_dependence(
     Parameters
     ----------
     joint : JointEffect
+        What ``joint_dependence`` returned.
     ax, output
         As for :func:`plot_curves`.
 

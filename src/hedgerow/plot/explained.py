@@ -74,6 +74,7 @@ def plot_beeswarm(
     Parameters
     ----------
     explanation : hedgerow.explain.Explanation
+        What ``explain`` returned for the rows.
     ax : matplotlib Axes, optional
         Default: a new figure of suitable height.
     most : int, default=15
@@ -257,6 +258,7 @@ def plot_dependence(
     explanation, ax, output
         As for :func:`plot_beeswarm`.
     column : str or int
+        Column of the horizontal axis, by name or position.
     partner : str, int or None, default="auto"
         Column for the shades; None means no shades.  ``"auto"`` chooses the column on whose
         ranks the SHAP values depend most, among rows with similar values of ``column``.

@@ -148,6 +148,7 @@ def find(
     qid : array-like of shape (n_rows,), optional
         For rankings, the query of each row.
     n_surprises : int, default=4
+        Number of rows with the largest loss to list.
     n_jobs : int, optional
 
     Raises

@@ -140,21 +140,20 @@ def split_table(
     test_share: float = 0.2,
     seed: int = 0,
 ) -> Split:
-    """Hold out test rows.
+    """Hold out test rows; return a :class:`Split`.
 
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_features)
     y : ndarray of shape (n_rows,) or (n_rows, n_targets)
     task : {"classification", "regression"}
+        Whether targets are classes or numbers.
     feature_names : sequence of str
+        Names of the columns, for pictures.
     test_share : float, default=0.2
+        Share of the rows to hold out.
     seed : int, default=0
         Seed of the drawn rows.
-
-    Returns
-    -------
-    Split
     """
     if not is_one_of(task, ("classification", "regression")):
         raise ParameterError(f"task must be 'classification' or 'regression'; got {brief(task)}.")
@@ -175,15 +174,12 @@ def split_table(
 
 
 def rungs_for(split: Split) -> tuple[Rung, ...]:
-    """Return the steps for the task, in order.
+    """Return the steps (:class:`Rung`) for the task, in order.
 
     Parameters
     ----------
     split : Split
-
-    Returns
-    -------
-    tuple of Rung
+        The rows to train and test on.
     """
     boosted = HedgerowRegressor if split.task == "regression" else HedgerowClassifier
     n_features = len(split.feature_names)
@@ -252,17 +248,14 @@ def _pruned_tree(split: Split) -> Any:
 
 
 def climb(split: Split, rungs: Sequence[Rung] | None = None) -> Iterator[Result]:
-    """Train every step on the split, in order; yield each result.
+    """Train every step on the split, in order; yield each :class:`Result`.
 
     Parameters
     ----------
     split : Split
+        The rows to train and test on, of :func:`split_table`.
     rungs : sequence of Rung, optional
         Default: those of :func:`rungs_for`.
-
-    Yields
-    ------
-    Result
     """
     for rung in rungs_for(split) if rungs is None else rungs:
         start = time.perf_counter()
@@ -345,6 +338,8 @@ def ladder_text(results: Sequence[Result], task: str) -> str:
     Parameters
     ----------
     results : sequence of Result
+        What :func:`climb` returned.
     task : {"classification", "regression"}
+        The task of the split, which names the scores.
     """
     return "\n".join([ladder_header(task), *map(ladder_row, results)])

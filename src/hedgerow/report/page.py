@@ -21,19 +21,16 @@ if TYPE_CHECKING:
 
 
 def ladder_page(results: Sequence[Result], split: Split, title: str) -> str:
-    """Return the results of all steps as a page.
+    """Return the results of all steps as self-contained HTML; needs matplotlib.
 
     Parameters
     ----------
     results : sequence of Result
+        What :func:`climb` returned.
     split : Split
+        The rows that it trained and tested on.
     title : str
         Name of the table.
-
-    Returns
-    -------
-    str
-        Self-contained HTML: no script, no link.  Needs matplotlib.
     """
     score, loss = score_names(split.task)
     lead = (

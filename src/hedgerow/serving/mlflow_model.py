@@ -109,6 +109,7 @@ def log_model(model: Any, name: str, **more: Any) -> Any:
     ----------
     model : Booster or fitted estimator
     name : str
+        Name of the model in MLflow.
     **more
         Arguments of ``mlflow.pyfunc.log_model``.
 

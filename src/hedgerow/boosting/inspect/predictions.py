@@ -155,7 +155,8 @@ class PredictionForms(SurvivalPredictions):
 
         Parameters
         ----------
-        X, first_round, n_rounds, n_jobs, offset : as for :meth:`predict`
+        X, first_round, n_rounds, n_jobs, offset
+            As for :meth:`predict`.
 
         Returns
         -------
@@ -233,6 +234,7 @@ class PredictionForms(SurvivalPredictions):
         ----------
         X : array, data frame or list of rows, shape (n_rows, n_features)
         level : float in (0, 1), default=0.9
+            Probability of the interval.
         n_jobs : int, optional
 
         Returns
