@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from docutils.nodes import literal_block
+from docutils.nodes import literal_block, reference
+from sphinx.addnodes import download_reference
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
@@ -119,6 +120,30 @@ def language_of_indented_blocks(app: Any, doctree: Any) -> None:
             continue
 
 
+def sources_as_pages(app: Any, doctree: Any, docname: str) -> None:
+    """A link to a program of this repository leads to a page with its code, not to a download."""
+    for link in list(doctree.findall(download_reference)):
+        if link["reftarget"].startswith("../"):
+            uri = app.builder.get_relative_uri(docname, page_of_source(link["reftarget"]))
+            link.replace_self(reference("", "", *link.children, refuri=uri, internal=True))
+
+
+def page_of_source(target: str) -> str:
+    """Return the name of the page of a file, from the target of a link: ``../src/...``."""
+    return f"sources/{target.removeprefix('../').removesuffix('.py')}"
+
+
+def pages_of_sources(app: Any) -> Any:
+    """Yield these pages."""
+    texts = (page.read_text("utf-8") for page in (ROOT / "docs").glob("*.md"))
+    targets = {target for text in texts for target in re.findall(r"\]\((\.\./[^)]+\.py)\)", text)}
+    for target in sorted(targets):
+        name = target.removeprefix("../")
+        code = (ROOT / name).read_text("utf-8")
+        body = f"<h1>{name}</h1>{app.builder.highlighter.highlight_block(code, 'python')}"
+        yield page_of_source(target), {"title": name, "body": body}, "page.html"
+
+
 def signature_of_constructor(
     app: Any, what: str, name: str, obj: Any, options: Any, signature: str, returned: str
 ) -> tuple[str, None] | None:
@@ -135,3 +160,5 @@ def setup(app: Any) -> None:
     app.connect("autodoc-process-signature", signature_of_constructor)
     app.connect("autodoc-process-docstring", links_of_this_site)
     app.connect("doctree-read", language_of_indented_blocks)
+    app.connect("doctree-resolved", sources_as_pages)
+    app.connect("html-collect-pages", pages_of_sources)

@@ -24,8 +24,8 @@ with open(folder / "pima.csv", "w", newline="") as file:
     writer.writerows([*row, label] for row, label in zip(pima.X, pima.y, strict=True))
 
 # %%
-# In a shell this is ``hedgerow train pima.csv --target diabetes --model pima.hedgerow``, then
-# ``hedgerow report pima.hedgerow pima.csv --target diabetes -o report.html``.
+# In a shell this is ``hedgerow train pima.csv --target Outcome --model pima.hedgerow``, then
+# ``hedgerow report pima.hedgerow pima.csv --target Outcome -o report.html``.
 command = [sys.executable, "-m", "hedgerow"]
 target = ["--target", pima.target_name]
 subprocess.run(
@@ -44,6 +44,11 @@ page = (folder / "report.html").read_text("utf-8")
 print(f"{len(page) / 1e6:.1f} MB, nothing loaded from elsewhere:", 'src="http' not in page)
 
 # %%
+# Such a page begins like this (here of rows that the model was not trained on):
+#
+# .. image:: /report.png
+#    :alt: Warnings, scores with intervals, calibration and confusion, learning curve
+#
 # The plots of the report are methods of a model, and functions of ``hedgerow.plot``.
 model = HedgerowClassifier(random_state=0).fit(pima.X, pima.y)
 model.plot_importance("gain")

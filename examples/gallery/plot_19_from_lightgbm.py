@@ -19,7 +19,7 @@ model = lightgbm.LGBMClassifier(n_estimators=50, verbosity=-1).fit(X, y)
 # %%
 # The imported model gives the same predictions.  You can explain, plot and serve it like any model
 # of Hedgerow.
-booster = hedgerow.from_lightgbm(model.booster_)
+booster = hedgerow.from_lightgbm(model)
 imported = booster.predict(X, kind="probability")[:, 1]
 print("largest difference:", np.abs(imported - model.predict_proba(X)[:, 1]).max())
 booster.plot_tree(0, max_depth=3)
