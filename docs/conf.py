@@ -84,6 +84,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
+html_sidebars = {name: [] for name in ("start", "benchmarks", "sources/**")}  # no pages below
 html_theme_options = {
     "show_prev_next": True,
     "navigation_with_keys": False,
