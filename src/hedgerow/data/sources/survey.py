@@ -29,7 +29,7 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data import sparse as sp
 from hedgerow.data.binning import cut_sample as cs
 from hedgerow.data.binning.bins import integer_mass_at
-from hedgerow.data.binning.cut_sample import MOST_PAIRS, FewValues
+from hedgerow.data.binning.few_values import MOST_PAIRS, FewValues
 from hedgerow.data.categories import columns as categories
 from hedgerow.data.categories.levels import MISSING_CODE, MOST_LEVELS
 from hedgerow.data.external.memory import give_back_memory, shown_bytes
