@@ -96,7 +96,7 @@ def _levels(forest: Forest, splits: Splits, threshold: AnyArray) -> _Levels | No
     place.  So the splits of a path are some of the splits of the levels, in their order.
     """
     largest = int(np.argmax(np.diff(forest.tree_start)))
-    # Members of a blend stand one after the other.
+    # Rounds of the members of a blend alternate.
     some = {largest, *np.linspace(0, forest.n_trees - 1, 16, dtype=np.int64).tolist()}
     n_splits = max(_n_splits(forest, splits, tree) for tree in some)
     if len(splits.levels) > MOST_LEVELS or n_splits > MOST_LEVELS:
@@ -117,7 +117,7 @@ def _levels(forest: Forest, splits: Splits, threshold: AnyArray) -> _Levels | No
 
 
 def _n_splits(forest: Forest, splits: Splits, tree: int) -> int:
-    """Return the number of distinct splits of a tree."""
+    """Return the number of different splits of a tree."""
     nodes = np.arange(forest.tree_start[tree], forest.tree_start[tree + 1])
     inner = nodes[forest.feature[nodes] >= 0].tolist()
     return len({(splits.slot[node], splits.threshold[node]) for node in inner})
@@ -188,11 +188,8 @@ class EngineTables:
         self._walked = 0.0  # nanoseconds; threads may miss what others add
 
     def pay(self, n_rows: float) -> bool:
-        """Return whether the tables of faster engines pay for the rows of all calls so far.
-
-        The walk has taken them until then, so both together take at most twice as long as the
-        better choice would have taken.
-        """
+        """Return whether the tables of faster engines pay for the rows of all calls so far."""
+        # Rows are walked until then, so this takes at most twice as long as the better choice.
         self._walked += n_rows * self.walk_cost
         return self._walked >= TABLE_COST * len(self._forest.feature)
 
@@ -228,11 +225,12 @@ class EngineTables:
 
     @once
     def walk32(self) -> tuple[AnyArray, ...]:
-        return tuple(self._walk(layout.narrow_thresholds(self.splits.threshold)))
+        narrow = layout.narrow_thresholds(self.splits.threshold)
+        return tuple(layout.walk_tables(self._forest, self.splits, narrow))
 
     @once
     def walk64(self) -> tuple[AnyArray, ...]:
-        return tuple(self._walk(self.splits.threshold))
+        return tuple(layout.walk_tables(self._forest, self.splits, self.splits.threshold))
 
     @once
     def levels32(self) -> LevelTables | None:
@@ -265,9 +263,6 @@ class EngineTables:
     def mask_ranks(self) -> tuple[tuple[Any, ...], Ranks]:
         threshold, ranks = layout.rank_thresholds(self._forest, self.splits)
         return self._mask(threshold), ranks
-
-    def _walk(self, threshold: AnyArray) -> layout.WalkTables:
-        return layout.walk_tables(self._forest, self.splits, threshold)
 
     def _mask(self, threshold: AnyArray) -> tuple[Any, ...]:
         return tuple(layout.with_thresholds(*self._mask_tables, threshold))

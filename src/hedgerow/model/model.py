@@ -19,11 +19,9 @@ from hedgerow.model.forest import Forest
 AVERAGED = "averaged"
 """Key in the training record of an averaged model: the number of models averaged."""
 
-
 BLEND = "blend"
 """Key in the training record of a blended model: weight, rounds and differing parameters of each
 kind of trees."""
-
 
 _FOREIGN_LINKS = ("softplus", "signed_square")
 

@@ -64,31 +64,27 @@ class RowScorer:
         self._columns = (coding_of, codings, order)
         self._free: list[Space] = []
 
+    def _space(self) -> Space:
+        try:
+            return self._free.pop()
+        except IndexError:
+            return self._new_space()
+
     def _new_space(self) -> Space:
         words = np.zeros(self.shape[1], dtype=np.int64)
         floats = words.view(np.float64).reshape(self.shape)
         numbers = np.zeros(self.shape) if self._needs_numbers else floats
         bins = np.zeros(len(self._lookups), dtype=np.uint8)
-        reader = self._reader
-        sets = NO_SETS if reader is None else (reader.row_of_set, reader.sets)
+        sets = (self._reader.row_of_set, self._reader.sets) if self._reader else NO_SETS
         scratch = np.zeros(len(self._walk[5]) + len(self._walk[0]), dtype=np.uint64)
-        arguments = (
-            words,
-            self._columns,
-            self._walk,
-            (bins, *sets),
-            scratch,
-            (*self._leaves, numbers),
-        )
+        leaves = (*self._leaves, numbers)
+        arguments = (words, self._columns, self._walk, (bins, *sets), scratch, leaves)
         views = words.data.cast("B"), numbers.reshape(-1).data.cast("B")
         return Space(views[0], floats, views[1], bins, arguments)
 
     def of_floats(self, row: AnyArray) -> FloatArray:
         """Return raw scores, shape (n_outputs, 1), of a row of floats, shape (1, n_features)."""
-        try:
-            space = self._free.pop()
-        except IndexError:
-            space = self._new_space()
+        space = self._space()
         space.floats[:] = row
         raw = self._base.copy()
         add_one_row(*space.arguments, raw)
@@ -97,10 +93,7 @@ class RowScorer:
 
     def of_values(self, values: Sequence[Any]) -> FloatArray | None:
         """Return the raw scores of a row; None if an unknown category stops it at a split."""
-        try:
-            space = self._free.pop()
-        except IndexError:
-            space = self._new_space()
+        space = self._space()
         self._words.pack_into(space.words, 0, *values)
         if self._needs_numbers:
             self._numbers.pack_into(space.numbers, 0, *self._as_numbers(values))

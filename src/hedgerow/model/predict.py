@@ -165,17 +165,24 @@ class Predictor:
         """Yield the raw scores after each round, as a new array each time.
 
         The values are copied once into contiguous columns, because reading them is most
-        of the work of a round.  Parameters and errors are those of :meth:`raw_scores`.
+        of the work of a round; sparse columns become dense for one tree at a time.  Parameters
+        and errors are those of :meth:`raw_scores`.
         """
-        if isinstance(values, SparseTable):
-            yield from self._staged_sparse(values, n_threads)
-            return
-        columns = np.asfortranarray(values)
-        batch = self._batch(columns, self._walks(columns))
-        scores = self._base_score.repeat(len(values)).reshape(self._n_outputs, -1)
-        for first_tree in range(0, self._n_trees, self._per_round):
-            stop_tree = first_tree + self._per_round
-            self._add(batch, scores, n_threads, first_tree, stop_tree)
+        n_rows = values.n_rows if isinstance(values, SparseTable) else len(values)
+        scores = self._base_score.repeat(n_rows).reshape(self._n_outputs, n_rows)
+        if not isinstance(values, SparseTable):
+            columns = np.asfortranarray(values)
+            batch = self._batch(columns, self._walks(columns))
+        for first in range(0, self._n_trees, self._per_round):
+            stop = first + self._per_round
+            if isinstance(values, SparseTable):
+                for number in range(first, stop):
+                    own = slice(number % self._n_outputs, number % self._n_outputs + 1)
+                    found = scores[own] if self._vectors is None else scores
+                    tree = Predictor(self.forest.tree(number), self._kinds)
+                    tree.add_scores(values, found, n_threads)
+            else:
+                self._add(batch, scores, n_threads, first, stop)
             yield scores.copy()
 
     def leaves(self, values: AnyArray | SparseTable, n_threads: int = 1) -> npt.NDArray[np.int32]:
@@ -226,16 +233,6 @@ class Predictor:
                 task(compact, block, first)
 
         run_blocks(blocks, table.n_rows, n_threads, self._rows_per_thread(self.tables.walk_cost))
-
-    def _staged_sparse(self, table: SparseTable, n_threads: int) -> Iterator[FloatArray]:
-        """Yield the raw scores after each round; make dense the columns of one tree at a time."""
-        scores = self._base_score.repeat(table.n_rows).reshape(self._n_outputs, -1)
-        for number in range(self._n_trees):
-            own = slice(number % self._n_outputs, number % self._n_outputs + 1)
-            of_tree = scores[own] if self._vectors is None else scores
-            Predictor(self.forest.tree(number), self._kinds).add_scores(table, of_tree, n_threads)
-            if (number + 1) % self._per_round == 0:
-                yield scores.copy()
 
     def _batch(self, values: AnyArray, walks: bool) -> Batch:
         """Prepare a table for the kernels of the walk or of the other engines."""
