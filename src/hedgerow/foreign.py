@@ -96,7 +96,7 @@ def from_lightgbm(model: Any, n_rounds: int | None = None) -> Booster:
 
 
 def from_xgboost(model: Any, n_rounds: int | None = None) -> Booster:
-    """Convert an XGBoost model to a booster.
+    """Convert an XGBoost model to a :class:`hedgerow.Booster`.
 
     Parameters
     ----------
@@ -104,10 +104,6 @@ def from_xgboost(model: Any, n_rounds: int | None = None) -> Booster:
     n_rounds : int, optional
         Number of rounds to convert, at least 1; default: the rounds that the estimator predicts
         with; for a booster all rounds.
-
-    Returns
-    -------
-    Booster
 
     Raises
     ------
@@ -135,17 +131,13 @@ def from_xgboost(model: Any, n_rounds: int | None = None) -> Booster:
 
 
 def from_catboost(model: Any, pool: Any = None) -> Booster:
-    """Convert a CatBoost model to a booster.
+    """Convert a CatBoost model to a :class:`hedgerow.Booster`.
 
     Parameters
     ----------
     model : fitted model of CatBoost
     pool : catboost.Pool, optional
         Training rows, because the model stores only hashes of categories.
-
-    Returns
-    -------
-    Booster
 
     Raises
     ------

@@ -135,7 +135,13 @@ def _names_of(local: type[HedgerowEstimator]) -> list[str]:
 
 
 class _HedgerowModel(_Shared, Model, util.MLReadable, util.MLWritable):
-    """A model that ``fit`` of a Spark estimator returns."""
+    """A model that ``fit`` of a Spark estimator returns.
+
+    Parameters
+    ----------
+    content : bytes
+        The model file of the fitted estimator.
+    """
 
     def __init__(self, content: bytes = b"") -> None:
         super().__init__()
