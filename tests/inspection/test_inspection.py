@@ -88,6 +88,78 @@ def regressor(X: Any, y: Any, **more: Any) -> Any:
     return HedgerowRegressor(**{**PLAIN, **more}).fit(X, y)
 
 
+def case_numbers() -> Case:
+    X, y = numbers()
+    return Case(regressor(X, y).booster_, X)
+
+
+def case_float32() -> Case:
+    X, y = numbers()
+    X = X.astype(np.float32)
+    return Case(regressor(X, y).booster_, X)
+
+
+def case_categories() -> Case:
+    X, y = mixed()
+    return Case(regressor(X, y).booster_, X)
+
+
+def case_backoff() -> Case:
+    X, y = mixed()
+    booster = regressor(X, y, unknown_category="backoff").booster_
+    rows = X.copy()
+    rows.loc[:20, "colour"] = "unheard of"
+    return Case(booster, rows)
+
+
+def case_classes() -> Case:
+    X, y = mixed()
+    model = HedgerowClassifier(**PLAIN).fit(X, np.digitize(y, [-0.5, 1.0]))
+    return Case(model.booster_, X)
+
+
+def case_vectors() -> Case:
+    X, y = numbers()
+    Y = np.column_stack((y, y**2, -y))
+    return Case(regressor(X, Y, multi_strategy="multi_output_tree").booster_, X)
+
+
+def case_statistics() -> Case:
+    X, y = mixed()
+    return Case(regressor(X, y, target_statistics=True).booster_, X)
+
+
+def case_lines() -> Case:
+    X, y = numbers()
+    return Case(regressor(X, y, linear_leaves=True).booster_, X)
+
+
+def case_lines_of_mixed() -> Case:
+    X, y = mixed()
+    booster = regressor(X, y, linear_leaves=True, unknown_category="backoff").booster_
+    rows = X.copy()
+    rows.loc[:20, "colour"] = "unheard of"
+    return Case(booster, rows)
+
+
+def case_tree() -> Case:
+    X, y = numbers()
+    tree = CARTRegressor(max_depth=5).fit(X, y)
+    return Case(tree, X)
+
+
+def case_tree_of_classes() -> Case:
+    X, y = numbers()
+    return Case(CARTClassifier(max_depth=4).fit(X, np.digitize(y, [-0.5, 0.5])), X)
+
+
+def case_offset() -> Case:
+    X, y = numbers()
+    offset = np.linspace(-1.0, 1.0, N_ROWS)
+    model = HedgerowRegressor(**PLAIN).fit(X, y, offset=offset)
+    return Case(model.booster_, X, offset)
+
+
 CASES: dict[str, Callable[[], Case]] = {
     name.removeprefix("case_"): function
     for name, function in list(globals().items())
