@@ -55,12 +55,18 @@ class LossRows(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class _OfRows:
-    """What a loss knows about the rows of a fit."""
+    """What a loss knows about the rows of a fit.
 
-    # the total weight divided by ``PENALIZED_WEIGHT``, at least 1; penalties bound the steps of
-    # leaves less by this factor
+    Attributes
+    ----------
+    weight_factor : float
+        The total weight divided by ``PENALIZED_WEIGHT``, at least 1.  Penalties bound the steps of
+        leaves less by this factor.
+    has_far_targets : bool
+        Whether targets are so far from their mean that Newton steps need a limit.
+    """
+
     weight_factor: float = field(default=1.0, repr=False, compare=False)
-    # whether targets are so far from their mean that Newton steps need a limit
     has_far_targets: bool = field(default=False, repr=False, compare=False)
 
 
