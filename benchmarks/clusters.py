@@ -6,10 +6,13 @@
     python benchmarks/clusters.py transform    # Spark, beside xgboost.spark in the same session
     python benchmarks/clusters.py fit --rows 100000 --runs 1
 
-Workers are processes with one thread.  ``fit`` is a whole call, from Parquet files to the model;
-the first of a session also starts Python on the workers.  ``transform`` predicts all rows, which
-Spark holds in memory, and stores nothing.  Seconds are elapsed, then of the processors of all
-processes.
+Workers are processes with one thread; those of Dask have a session of their own, because Linux
+gives the processes of a session one share of a busy processor (``sched_autogroup_enabled``),
+however many they are, while workers on machines of their own have one each.
+
+``fit`` is a whole call, from Parquet files to the model; the first of a session also starts Python
+on the workers.  ``transform`` predicts all rows, which Spark holds in memory, and stores nothing.
+Seconds are elapsed, then of the processors of all processes.
 Needs ``hedgerow[dask,spark,files]``, xgboost, psutil and Java.
 """
 
@@ -126,6 +129,7 @@ def measure_fits(folder: Path, n_rows: int, runs: int) -> None:
         rows = write_rows(folder / f"rows-{n_workers}", n_rows, n_workers)
         workers = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": None}
         with distributed.Client(**workers) as client:
+            client.run(os.setsid)
             for run in range(runs):
                 fit = partial(fit_on_dask, client, rows)
                 models.add(timed(f"Dask, workers: {n_workers}, fit {run}", fit))

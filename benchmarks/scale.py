@@ -138,12 +138,19 @@ class Spent:
         return self.rows + self.search + self.messages + self.content
 
 
+def shares_whole(n_features: int, n_workers: int, mode: str) -> bool:
+    """Return whether two ranks exchange histograms whole, and both search all features."""
+    return mode == "data" and n_workers == 2 and n_features * STRIDE * WIDE_BYTES <= 1 << 18
+
+
 def sent_bytes(shape: Shape, n_features: int, n_workers: int, mode: str = "data") -> float:
     """Return the bytes that a rank sends to all others for a tree."""
     records = shape.splits * SPLIT_BYTES * (n_workers - 1)
     if mode == "features":
         return records
     histograms = shape.splits * n_features * STRIDE * FIELDS * CELL_BYTES
+    if shares_whole(n_features, n_workers, mode):
+        return histograms
     return histograms * (n_workers - 1) / n_workers + records
 
 
@@ -189,10 +196,12 @@ def tree_seconds(
     passes = max(shape.passes, 1 + shape.splits / most)
     work = rows * (costs.row + built * shape.visits * costs.cell) / cores
     work += passes * math.ceil(rows / CHUNK_ROWS) * costs.visit
-    search = shape.splits * own_columns * costs.search / min(cores, own_columns)
+    whole = shares_whole(n_features, n_workers, mode)
+    searched = n_features if whole else own_columns
+    search = shape.splits * searched * costs.search / min(cores, searched)
     if n_workers == 1:
         return Spent(1e-9 * work, 1e-9 * search, 0.0, 0.0)
-    exchanges = 2 + 2 * passes if by_rows else 1 + passes
+    exchanges = (3 + passes * (1 if whole else 2)) if by_rows else 1 + passes
     in_steps = not direct
     steps = math.ceil(math.log2(n_workers)) if in_steps else 1
     messages = steps if in_steps else n_workers - 1
@@ -286,6 +295,7 @@ class Counting:
         return self._timed(self._ranks.allgather, message)
 
     def allreduce(self, array: Any, combine: Any = "sum") -> Any:
+        self.scattered += array.nbytes
         return self._timed(self._ranks.allreduce, array, combine)
 
     def barrier(self) -> None:
