@@ -22,7 +22,7 @@ from hedgerow.argument_types import check_bool
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.row_data.classes import n_classes_of
-from hedgerow.boosting.row_data.targets import targets_of_rows
+from hedgerow.boosting.row_data.targets import Targets, targets_of_rows
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import UnknownCategory
 from hedgerow.data.categories.columns import CategoricalFeatures
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from hedgerow.boosting.loop.setup.job import Job, KnownTargets
     from hedgerow.boosting.loop.setup.loss_spec import LossSpec
     from hedgerow.boosting.resume.continuing import Start
+    from hedgerow.boosting.row_data.dataset import Dataset
     from hedgerow.boosting.validation.folds import Fold
 
 OwnObjective: TypeAlias = "str | Callable[..., Any] | Objective"
@@ -261,7 +262,7 @@ class HedgerowEstimator(
         return {name: getattr(self, name) for name in self._loss_parameters}
 
     def _loss_spec(self, classes: AnyArray | None = None) -> LossSpec:
-        """Return the loss for ranks of a cluster, which read the targets; ``classes``: labels."""
+        """Return the loss; ``classes`` are the labels of a classifier with one for each row."""
         from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 
         self._check_objective()
@@ -354,6 +355,12 @@ class HedgerowEstimator(
         self, job: Job, n_rows: int, weight: FloatArray | None, source: Any = None
     ) -> KnownTargets:
         """Read the training targets and make the loss; ``source`` has the classes of a model."""
+        return self._loss_spec().read(job, n_rows, weight, self._targets_of)
+
+    def _targets_of(
+        self, rows: Dataset, n_rows: int, name: str, like: Targets | None = None
+    ) -> Targets:
+        """Read the targets of rows; ``like`` are the training targets, if these are others."""
         raise NotImplementedError
 
     def _fit_rows(self, arguments: Mapping[str, Any]) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never, Self, TypeAlias
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.row_data.classes import classes_of_record, indices_of, labels_to_record
-from hedgerow.boosting.row_data.targets import has_columns, same_targets
+from hedgerow.boosting.row_data.targets import Targets, has_columns
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.estimators import labels
 from hedgerow.estimators.base import HedgerowEstimator
@@ -25,7 +25,6 @@ from hedgerow.estimators.multilabel import (
 from hedgerow.estimators.scores import accuracy
 from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.model.model import Model
-from hedgerow.objectives import Task, objective_for
 from hedgerow.params import CHECKPOINT_SECONDS
 from hedgerow.peer_arguments import OF_ESTIMATORS_PREDICT, refuse_arguments
 
@@ -358,32 +357,26 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
     def _read_targets(
         self, job: Job, n_rows: int, weight: FloatArray | None, source: Any = None
     ) -> KnownTargets:
-        from hedgerow.boosting.loop.setup.job import KnownTargets
+        if has_columns(job.rows.y):
+            found = super()._read_targets(job, n_rows, weight)
+            return replace(found, classes=label_classes(found.objective))
+        y = labels.read_labels(job.rows.y, n_rows, "y", type(self).__name__)
+        classes, codes = labels.encode_as(y, weight, labels.known_classes(source, job.start))
 
-        y, reader = job.rows.y, type(self).__name__
-        if has_columns(y):
-            targets = job.continued(read_indicators(y, n_rows, "y"))
-            loss = label_objective(self.objective, self.class_weight)
-            objective = objective_for(
-                loss, targets.values, 1, self._loss_values(), "two classes", targets.names
-            )
+        def codes_of(rows: Dataset, n_rows: int, name: str, like: Targets | None) -> Targets:
+            if like is None:
+                return Targets(codes, None)
+            own = labels.read_labels(rows.y, n_rows, name, type(self).__name__)
+            return Targets(indices_of(own, classes, name), None)
 
-            def read(rows: Dataset, n_rows: int, name: str) -> FloatArray:
-                return same_targets(read_indicators(rows.y, n_rows, name), targets, name)
-
-            return KnownTargets(targets.values, objective, read, None, label_classes(objective))
-        y = labels.read_labels(y, n_rows, "y", reader)
-        known = labels.known_classes(source, job.start)
-        classes, codes = labels.encode_as(y, weight, known)
-
-        def codes_of(rows: Dataset, n_rows: int, name: str) -> FloatArray:
-            return indices_of(labels.read_labels(rows.y, n_rows, name, reader), classes, name)
-
-        chosen, n_outputs = self._chosen_loss(classes)
-        task: Task = "classes" if callable(chosen) and n_outputs > 1 else "two classes"
-        objective = objective_for(chosen, codes, n_outputs, self._loss_values(), task)
+        found = self._loss_spec(classes).read(job, n_rows, weight, codes_of)
         by_class = labels.class_weights(self.class_weight, classes, codes, weight)
-        return KnownTargets(codes, objective, codes_of, by_class, classes)
+        return replace(found, by_class=by_class, classes=classes)
+
+    def _targets_of(
+        self, rows: Dataset, n_rows: int, name: str, like: Targets | None = None
+    ) -> Targets:
+        return read_indicators(rows.y, n_rows, name)
 
     def _loss_spec(self, classes: AnyArray | None = None) -> LossSpec:
         from hedgerow.boosting.loop.setup.loss_spec import LossSpec

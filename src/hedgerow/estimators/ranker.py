@@ -12,19 +12,18 @@ from sklearn.utils.validation import check_is_fitted
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.row_data.checks import check_vector, check_weight
 from hedgerow.boosting.row_data.queries import read_qid, require_queries, weight_of_rows
-from hedgerow.boosting.row_data.targets import require_target, target_column
+from hedgerow.boosting.row_data.targets import Targets, require_target, target_column
 from hedgerow.errors import AbsentAttributeError
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.hooks import with_hooks
 from hedgerow.metrics.queries import query_rows
 from hedgerow.metrics.ranking import RankingMetric
-from hedgerow.objectives import RANKING, make_objective
+from hedgerow.objectives import RANKING
 from hedgerow.objectives.ranking.losses import PairMethod
 from hedgerow.params import CHECKPOINT_SECONDS
 from hedgerow.peer_arguments import OF_ESTIMATORS_PREDICT, refuse_arguments
 
 if TYPE_CHECKING:
-    from hedgerow.boosting.loop.setup.job import Job, KnownTargets
     from hedgerow.boosting.row_data.dataset import Dataset
 
 RankingObjective: TypeAlias = (
@@ -361,18 +360,12 @@ class HedgerowRanker(HedgerowEstimator):
         """
         return self._fit_rows(locals())
 
-    def _read_targets(
-        self, job: Job, n_rows: int, weight: FloatArray | None, source: Any = None
-    ) -> KnownTargets:
-        from hedgerow.boosting.loop.setup.job import KnownTargets
-
-        def read(rows: Dataset, n_rows: int, name: str) -> FloatArray:
-            require_target(rows.y, type(self).__name__, name)
-            require_queries(rows.qid, name.replace("y", "qid", 1))
-            return check_vector(target_column(rows.y, name), n_rows, name)
-
-        objective = make_objective(self._chosen_objective, parameters=self._loss_values())
-        return KnownTargets(read(job.rows, n_rows, "y"), objective, read)
+    def _targets_of(
+        self, rows: Dataset, n_rows: int, name: str, like: Targets | None = None
+    ) -> Targets:
+        require_target(rows.y, type(self).__name__, name)
+        require_queries(rows.qid, name.replace("y", "qid", 1))
+        return Targets(check_vector(target_column(rows.y, name), n_rows, name), None)
 
     @property
     def position_bias_(self) -> dict[int | str, float]:

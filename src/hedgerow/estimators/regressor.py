@@ -10,29 +10,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
 from sklearn.base import RegressorMixin
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.loop.sample import counted
 from hedgerow.boosting.row_data.checks import check_vector, check_weight
 from hedgerow.boosting.row_data.event_times import read_times
 from hedgerow.boosting.row_data.survival import SURVIVAL
-from hedgerow.boosting.row_data.targets import (
-    Targets,
-    has_columns,
-    read_event_times,
-    read_targets,
-    require_target,
-    same_targets,
-    target_column,
-)
+from hedgerow.boosting.row_data.targets import Targets, has_columns, require_target, target_column
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.hooks import with_hooks
 from hedgerow.estimators.scores import r2
 from hedgerow.estimators.snapshots import of_one_fit
-from hedgerow.objectives import make_objective, objective_for
+from hedgerow.objectives import make_objective
 from hedgerow.params import CHECKPOINT_SECONDS
 from hedgerow.peer_arguments import OF_ESTIMATORS_PREDICT, refuse_arguments
 
 if TYPE_CHECKING:
-    from hedgerow.boosting.loop.setup.job import Job, KnownTargets
     from hedgerow.boosting.row_data.dataset import Dataset
     from hedgerow.objectives.distributions.predicted import Distribution
     from hedgerow.objectives.survival.aft import Distribution as TimeDistribution
@@ -384,32 +374,13 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         """
         return self._fit_rows(locals())
 
-    def _read_targets(
-        self, job: Job, n_rows: int, weight: FloatArray | None, source: Any = None
-    ) -> KnownTargets:
-        from hedgerow.boosting.loop.setup.job import KnownTargets
-
-        targets = job.continued(self._targets(job.rows.y, n_rows, "y"))
-        objective = objective_for(
-            self._chosen_objective,
-            counted(targets.values, weight),
-            parameters=self._loss_values(),
-            names=targets.names,
-        )
-
-        def read(rows: Dataset, n_rows: int, name: str) -> FloatArray:
-            return same_targets(self._targets(rows.y, n_rows, name, targets), targets, name)
-
-        return KnownTargets(targets.values, objective, read)
-
-    def _targets(self, y: Any, n_rows: int, name: str, like: Targets | None = None) -> Targets:
-        """Read targets; ``like`` holds the training targets."""
-        require_target(y, type(self).__name__, name)
-        if self.objective in SURVIVAL:
-            return read_event_times(y, n_rows, str(self.objective), name, like)
-        if has_columns(y):
-            return read_targets(y, n_rows, name)
-        return Targets(check_vector(target_column(y, name), n_rows, name), None)
+    def _targets_of(
+        self, rows: Dataset, n_rows: int, name: str, like: Targets | None = None
+    ) -> Targets:
+        require_target(rows.y, type(self).__name__, name)
+        if self.objective in SURVIVAL or has_columns(rows.y):
+            return rows.targets(n_rows, self.objective, like, name)
+        return Targets(check_vector(target_column(rows.y, name), n_rows, name), None)
 
     def predict(self, X: Any, offset: Any = None, **others: Never) -> FloatArray:
         """Predict the target of each row.

@@ -10,9 +10,10 @@ Most losses have derivatives that depend on one row alone
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from hedgerow.boosting.loop.setup.resolved import asks_for_vectors
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.queries import queries_without_effect, without_queries
 from hedgerow.boosting.row_data.survival import SURVIVAL
-from hedgerow.boosting.row_data.targets import same_targets
+from hedgerow.boosting.row_data.targets import Targets, same_targets
 from hedgerow.comm.base import count_rows
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.objectives import (
@@ -41,6 +42,10 @@ from hedgerow.objectives.global_sums import gather_targets, largest_of_ranks
 from hedgerow.params import BoostParams
 
 _CLASSES = ("softmax", "one_vs_all")
+
+TargetsOf: TypeAlias = Callable[[Dataset, int, str, Targets | None], Targets]
+"""``targets_of(rows, n_rows, name, like)`` reads the targets of rows, which messages call ``name``;
+``like`` are those of the training rows, if these are validation rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,10 +109,16 @@ class LossSpec:
             return self._named(self.n_classes or 1).n_outputs
         return int(getattr(self.objective, "n_outputs", 1))
 
-    def read(self, job: Job, n_rows: int, weight: FloatArray | None) -> KnownTargets:
-        """Read the training targets of a job, and make the loss for them."""
+    def read(
+        self, job: Job, n_rows: int, weight: FloatArray | None, targets_of: TargetsOf | None = None
+    ) -> KnownTargets:
+        """Read the training targets of a job, and make the loss for them.
+
+        ``targets_of`` reads the targets of rows; by default they are numbers, or times of events.
+        """
         name, others = self.objective, job.rows.communicator
-        targets = job.continued(job.rows.targets(n_rows, name))
+        targets_of = targets_of or partial(_targets_of, name)
+        targets = job.continued(targets_of(job.rows, n_rows, "y", None))
         target = counted(targets.values, weight)
         first = gather_targets([target[:TRIED]], others)[:TRIED]
         n_outputs = self.n_classes or 1
@@ -120,7 +131,7 @@ class LossSpec:
         objective = objective_for(name, first, n_outputs, self.parameters, self.task, targets.names)
 
         def read(rows: Dataset, n_rows: int, y: str) -> FloatArray:
-            return same_targets(rows.targets(n_rows, name, targets, y), targets, y)
+            return same_targets(targets_of(rows, n_rows, y, targets), targets, y)
 
         return KnownTargets(targets.values, objective, read)
 
@@ -129,6 +140,12 @@ class LossSpec:
         return make_objective(
             self.objective, n_classes if several else 1, parameters=self.parameters
         )
+
+
+def _targets_of(
+    objective: Any, rows: Dataset, n_rows: int, name: str, like: Targets | None
+) -> Targets:
+    return rows.targets(n_rows, objective, like, name)
 
 
 def not_for_several(name: str) -> ParameterError:
