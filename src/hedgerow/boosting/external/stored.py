@@ -24,8 +24,7 @@ from hedgerow.boosting.external.file_table import FileTable, by_dataset, read_to
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup.resolved import numbers_for, outputs_of_tree
-from hedgerow.boosting.loop.setup.training_matrix import choose_bins, of_a_kind
-from hedgerow.boosting.resume.continuing import in_bins_of, keep_bins, start_scores
+from hedgerow.boosting.resume.continuing import start_scores
 from hedgerow.boosting.row_data.statistics import Encoded
 from hedgerow.data import AnyTable, SparseTable, Table, bin_table
 from hedgerow.data.binning.bins import BinSpec
@@ -37,7 +36,6 @@ from hedgerow.data.external.row_store import ChunkStore
 from hedgerow.data.sparse import sparse_of
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.model.forest import Forest
-from hedgerow.model.model import Model
 from hedgerow.params import BoostParams
 
 
@@ -46,22 +44,17 @@ def store_rows(
     params: BoostParams,
     n_threads: int,
     n_outputs: int,
-    spec: BinSpec | None = None,
-    start: Model | None = None,
+    spec: BinSpec,
+    first: Forest | None = None,
     layout: Layout | None = None,
-) -> tuple[TrainingData, tuple[TrainingData, ...], Forest | None]:
+) -> tuple[TrainingData, tuple[TrainingData, ...]]:
     """Bin training rows of files and validation rows; the stacks of their tables close the stores.
 
-    ``layout``: bundles whose conflicts hide values of the training rows, if they are known.
+    ``first`` are the trees of the model to continue.  ``layout``: bundles whose conflicts hide
+    values of the training rows, if they are known.
     """
     train, validation = encoded.train, encoded.validation
-    table, first = cast(FileTable, train.table), None
-    if spec is None:
-        spec = choose_bins(encoded, params, n_threads)
-        table.data.cuts = None  # a part of the memory that the bins may need
-    if start is not None:
-        spec = keep_bins(spec, start)
-        first = of_a_kind(in_bins_of(spec, start), params)
+    table = cast(FileTable, train.table)
     layout = layout or hiding_layout(table, spec, params)
     give_back_memory()
     binning = _Binning(spec, params, n_threads, n_outputs, first, layout)
@@ -73,7 +66,7 @@ def store_rows(
         if not isinstance(one.table, FileTable):
             found[id(one.table)] = binning.of_table(one)
     seen = replace(found[id(table)], n_copies=encoded.n_copies, layout=layout)
-    return seen, tuple(found[id(one.table)] for one in validation), first
+    return seen, tuple(found[id(one.table)] for one in validation)
 
 
 Bins: TypeAlias = tuple[BinnedMatrix, FloatArray | None]

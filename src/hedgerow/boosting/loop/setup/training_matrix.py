@@ -46,11 +46,6 @@ def prepare_rows(
     ``spec``: the bins, if they are known; ``layout``: bundles of rows of files, if these are, too.
     """
     train, validation = encoded.train, encoded.validation
-    if isinstance(train.table, FileTable):
-        # Imported here: most trainings use tables in memory.
-        from hedgerow.boosting.external.stored import store_rows
-
-        return store_rows(encoded, params, n_threads, n_outputs, spec, start, layout)
     first = None if start is None else of_a_kind(start.forest, params)
 
     def data(sample: Sample, matrix: BinnedMatrix | ColumnBlocks | AnyTable) -> TrainingData:
@@ -70,9 +65,17 @@ def prepare_rows(
         return seen, tuple(data(rows, rows.table) for rows in validation), first
     if spec is None:
         spec = choose_bins(encoded, params, n_threads)
+        if isinstance(train.table, FileTable):
+            train.table.data.cuts = None  # a part of the memory that the bins may need
     if start is not None:
         spec = keep_bins(spec, start)
         first = of_a_kind(in_bins_of(spec, start), params)
+    if isinstance(train.table, FileTable):
+        # Imported here: most trainings use tables in memory.
+        from hedgerow.boosting.external.stored import store_rows
+
+        given = encoded, params, n_threads, n_outputs, spec, first, layout
+        return *store_rows(*given), first
     matrix = bin_bundled(train.table, spec, bundle_rules(params), n_threads)
     if pairs_may_pay(matrix):
         matrix = pair_columns(matrix, n_threads)
