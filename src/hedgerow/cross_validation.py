@@ -11,19 +11,19 @@ import numpy as np
 from hedgerow.argument_types import check_bool
 from hedgerow.arrays import FloatArray, IntArray, distinct
 from hedgerow.booster import Booster
+from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.job import Job
 from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.boosting.row_data.offsets import with_offset_columns
 from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.boosting.validation.cross import FoldPlan, FoldStopping, grow_folds
 from hedgerow.boosting.validation.cross_models import fold_model
 from hedgerow.boosting.validation.fold_rows import rows_of_folds
 from hedgerow.boosting.validation.folds import Fold, among_weighted, forward_folds
-from hedgerow.boosting.validation.row_sets import ONLY, TRAINING, reads_batches
+from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.splits import folds_of
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.errors import ParameterError, brief
+from hedgerow.errors import AllRowsNeededError, ParameterError, brief
 from hedgerow.metrics import task_of
 from hedgerow.notebook import Viewed
 from hedgerow.peer_arguments import OF_CV, advised
@@ -106,7 +106,7 @@ def cv(
         together when their mean score has not improved for ``patience`` rounds;
         ``"auto"`` means False here.  ``train_scores=True`` adds curves of the training rows.
     dataset : Dataset
-        Rows with ``y``, in memory.
+        Rows with ``y``; those of files have the folds, and the models, of rows in memory.
     folds : int, splitter or iterable of (train, test), default=5
         Number of folds, which are drawn by a hash of ``random_state`` and row number; or a
         scikit-learn splitter; or pairs of row numbers or boolean masks.
@@ -143,11 +143,30 @@ def cv(
     settings = read_settings(params)
     check_bool(keep_models, "keep_models")
     check_datasets(dataset, None)
-    stopping = stopping_of(settings)
-    _check(dataset, stopping, stratified)
+    _check(stopping_of(settings), stratified)
+    job = Job(dataset, {})
+    while True:
+        try:
+            with job.opened() as own:
+                return _of_folds(own, settings, folds, stratified, groups, keep_models)
+        except AllRowsNeededError as reason:
+            job = job.in_memory(reason)
+
+
+def _of_folds(
+    job: Job,
+    settings: Mapping[str, Any],
+    folds: Any,
+    stratified: bool | None,
+    groups: Any,
+    keep_models: bool,
+) -> CrossValidation:
+    """Read the rows and train on all folds."""
+    dataset, stopping, limits = job.rows, stopping_of(settings), FoldStopping()
     trees, threads = trees_of(settings), resolve_threads(settings.get("n_jobs"))
-    spec = Job(dataset, {}).read(loss_of(settings).read, trees)
-    objective, sample, limits = spec.known.objective, spec.train, FoldStopping()
+    divided = FitOptions(StoppingParams("cv"), n_jobs=threads)  # no rows are held out
+    spec = job.read(loss_of(settings).read, trees, divided)
+    objective, sample = spec.known.objective, spec.train
     splits = _splits(folds, dataset, sample, stratified, groups, trees.seed, objective)
     inner = among_weighted(splits, sample.weight, "folds")
     eval_metric = settings.get("eval_metric")
@@ -160,7 +179,7 @@ def cv(
     )  # fmt: skip
     grown = grow_folds(plan, inner)
     models = [
-        with_offset_columns(fold_model(plan, fold, one), dataset.offset_names)
+        spec.finish(fold_model(plan, fold, one))
         for fold, one in zip(inner, grown.folds, strict=True)
         if keep_models
     ]
@@ -186,11 +205,7 @@ def cv(
     )
 
 
-def _check(dataset: Any, stopping: StoppingParams, stratified: object) -> None:
-    if reads_batches(dataset):
-        raise ParameterError(
-            "cv needs the rows in memory, but these are read in batches: pass a Dataset of a table."
-        )
+def _check(stopping: StoppingParams, stratified: object) -> None:
     if stopping.by_folds or stopping.by_out_of_bag:
         raise ParameterError(
             f"early_stopping={stopping.early_stopping!r} does not use the test rows of the folds: "

@@ -92,6 +92,20 @@ def test_copied_rows_of_statistics(
     same_bytes(params, rows)
 
 
+@pytest.mark.parametrize(
+    "feature", ["classes + scores of classes", "groups", "ranking", "Cox", "statistics", "exact"]
+)
+def test_cross_validation_of_files(feature: str, small_chunks: None) -> None:
+    params, rows = parts_of(feature)
+    memory, files = (
+        hedgerow.cv(params, data, folds=3, keep_models=True)
+        for data in (rows.in_memory(), rows.in_batches())
+    )
+    assert [b.to_bytes() for b in files.boosters] == [b.to_bytes() for b in memory.boosters]
+    np.testing.assert_equal(files.curves, memory.curves)
+    np.testing.assert_equal(files.splits, memory.splits)
+
+
 # -- validation rows, models to continue, and checkpoints -----------------------------------
 
 VALIDATED = """
