@@ -29,26 +29,15 @@ eight bytes for each value."""
 class DataSize:
     """Size and kind of the training data, however they are stored.
 
-    Attributes
-    ----------
-    n_rows : int
-    n_features : int
-    n_outputs : int
-        Number of trees of a round.
-    most_levels : int
-        Largest number of categories of a column; 0 without categorical columns.
-    squares : bool
-        Whether the loss is squared error of one target.
-    by_levels : bool
-        Whether trees may be symmetric: no parameter excludes such trees.
-    by_lines : bool
-        Whether leaves may be linear: the table has a numeric column and not too many values, and
-        no parameter excludes such leaves.
-    by_lists : bool
-        Whether the loss is a ranking of the rows of queries.
-    by_crosses : bool
-        Whether columns may be crossed: the table has two numeric columns, and no parameter excludes
-        crosses.
+    n_outputs    number of trees of a round
+    most_levels  largest number of categories of a column; 0 without categorical columns
+    squares      whether the loss is squared error of one target
+    by_levels    whether trees may be symmetric: no parameter excludes such trees
+    by_lines     whether leaves may be linear: the table has a numeric column and not too many
+                 values, and no parameter excludes such leaves
+    by_lists     whether the loss is a ranking of the rows of queries
+    by_crosses   whether columns may be crossed: the table has two numeric columns, and no parameter
+                 excludes crosses
     """
 
     n_rows: int

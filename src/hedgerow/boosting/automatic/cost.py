@@ -68,13 +68,8 @@ class FastRate:
 class Allowance:
     """Bounds on the cost of the folds and the model.
 
-    Attributes
-    ----------
-    size : DataSize
-    n_slow, n_fast : int
-        Rounds of the folds at the usual rate, and at the highest.
-    candidates, model : float
-        Estimated seconds of all candidates together, and of the model.
+    n_slow, n_fast     rounds of the folds at the usual rate, and at the highest
+    candidates, model  estimated seconds of all candidates together, and of the model
     """
 
     size: DataSize

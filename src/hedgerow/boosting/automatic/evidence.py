@@ -42,12 +42,7 @@ _DOUBTLESS = 4.0
 class Difference:
     """A mean difference of losses.
 
-    Attributes
-    ----------
-    mean : float
-    error : float
-        Standard error of the mean.
-    n_rows : int
+    error  standard error of the mean
     """
 
     mean: float
@@ -72,13 +67,8 @@ class Difference:
 class TestedRows:
     """The tested rows of all folds, one fold after the other.
 
-    Parameters
-    ----------
-    sample : Sample
-    folds : sequence of Fold
-    alike : int64 (n_rows,), or None
-        Rows with the same number (copies, or a group) are one observation with the sum of their
-        weights.
+    alike  int64 (n_rows,): rows with the same number (copies, or a group) are one observation with
+           the sum of their weights
     """
 
     def __init__(self, sample: Sample, folds: Sequence[Fold], alike: IntArray | None) -> None:

@@ -104,25 +104,14 @@ class CandidateBest(BestRound):
           |           `-.  |   distance, far more than the recent gain
           |..............`-v.  rival
 
-    Parameters
-    ----------
-    least : int, default=1
-        Patience at the first round; at most ``patience``.
-    rival : sequence of float, default=()
-        Best score of the rival up to each round; the last score also holds for later rounds.
-    rate_ratio : float, default=1.0
-        Learning rate of this candidate over the learning rate of the rival.
-    judged_from : int, default=40
-        First round at which the distance to the rival may stop the candidate.
-    farthest : float, default=1.3
-        Largest distance to the rival, as a multiple of the recent gain.
-    to_beat : float or None, default=None
-        The candidate stops once its score is better than this one.
-
-    Attributes
-    ----------
-    bests : list of float
-        Best score up to each round.
+    least        patience at the first round; at most ``patience``
+    rival        best score of the rival up to each round; the last score also holds for later
+                 rounds
+    rate_ratio   learning rate of this candidate over the learning rate of the rival
+    judged_from  first round at which the distance to the rival may stop the candidate
+    farthest     largest distance to the rival, as a multiple of the recent gain
+    to_beat      the candidate stops once its score is better than this one
+    bests        best score up to each round
     """
 
     least: int = 1
@@ -176,15 +165,9 @@ class CandidateBest(BestRound):
 class Entry:
     """A candidate and the result of its folds.
 
-    Attributes
-    ----------
-    params : BoostParams
-        Parameters of the model.
-    rows : FoldRows
-        Rows in the form that the trees of ``params`` need.
-    grown : GrownFolds
-    seconds : float
-        Duration of the folds.
+    params   parameters of the model
+    rows     rows in the form that the trees of ``params`` need
+    seconds  duration of the folds
     """
 
     params: BoostParams
@@ -206,34 +189,16 @@ class Entry:
 class ModelSelection:
     """Comparison of candidates on the same folds, one candidate after the other.
 
-    Parameters
-    ----------
-    rows : FoldRows
-        Rows in the form that the first settings need.
-    folds : sequence of Fold
-    objective : Objective
-    stopping : StoppingParams
-    metrics : sequence of Metric
-        The first metric decides.
-    n_threads : int
-    budget : Budget or None
-        Candidates are tried while there is time.
-    alike : int64 (n_rows,), optional
-        Rows with the same number are one observation.
-    report : callable, optional
-        Receives the state of the folds after their rounds.
-
-    Attributes
-    ----------
-    best : Entry
-        The entry with the best score; the first one if scores are equal.
-    tried : list of dict
-        For each entry the best score, its round, and the parameters that differ from the first;
-        ``chosen`` marks the best of several.
-    entries : list of Entry
-        All of them if the model may be a blend, otherwise none.
-    interrupted : bool
-        Whether the user has interrupted the comparison.
+    rows         rows in the form that the first settings need
+    metrics      the first metric decides
+    budget       candidates are tried while there is time
+    alike        int64 (n_rows,): rows with the same number are one observation
+    report       receives the state of the folds after their rounds
+    best         the entry with the best score; the first one if scores are equal
+    tried        for each entry the best score, its round, and the parameters that differ from the
+                 first; ``chosen`` marks the best of several
+    entries      all of them if the model may be a blend, otherwise none
+    interrupted  whether the user has interrupted the comparison
     """
 
     best: Entry

@@ -144,14 +144,10 @@ _MOST_DEALT = 4_000_000
 class Repeats:
     """Rows with the same values, and the observations that they stand for.
 
-    Attributes
-    ----------
-    number : int64 (n_rows,)
-        Number of each row's values, in the order in which they first occur.
-    row : int64 (n_observations,), or None
-        The row of each observation; None if rows with the same values are copies.
-    hashes : uint64 (n_observations,), or None
-        Hashes that put observations in random order; None for copies.
+    number  int64 (n_rows,): number of each row's values, in the order in which they first occur
+    row     int64 (n_observations,): the row of each observation; None if rows with the same values
+            are copies
+    hashes  uint64 (n_observations,): hashes that put observations in random order; None for copies
     """
 
     number: IntArray

@@ -53,24 +53,14 @@ class BudgetSchedule:
 
     The rate of a round is computed once: later calls for the round return the same rate.
 
-    Parameters
-    ----------
-    path : float > 0
-        Sum of the rates to reach.  If there is enough time, ``n_rounds`` rounds reach it.
-    end : float
-        End of the time budget, in seconds of ``clock``.
-    seconds_a_round : float
-        Expected duration of a round, used before the first round is finished.
-    lowest, highest : float
-        Range of the rates.  All rounds have the lowest rate if there is enough time; rounds
-        after the end of the path always have it.
-    clock : callable, optional
-        Clock in seconds, with any origin.
-
-    Attributes
-    ----------
-    n_rounds : int
-        Largest number of rounds of the path, each at the lowest rate.
+    path             sum of the rates to reach.  If there is enough time, ``n_rounds`` rounds reach
+                     it.
+    end              end of the time budget, in seconds of ``clock``
+    seconds_a_round  expected duration of a round, used before the first round is finished
+    lowest, highest  range of the rates.  All rounds have the lowest rate if there is enough time;
+                     rounds after the end of the path always have it.
+    clock            clock in seconds, with any origin
+    n_rounds         largest number of rounds of the path, each at the lowest rate
     """
 
     def __init__(
