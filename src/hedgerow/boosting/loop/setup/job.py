@@ -153,6 +153,9 @@ class Job:
             for name, given_rows in self.validation.items()
         }
         if self.in_chunks:
+            for each in (rows, *self.validation.values()):
+                if reads_batches(each) and not isinstance(each.y, np.ndarray):
+                    each.y = None  # the loss has targets of its own
             samples += [stacked({name: each}) for name, each in sets.items()]
             if params.tree_method != "hist":
                 train, *samples = sorted_data.mapped([train, *samples], options.stopping)
