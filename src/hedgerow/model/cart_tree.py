@@ -125,7 +125,6 @@ class CartTree:
             self.category,
             self.category_left,
         )
-
         values = values_of_table(table.values)
 
         def walk(first: int, last: int) -> None:

@@ -246,10 +246,6 @@ class EngineTables:
         return self._mask(layout.narrow_thresholds(self.splits.threshold))
 
     @once
-    def mask64(self) -> tuple[Any, ...]:
-        return tuple(self._mask_tables[0])
-
-    @once
     def _mask_tables(self) -> tuple[layout.MaskTables, IntArray]:
         return layout.mask_tables(self._forest, self.splits)
 
@@ -257,7 +253,8 @@ class EngineTables:
         """Return the tables of the mask engine, with ranks if they pay for this many trees."""
         if narrow:
             return self.mask32, NO_RANKS
-        return self.mask_ranks if self.rank_cost < share * self.rank_gain else (self.mask64, None)
+        pays = self.rank_cost < share * self.rank_gain
+        return self.mask_ranks if pays else (tuple(self._mask_tables[0]), None)
 
     @once
     def mask_ranks(self) -> tuple[tuple[Any, ...], Ranks]:

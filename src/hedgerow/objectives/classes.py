@@ -276,8 +276,7 @@ class Softmax(MeanLoss):
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         raw = np.asarray(raw, dtype=np.float64)
         top = raw.max(axis=0)
-        shares = raw - top
-        np.exp(shares, out=shares)
+        shares = np.exp(raw - top)
         total = shares[0]
         for share in shares[1:]:  # in order, so that a row has the same bits beside any others
             total += share

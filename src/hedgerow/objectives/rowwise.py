@@ -46,7 +46,7 @@ class RowLoss(MeanLoss):
 
     name: ClassVar[str] = "custom"
     row_kernel: ClassVar[int | None] = None
-    """Number of the compiled loop over rows, in row_kernels; None to use the slopes."""
+    """Number of its kernel in row_kernels; None to use the slopes."""
 
     def numbers(self, output: int) -> FloatArray:
         """Return the parameters of the loss for the kernel."""
@@ -55,8 +55,8 @@ class RowLoss(MeanLoss):
     def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
         """Return the first and second derivative of each row, of shape (n_rows,).
 
-        A subclass that defines :meth:`derivatives` (or a kernel), :meth:`start_of` and
-        :meth:`leaf_steps` does not need this method.
+        A subclass that defines :meth:`derivatives`, :meth:`start_of` and :meth:`leaf_steps` does
+        not need this method.
         """
         raise ParameterError(
             f"objective {type(self).__name__} has no slopes(target, raw), which returns the first "
@@ -68,9 +68,8 @@ class RowLoss(MeanLoss):
             g[:], second = self.slopes(rows.target, rows.raw[output])
             np.maximum(second, SMALLEST_HESSIAN, out=h)
         else:
-            row_derivatives(
-                self.row_kernel, rows.target, rows.raw[output], self.numbers(output), g, h
-            )
+            numbers = self.numbers(output)
+            row_derivatives(self.row_kernel, rows.target, rows.raw[output], numbers, g, h)
 
     def start_of(self, rows: AllRows) -> FloatArray:
         """Return the root of the mean first derivative, between smallest and largest target."""

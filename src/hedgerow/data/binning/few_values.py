@@ -18,13 +18,7 @@ from hedgerow.data.sparse import SparseTable, count_entries
 from hedgerow.kernels.tables.contents import N_SLOTS, note_entries, note_values
 from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.kernels.tables.sparse import Entries, gather_entries
-from hedgerow.kernels.tables.values import (
-    DTYPES,
-    Values,
-    values_of_list,
-    values_of_table,
-    views_of,
-)
+from hedgerow.kernels.tables.values import DTYPES, Values, values_of_list, values_of_table, views_of
 from hedgerow.threads import run_blocks
 
 MOST_VALUES = 255

@@ -50,13 +50,7 @@ from hedgerow.growing.core.stages.frontier import start_tree
 from hedgerow.growing.core.stages.gradients import choose_packing
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import follows_gradients, make_sampler
-from hedgerow.growing.sampling.thresholds import (
-    CELLS,
-    DIGIT_BITS,
-    LEVELS,
-    next_digit,
-    tally_keys,
-)
+from hedgerow.growing.sampling.thresholds import CELLS, DIGIT_BITS, LEVELS, next_digit, tally_keys
 from hedgerow.growing.vectors.arrays import make_trial, with_vectors
 from hedgerow.growing.vectors.gradients import join_outputs, write_words
 from hedgerow.kernels.histograms.histogram import Columns

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import FloatArray, IntArray, aligned_zeros, distinct
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, aligned_zeros, distinct
 from hedgerow.data.binning.bins import BinSpec, Edges
 from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.errors import ParameterError
@@ -368,10 +368,12 @@ def make_row_lists(matrix: BinnedMatrix, n_threads: int = 1) -> RowLists:
 
     cells = np.empty(0, dtype=np.uint16)
 
+    def visit(tile: int, cells: AnyArray) -> int:
+        return list_cells(matrix.by_row, tile, resting[tile], SPACING, row_start[tile], cells)
+
     def count(first: int, last: int) -> None:
         for tile in range(first, last):
-            given = (matrix.by_row, tile, resting[tile], SPACING, row_start[tile])
-            counts[tile] = list_cells(*given, cells)
+            counts[tile] = visit(tile, cells)
 
     run_blocks(count, n_tiles, n_threads, 1)
     most = np.iinfo(row_start.dtype).max
@@ -383,8 +385,7 @@ def make_row_lists(matrix: BinnedMatrix, n_threads: int = 1) -> RowLists:
         for tile in range(first, last):
             if listed[tile] == 1:
                 part = cells[base[tile] : base[tile + 1]]
-                given = (matrix.by_row, tile, resting[tile], SPACING, row_start[tile])
-                list_cells(*given, part)
+                visit(tile, part)
 
     run_blocks(write, n_tiles, n_threads, 1)
     return RowLists(1, listed, base, row_start, cells, default_bin.astype(np.int64))

@@ -286,7 +286,7 @@ def _leaf_lines(
     unseen: WalkedRows | None,
 ) -> LeafLines:
     most_nodes, n_rows = len(state.tree.table), state.settings.n_rows
-    usable, penalty, longest = (NO_COLUMNS, 0.0, (0.0, 0.0)) if slopes is None else slopes.limits
+    usable, penalty, longest = (_NONE, 0.0, (0.0, 0.0)) if slopes is None else slopes.limits
     if slopes is None:
         most_nodes, n_rows, n_trees = 0, 0, 0
     n_nodes, (own, system) = n_trees * most_nodes, slope_fit.fit_space()
@@ -310,8 +310,7 @@ def _leaf_lines(
     )
 
 
-NO_SLOPES = empty_slopes(0, 0, 0)
-NO_COLUMNS = np.zeros(0, dtype=np.uint8)
+NO_SLOPES, _NONE = empty_slopes(0, 0, 0), np.zeros(0, dtype=np.uint8)
 
 _FEW_NODES = 32
 """Room at first; it grows with the trees."""

@@ -36,7 +36,6 @@ work: with 5,000, two threads took longer than one for 32,000 rows."""
 
 
 _ANY_ROOM = np.zeros((2, 0))
-_NO_FLOATS = np.zeros(0)
 _FEW_NODES = 32
 """Room at first; it grows with the trees."""
 
@@ -230,7 +229,7 @@ class SlopeFinder:
         ):
             most_terms = choose_columns(table, n_nodes, usable, leaves, terms)
             data = LeafRows(
-                rows, leaves.start, leaves.count, of_output, _NO_FLOATS, *given.units,
+                rows, leaves.start, leaves.count, of_output, np.zeros(0), *given.units,
                 self._numbers, self._space,
             )  # fmt: skip
             rules = self.limits.rules(rate, given.values, given.bounds)

@@ -409,16 +409,9 @@ def cross_entropies(
 
 @kernel
 def query_gradients(
-    first: int,
-    stop: int,
-    queries: QueryRows,
-    facts: QueryFacts,
-    rules: PairRules,
-    raw: FloatArray,
-    g: FloatArray,
-    h: FloatArray,
-    space: QuerySpace,
-) -> None:
+    first: int, stop: int, queries: QueryRows, facts: QueryFacts, rules: PairRules,
+    raw: FloatArray, g: FloatArray, h: FloatArray, space: QuerySpace,
+) -> None:  # fmt: skip
     """Write g and h of the rows of queries ``first`` to ``stop``."""
     if rules.kind == CROSS_ENTROPY:
         cross_entropy_gradients(first, stop, queries, facts.gain, rules, raw, g, h, space)
@@ -428,15 +421,9 @@ def query_gradients(
 
 @kernel
 def query_losses(
-    first: int,
-    stop: int,
-    queries: QueryRows,
-    facts: QueryFacts,
-    rules: PairRules,
-    raw: FloatArray,
-    space: QuerySpace,
-    out: FloatArray,
-) -> None:
+    first: int, stop: int, queries: QueryRows, facts: QueryFacts, rules: PairRules,
+    raw: FloatArray, space: QuerySpace, out: FloatArray,
+) -> None:  # fmt: skip
     """Write the losses of queries ``first`` to ``stop``, of pairs or of shares."""
     if rules.kind == CROSS_ENTROPY:
         cross_entropies(first, stop, queries, facts.gain, raw, space, out)

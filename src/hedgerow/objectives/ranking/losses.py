@@ -24,8 +24,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import ClassVar, Literal, NamedTuple, Self, TypeAlias, get_args
+from typing import ClassVar, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 
@@ -60,17 +59,6 @@ _LEAST_WORK = 50_000
 
 FillQueries: TypeAlias = Callable[[int, int, QuerySpace], None]
 """``fill(first, stop, space)`` computes the rows of some queries."""
-
-
-class GradientRows(NamedTuple):
-    """Queries, scores of their rows, the round, and arrays for the derivatives."""
-
-    queries: QueryRows
-    facts: lambdas.QueryFacts
-    raw: FloatArray
-    round: int
-    g: FloatArray
-    h: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +145,12 @@ class RankingLoss(OrderLoss):
         raw = np.ascontiguousarray(rows.raw[0])
         if self.positions is not None:
             raw = self.positions.added_to(raw, rows.round)
-        given = GradientRows(queries, facts, raw, rows.round, g, h)
-        in_blocks(queries, self._work(queries), partial(bound.gradients, given), self.n_threads)
+        rules = self._rules._replace(round=rows.round)
+
+        def fill(first: int, stop: int, space: QuerySpace) -> None:
+            lambdas.query_gradients(first, stop, queries, facts, rules, raw, g, h, space)
+
+        in_blocks(queries, self._work(queries), fill, self.n_threads)
         if self.positions is not None:
             self.positions.learn(g, h, rows.weight, rows.round)
 
@@ -195,12 +187,6 @@ class RankingLoss(OrderLoss):
     def _work(self, queries: QueryRows) -> IntArray:
         """Return the amount of work of each query."""
         return np.diff(queries.starts)
-
-    def gradients(self, rows: GradientRows, first: int, stop: int, space: QuerySpace) -> None:
-        """Write g and h of the rows of some queries."""
-        queries, facts, raw, round_, g, h = rows
-        rules = self._rules._replace(round=round_)
-        lambdas.query_gradients(first, stop, queries, facts, rules, raw, g, h, space)
 
     def _losses(
         self, facts: lambdas.QueryFacts, score: FloatArray, queries: QueryRows, work: IntArray
@@ -428,15 +414,8 @@ class RankCrossEntropy(RankingLoss):
 
     @property
     def _rules(self) -> lambdas.PairRules:
-        return lambdas.PairRules(
-            kind=lambdas.CROSS_ENTROPY,
-            most=0,
-            drawn=0,
-            sigmoid=1.0,
-            normalize=0,
-            seed=np.uint64(self.seed),  # type: ignore[arg-type]
-            round=0,
-        )
+        seed: int = np.uint64(self.seed)  # type: ignore[assignment]
+        return lambdas.PairRules(lambdas.CROSS_ENTROPY, 0, 0, 1.0, 0, seed, 0)
 
     def _work(self, queries: QueryRows) -> IntArray:
         return np.asarray(8 * np.diff(queries.starts))

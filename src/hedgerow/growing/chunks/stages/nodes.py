@@ -22,14 +22,7 @@ from hedgerow.growing.core.stages.building import subtract_node
 from hedgerow.growing.core.stages.frontier import commit_job, open_children
 from hedgerow.growing.core.state import FOUND_FIELDS, JOB_HISTOGRAMS, NODE_SLOT, SUBTRACTED, State
 from hedgerow.growing.sampling.draws import allow_children
-from hedgerow.growing.symmetric.level import (
-    choose_cut,
-    divide_level,
-    open_level,
-    split_penalty,
-    start_levels,
-    write_choice,
-)
+from hedgerow.growing.symmetric import level as levels
 from hedgerow.growing.symmetric.search import find_best, measure_node, search_job, start_of
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.histograms.vector_histogram import Sums
@@ -266,17 +259,17 @@ def next_level(state: State, is_first: int) -> None:
     """Start the levels of a tree, or else divide the nodes of the level; list those of the next."""
     shared = by_reference(state)
     if is_first == 1:
-        start_levels(shared)
+        levels.start_levels(shared)
     else:
-        divide_level(shared)
-    open_level(shared)
+        levels.divide_level(shared)
+    levels.open_level(shared)
 
 
 @kernel
 def choose_level(state: State, block: tuple[int, int], found: IntArray) -> None:
     """Take the best cut; if it is in columns ``block``, compute what goes left in every node."""
     shared, level = by_reference(state), state.level
-    choose_cut(shared, found)
+    levels.choose_cut(shared, found)
     for k in range(block[0], block[1]):
         if np.int64(state.columns.feature[k]) == level.choice[s.FOUND_FEATURE]:
             measure_kept(shared)
@@ -291,5 +284,5 @@ def measure_kept(state: State) -> None:
         node = level.nodes[k]
         slot = state.tree.table[node, NODE_SLOT]
         totals = measure_node(state, node, slot, totals)
-    write_choice(state, totals)
-    level.penalty[0] = split_penalty(state)
+    levels.write_choice(state, totals)
+    level.penalty[0] = levels.split_penalty(state)

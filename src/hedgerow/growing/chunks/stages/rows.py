@@ -119,8 +119,7 @@ def add_values(
     sums: IntArray,
 ) -> None:
     """Compute values and covers of all nodes; add the values of the leaves to the raw scores."""
-    # Leaves have numbers in ``segments``, and others in the tree; ``sums``, int64 (outputs of the
-    # tree, 1, 2, n_nodes), are of all ranks.
+    # ``nodes`` are the leaves in the tree; ``sums`` int64 (outputs of the tree, 1, 2, n_nodes).
     shared = by_reference(state)
     if thread == 0:
         for output in range(len(sums)):
