@@ -274,14 +274,14 @@ class Softmax(MeanLoss):
         return _shares_of(raw)
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
-        raw = np.asarray(raw, dtype=np.float64)
+        raw, classes = np.asarray(raw, dtype=np.float64), np.asarray(target).astype(np.int64)
         top = raw.max(axis=0)
-        shares = np.exp(raw - top)
+        with np.errstate(invalid="ignore"):  # a score that is no number shows in the loss
+            shares = np.exp(raw - top)
         total = shares[0]
         for share in shares[1:]:  # in order, so that a row has the same bits beside any others
             total += share
-        own = raw[np.asarray(target).astype(np.int64), np.arange(len(target))]
-        return np.asarray((top + np.log(total)) - own)
+        return np.asarray((top + np.log(total)) - raw[classes, np.arange(len(classes))])
 
     def leaf_rule(self, output: int) -> ls.LeafRule:
         """Return the rule: the root of the sum of p_k - [y = k], other scores fixed."""
