@@ -482,14 +482,9 @@ DIVIDED = [name for name in FEATURES if not ON_ONE_WORKER & set(name.split(" + "
 
 
 @pytest.mark.parametrize("feature", mostly_slow(DIVIDED, 2))
-def test_ranks_give_the_bytes_of_memory(
-    feature: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_ranks_give_the_bytes_of_memory(feature: str, tmp_path: Path) -> None:
     """There are three ranks; one of them has no rows."""
     params, rows = parts_of(feature)
-    if "two targets" in feature and {"median", "mape"} & set(feature.split(" + ")):
-        reason = "leaf values of several targets cannot be searched by ranks with rows of their own"
-        request.applymarker(pytest.mark.xfail(raises=ValueError, reason=reason))
     known = {role: ROWS[name] for role, name in rows.roles.items()}
     parts = cut([200, 200], ROWS[rows.features], ROWS[rows.target], **known)
     with divided_into(128):

@@ -10,6 +10,7 @@ import pytest
 
 from hedgerow import Dataset, HedgerowRegressor, cross_fit, cv, train
 from hedgerow.errors import HedgerowError
+from tests.helpers.rank_trainings import cut, train_ranks
 
 N, BAD = 200, 120
 RANDOM = np.random.default_rng(0)
@@ -107,3 +108,11 @@ def test_rows_of_files_are_counted_as_said(tmp_path: Any) -> None:
     data = Dataset.from_files(tmp_path / "rows.parquet", target="y", weight="w")
     with pytest.raises(HedgerowError, match=r"row 117 of those with a weight above 0 holds -1\.0"):
         train({"objective": "poisson"}, data)
+
+
+def test_rows_of_ranks_are_counted_as_said(tmp_path: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    rows = pandas.DataFrame({"a": X[:, 0]})
+    parts = cut([40, 100], rows, pandas.Series(WRONG), weight=pandas.Series(WEIGHT))
+    with pytest.raises(HedgerowError, match=r"row 117 of those with a weight above 0 holds -1\.0"):
+        train_ranks(2, parts, tmp_path, objective="poisson")

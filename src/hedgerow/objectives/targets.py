@@ -126,12 +126,12 @@ class SeveralTargets(Objective):
         return total / self.n_outputs
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        own = replace(
-            leaves,
-            target=np.ascontiguousarray(leaves.target[:, output]),
-            raw=leaves.raw[output : output + 1],
-        )
-        return self.singles[output].leaf_steps(own, 0)
+        return self.singles[output].leaf_steps(self.rows_of_target(leaves, output), 0)
+
+    def rows_of_target(self, leaves: LeafRows, output: int) -> LeafRows:
+        """Return the rows of leaves with one target and its raw scores."""
+        target = np.ascontiguousarray(leaves.target[:, output])
+        return replace(leaves, target=target, raw=leaves.raw[output : output + 1])
 
     def of_output(self, output: int, prediction: FloatArray) -> FloatArray:
         """Return the column of one target of :meth:`predict`, in the form of its own loss."""

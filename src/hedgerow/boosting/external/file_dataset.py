@@ -82,6 +82,7 @@ class FileDataset(Dataset):
     cache_dir      folders for chunks
     communicator   of the ranks that have other rows
     n_rows         of positive weight of this rank, after a survey
+    is_weighted    whether rows have weights: those of weight 0 are dropped
     target_names   the user's names of several targets
     reads_labels   whether a single target is a label, which may be text
     why            what needs all rows in memory, for the message if they are too large
@@ -113,6 +114,7 @@ class FileDataset(Dataset):
         self.source, self.requested = source, requested
         self.memory_limit, self.cache_dir = memory_limit, tuple(cache_dir)
         self.communicator: Communicator = communicator or Alone()
+        self.is_weighted = False
         roles = source.roles
         self.target_names = roles.targets if roles.further and roles.named else None
         self.offset = roles.offset or None
@@ -274,16 +276,16 @@ class FileDataset(Dataset):
         self.close()
         alone = self.communicator.size == 1 and roles.weight is None
         survey = None if sets_aside or not alone else self._new_survey(params)
-        facts, weighted = RowFacts(roles), False
+        facts, self.is_weighted = RowFacts(roles), False
         for rows in self._reader.read(features=survey is not None):
             facts.add(rows)
             if rows.weight is not None:
-                survey, weighted = None, True
+                survey, self.is_weighted = None, True
             if survey is not None:
                 self._begin(survey, rows)
                 survey.add(rows.batch, None, None, rows.part.name)
         if facts.finish(self.communicator) == 0:
-            what = "weight is zero in all rows" if weighted else "the data have no rows"
+            what = "weight is zero in all rows" if self.is_weighted else "the data have no rows"
             raise DataError(f"{self.source.name}: {what}.")
         self._survey, self.n_rows, self._values = survey, len(facts.target), facts.values
         for value in FURTHER:
@@ -298,11 +300,6 @@ class FileDataset(Dataset):
                     self.target_names, facts.target.T, others, strict=True
                 )
             }
-
-    @property
-    def is_weighted(self) -> bool:
-        """Whether rows of weight 0 may have been dropped."""
-        return self.source.roles.weight is not None
 
     def _new_survey(self, params: BoostParams, largest_weight: float | None = None) -> Survey:
         return Survey(

@@ -40,7 +40,7 @@ from hedgerow.objectives.line_search import (
     unit_of,
 )
 from hedgerow.objectives.ordered_sum import FIELDS, part_of_sum, sum_of_parts
-from hedgerow.objectives.targets import leaf_rule_of
+from hedgerow.objectives.targets import SeveralTargets, leaf_rule_of
 
 _SIGN = np.uint64(1 << 63)
 _MOST_BITS = 16
@@ -75,6 +75,8 @@ def steps_on_ranks(
 ) -> FloatArray:
     """Return the step of each leaf; some rank has rows of each."""
     rule = check_rule(objective, output)
+    if isinstance(objective, SeveralTargets):
+        rows, output = objective.rows_of_target(rows, output), 0
     if isinstance(rule, QuantileRule):
         return _Quantiles(rule, output, rows, others).steps()
     counts = gather_numbers(np.diff(rows.starts), others).reshape(others.size, -1)
