@@ -32,7 +32,6 @@ GrowMode = Literal["data", "features"]
 OF_MOST = slice(s.COUNT_G_MOST, s.COUNT_H_MOST + 1)
 OF_SUMS = slice(s.COUNT_G_SUM, s.COUNT_H_SUM + 1)
 
-
 _WHOLE_BYTES = 1 << 18  # the most of a histogram that two ranks exchange whole
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import IntArray
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.growing.chunks.grower import ChunkGrower
 from hedgerow.growing.chunks.space import Sizes
@@ -120,7 +120,10 @@ class SymmetricChunkGrower(ChunkGrower):
         owner = int(np.searchsorted(last, place, side="right"))
         nodes, table = level.nodes[: level.counts[s.N_NODES]], state.tree.table
         left = table[nodes[:, None], _LEFT_SUMS]
-        values = self._measured_values(nodes)
+        values = np.zeros((len(nodes), 0))
+        if state.vectors.used == 1:  # the gain of the cut in each node, and the nodes' values
+            gain = state.tree.numbers[nodes, s.NUMBER_GAIN]
+            values = np.column_stack((gain, state.vectors.outputs.vectors[nodes]))
         parts = (level.choice, level.penalty, left, values)
         message = np.concatenate([part.view(np.int64).reshape(-1) for part in parts])
         message = self._exchange.measured(message, owner)
@@ -132,10 +135,3 @@ class SymmetricChunkGrower(ChunkGrower):
             values = values.view(np.float64).reshape(len(nodes), -1)
             state.tree.numbers[nodes, s.NUMBER_GAIN] = values[:, 0]
             state.vectors.outputs.vectors[nodes] = values[:, 1:]
-
-    def _measured_values(self, nodes: IntArray) -> FloatArray:
-        """Return the gain of the cut in each node, and the nodes' values, for several outputs."""
-        if self._state.vectors.used == 0:
-            return np.zeros((len(nodes), 0))
-        gain = self._state.tree.numbers[nodes, s.NUMBER_GAIN]
-        return np.column_stack((gain, self._state.vectors.outputs.vectors[nodes]))
