@@ -119,8 +119,9 @@ class SparseTable:
         chosen = np.arange(self.n_features) if columns is None else columns
         position = np.full(self.n_features, -1, dtype=np.int32)
         position[chosen] = np.arange(len(chosen))
-        table = np.full((stop - start, len(chosen)), self.default_bin, dtype=self.value.dtype)
-        spread_entries(self.entries(), position, views_of(table), start, stop)
+        table = np.empty((stop - start, len(chosen)), dtype=self.value.dtype)
+        absent = views_of(np.full(1, self.default_bin, dtype=self.value.dtype))
+        spread_entries(self.entries(), position, absent, views_of(table), start, stop)
         return table
 
 

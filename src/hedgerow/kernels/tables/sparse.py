@@ -198,14 +198,19 @@ def bin_entries(
 def spread_entries(
     entries: Entries,
     place: np.ndarray,
+    absent: tuple[AnyArray, AnyArray],
     table: tuple[AnyArray, AnyArray],
     start: int,
     stop: int,
 ) -> None:
-    """Write rows ``start`` to ``stop`` into a dense table of the values that are not recorded."""
-    # ``place`` is the column of each feature in the table, or -1.
+    """Write rows ``start`` to ``stop`` as a dense table, without features of ``place`` -1."""
+    # ``place`` is the column of each feature; ``absent[0]`` is the value that is not recorded.
     narrow, wide = table
     for i in range(np.uint64(stop - start)):
+        for k in range(np.uint64(narrow.shape[1])):
+            narrow[i, k] = absent[0][0]
+        for k in range(np.uint64(wide.shape[1])):
+            wide[i, k] = absent[1][0]
         row = np.uint64(start) + i
         for e in range(np.uint64(entries.row_start[row]), np.uint64(entries.row_start[row + _ONE])):
             to = place[np.uint64(entries.column[e])]
