@@ -48,7 +48,7 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray, BinArray, aligned_empty
 from hedgerow.data.external.scratch import explained, storage_error
 from hedgerow.errors import StorageError
-from hedgerow.kernels.histograms.packed_columns import LEGEND, mark_bins, pack_codes, unpack_codes
+from hedgerow.kernels.histograms.packed_columns import LEGEND, pack_column, unpack_codes
 
 GRANULE = max(mmap.ALLOCATIONGRANULARITY, 1 << 16)
 """Mappings start at multiples of this."""
@@ -276,18 +276,11 @@ def find_lz4() -> Any | None:
 def encode_column(column: BinArray, lz4: Any | None) -> tuple[BinArray, int]:
     """Encode one column."""
     n_rows = len(column)
-    seen = np.zeros(256, dtype=np.uint8)
-    mark_bins(column, n_rows, seen)
-    bins = np.flatnonzero(seen).astype(np.uint8)
     best, codec = column, RAW
-    for bits in PACKED:
-        if len(bins) <= 1 << bits and packed_size(n_rows, bits) <= _WORTH * n_rows:
-            best, codec = np.zeros(packed_size(n_rows, bits), dtype=np.uint8), bits
-            best[: len(bins)] = bins
-            code = np.zeros(256, dtype=np.uint8)
-            code[bins] = np.arange(len(bins))
-            pack_codes(column, n_rows, code, bits, best[LEGEND:])
-            break
+    packed = np.zeros(packed_size(n_rows, PACKED[-1]), dtype=np.uint8)
+    bits = pack_column(column, np.zeros(256, dtype=np.uint8), packed)
+    if bits > 0 and packed_size(n_rows, bits) <= _WORTH * n_rows:
+        best, codec = packed[: packed_size(n_rows, bits)], bits
     if lz4 is not None:
         data = np.frombuffer(lz4.compress(column), dtype=np.uint8)
         if len(data) <= _WORTH * len(best):  # LZ4 unpacks more slowly than packed bits

@@ -30,23 +30,29 @@ _BLOCK = np.uint64(256)  # rows turned at a time: 256 * 32 bytes stay in the cac
 
 
 @kernel
-def mark_bins(column: BinArray, n_rows: int, seen: BinArray) -> None:
-    """Set ``seen[bin]`` (256 cells) to 1 for the bins in ``column[:n_rows]``."""
-    for i in range(np.uint64(n_rows)):
-        seen[column[i]] = 1
-
-
-@kernel
-def pack_codes(column: BinArray, n_rows: int, code: BinArray, bits: int, packed: BinArray) -> None:
-    """Write the codes of ``column[:n_rows]``, without a legend, from the ``code`` of each bin."""
-    per, width, n = np.uint64(8 // bits), np.uint64(bits), np.uint64(n_rows)
-    for byte in range(np.uint64(len(packed))):
+def pack_column(column: BinArray, code: BinArray, packed: BinArray) -> int:
+    """Pack a column, if it has few bins; return the bits of a code, or 0."""
+    # ``code`` is scratch space of 256 zeros, and ``packed``, of zeros, has room for 4 bits a row.
+    n = np.uint64(len(column))
+    for i in range(n):
+        code[column[i]] = 1
+    n_bins = 0
+    for bin_ in range(256):
+        if code[bin_] == 1 and n_bins < LEGEND:
+            packed[n_bins], code[bin_] = bin_, n_bins
+            n_bins += 1
+        elif code[bin_] == 1:
+            return 0
+    bits = 1 if n_bins <= 2 else 2 if n_bins <= 4 else 4
+    per, width = np.uint64(8 // bits), np.uint64(bits)
+    for byte in range((n + per - np.uint64(1)) // per):
         value = np.uint64(0)
         for k in range(per):
             i = byte * per + k
             if i < n:
                 value |= np.uint64(code[column[i]]) << (k * width)
-        packed[byte] = np.uint8(value)
+        packed[np.uint64(LEGEND) + byte] = np.uint8(value)
+    return bits
 
 
 @kernel(inline=True, inner=True)
@@ -62,7 +68,7 @@ def _copy(
 
 @kernel
 def unpack_codes(packed: BinArray, bits: int, table: BinArray, column: BinArray) -> None:
-    """Invert :func:`pack_codes`, from a legend and the codes after it."""
+    """Invert :func:`pack_column`."""
     # Items of ``column`` after the last byte stay unchanged.
     per, mask, width = np.uint64(8 // bits), np.uint64((1 << bits) - 1), np.uint64(bits)
     for byte in range(np.uint64(256)):
