@@ -33,13 +33,13 @@ def relative(file: Path) -> str:
 
 
 BUDGET = {
-    "boosting": 15_450,
+    "boosting": 15_460,
     "cli": 2_700,
     "comm": 1_250,
     "compile": 2_660,
     "convert": 6_450,
     "cuda": 870,
-    "data": 9_850,
+    "data": 9_900,
     "datasets": 70,
     "distributed": 2_960,
     "estimators": 5_430,
@@ -47,10 +47,10 @@ BUDGET = {
     "growing": 11_950,
     "inspection": 1_900,
     "io": 3_000,
-    "kernels": 12_680,
+    "kernels": 12_690,
     "metrics": 2_300,
     "model": 3_120,
-    "modules": 5_010,
+    "modules": 5_020,
     "objectives": 6_570,
     "plot": 3_310,
     "report": 1_720,
