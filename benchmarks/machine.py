@@ -28,7 +28,7 @@ def describe() -> dict[str, object]:
 
 def folder_name(cpu: str) -> str:
     """Return the name of the folder of a processor's results, such as ``"amd-epyc-26-2"``."""
-    words = re.sub(r"\(R\)|\bfamily\b|\bmodel\b|\bProcessor\b|\bCPU\b|@.*$", " ", cpu)
+    words = re.sub(r"\(R\)|\bfamily\b|\bmodel\b|\bProcessor\b|\bCPU\b|@ [\d.]+GHz", " ", cpu)
     return "-".join(re.findall(r"[a-z0-9.]+", words.lower()))
 
 

@@ -21,9 +21,9 @@ def path_of(name: str, folder: Path = RESULTS) -> Path:
 
 
 def save(result: Result, path: Path) -> None:
-    """Write a result, with the machine, the engine and the date."""
+    """Write a result, with the machine, the engine and the time (UTC)."""
     result |= {"machine": describe(), "engine": engine.write()}
-    result["date"] = time.strftime("%Y-%m-%d", time.gmtime())
+    result["date"] = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print(f"  -> {path}", flush=True)
@@ -40,7 +40,7 @@ def load() -> list[dict[str, Result]]:
 
 
 def newest_date(results: dict[str, Result]) -> str:
-    """Return the date of the last measurement."""
+    """Return the time of the last measurement; older files have only its date."""
     return max(result["date"] for result in results.values())
 
 

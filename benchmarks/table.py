@@ -216,7 +216,7 @@ def machine_section(results: dict[str, Result]) -> list[str]:
     """Return the figures of one machine; leave out tables without results."""
     newest = newest_engine(results)
     machine = next(iter(results.values()))["machine"]
-    parts = [f"## {machine['cpu']}", f"Last measured on {newest_date(results)}."]
+    parts = [f"## {machine['cpu']}", f"Last measured on {newest_date(results)[:10]}."]
     chosen = timed(results)
     if chosen:
         times = time_table(chosen, peers_of(chosen), newest)
