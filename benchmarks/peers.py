@@ -141,7 +141,7 @@ class LightGBM:
             "max_bin": settings.bins,
             "min_data_in_leaf": settings.min_rows,
             "min_sum_hessian_in_leaf": settings.min_hessian,
-            "lambda_l2": settings.l2,
+            "tree.lambda_l2": settings.l2,
             "num_threads": settings.threads,
             "seed": settings.seed,
             "verbosity": -1,
@@ -291,6 +291,57 @@ class CatBoost(_EstimatorPeer):
         )
 
 
+class Hessboost(XGBoost):
+    """A library with XGBoost's parameters."""
+
+    name = "hessboost"
+    module = "hessboost"
+    packages = ("hessboost",)
+
+    def load(self) -> None:
+        import hessboost  # noqa: F401
+
+    def fit(self, X: np.ndarray, y: np.ndarray, settings: Settings) -> Any:
+        import hessboost
+
+        params = {**self._params(settings), "nthread": settings.threads}
+        del params["verbosity"]
+        data = hessboost.DMatrix(X, y)
+        return hessboost.train(params, data, settings.trees, verbose_eval=False)
+
+    def predict(self, model: Any, X: np.ndarray, settings: Settings) -> np.ndarray:
+        import hessboost
+
+        return model.predict(hessboost.DMatrix(X))
+
+
+class Bonsai(_EstimatorPeer):
+    name = "bonsai"
+    module = "bonsai"
+    packages = ("bonsai-gbt",)
+
+    def estimator(self, settings: Settings) -> Any:
+        import bonsai
+
+        regression = settings.task == "regression"
+        kind = bonsai.BonsaiRegressor if regression else bonsai.BonsaiClassifier
+        tree = {
+            "tree.lambda_l2": settings.l2,
+            "tree.min_child_hess": settings.min_hessian,
+            "tree.min_data_in_leaf": settings.min_rows,
+        }
+        return kind(
+            n_iters=settings.trees,
+            learning_rate=settings.learning_rate,
+            max_depth=16,
+            max_leaves=settings.leaves,
+            max_bin=settings.bins,
+            n_threads=settings.threads,
+            random_seed=settings.seed,
+            params=tree,
+        )
+
+
 PEERS: dict[str, Peer] = {
     peer.name: peer
     for peer in (
@@ -301,6 +352,8 @@ PEERS: dict[str, Peer] = {
         XGBoost(),
         ScikitLearn(),
         CatBoost(),
+        Hessboost(),
+        Bonsai(),
     )
 }
 DEFAULT_PEERS = ("hedgerow", "lightgbm", "xgboost", "sklearn_hgb")

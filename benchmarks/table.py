@@ -27,6 +27,8 @@ NAMES = {
     "xgboost": "XGBoost",
     "sklearn_hgb": "scikit-learn HGB",
     "catboost": "CatBoost",
+    "hessboost": "hessboost",
+    "bonsai": "bonsai-gbt",
 }
 README_PEERS = ("hedgerow", "lightgbm", "xgboost")
 README_ROWS = ("1m_31", "10k", "predict_31")
