@@ -182,7 +182,7 @@ class LightGBMQuantised(LightGBM):
 class XGBoost:
     name = "xgboost"
     module = "xgboost"
-    packages = ("xgboost", "xgboost-cpu")
+    packages: tuple[str, ...] = ("xgboost", "xgboost-cpu")
 
     def load(self) -> None:
         import xgboost  # noqa: F401
@@ -296,7 +296,7 @@ class Hessboost(XGBoost):
 
     name = "hessboost"
     module = "hessboost"
-    packages = ("hessboost",)
+    packages: tuple[str, ...] = ("hessboost",)
 
     def load(self) -> None:
         import hessboost  # noqa: F401
