@@ -67,7 +67,7 @@ class PairRules(NamedTuple):
     drawn: int
     sigmoid: float
     normalize: int
-    seed: int
+    seed: np.uint64
     round: int
 
 

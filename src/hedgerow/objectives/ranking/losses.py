@@ -261,7 +261,7 @@ class PairLoss(RankingLoss):
             drawn=(self.pairs_per_row or 1) if self._draws else 0,
             sigmoid=float(self.sigmoid or 1.0),
             normalize=int(self._normalizes),
-            seed=np.uint64(self.seed),  # type: ignore[arg-type]
+            seed=np.uint64(self.seed),
             round=0,
         )
 
@@ -414,8 +414,9 @@ class RankCrossEntropy(RankingLoss):
 
     @property
     def _rules(self) -> lambdas.PairRules:
-        seed: int = np.uint64(self.seed)  # type: ignore[assignment]
-        return lambdas.PairRules(lambdas.CROSS_ENTROPY, 0, 0, 1.0, 0, seed, 0)
+        return lambdas.PairRules(
+            lambdas.CROSS_ENTROPY, 0, 0, 1.0, 0, seed=np.uint64(self.seed), round=0
+        )
 
     def _work(self, queries: QueryRows) -> IntArray:
         return np.asarray(8 * np.diff(queries.starts))
