@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -144,13 +145,14 @@ def from_catboost(model: Any, pool: Any = None) -> Booster:
     ParameterError, ModelFormatError
         As for :func:`from_lightgbm`.
     """
+    import tempfile
+
     from hedgerow.convert.reading import read_json
-    from hedgerow.data.external.scratch import scratch_folder
 
     if not hasattr(model, "save_model") or not hasattr(model, "get_scale_and_bias"):
         raise ParameterError(f"model must be a model of CatBoost; got a {type(model).__name__}.")
-    with scratch_folder() as folder:
-        path = str(folder / "model.json")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.json")
         model.save_model(path, format="json", pool=pool)
         with open(path, "rb") as file:
             data = file.read()

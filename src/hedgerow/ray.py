@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +20,6 @@ import pyarrow as pa
 
 from hedgerow.boosting.loop.callbacks import Round
 from hedgerow.comm.connections import DEFAULT_TIMEOUT, TOKEN_BYTES, Listener, joined
-from hedgerow.data.external.scratch import scratch_folder
 from hedgerow.distributed.tables import VALIDATION, Columns, estimator_of, fit_tables
 from hedgerow.distributed.work import check_calls_nothing
 from hedgerow.errors import CommunicationError, DataError, DataTypeError
@@ -220,9 +220,7 @@ class RayTrainReportCallback:
         if ray.train.get_context().get_world_rank() > 0:
             ray.train.report(metrics)
             return
-        with scratch_folder() as scratch:
-            folder = scratch / "checkpoint"
-            folder.mkdir()
+        with tempfile.TemporaryDirectory() as folder:
             Path(folder, name).write_bytes(content)
             ray.train.report(metrics, checkpoint=Checkpoint.from_directory(folder))
 

@@ -346,52 +346,15 @@ def test_a_store_is_used_until_it_is_closed(small, tmp_path):
 # Faults
 
 
-@pytest.mark.parametrize("compression", ["none", "always"])
-def test_a_changed_byte_in_any_block_is_found(compression, small, tmp_path):
-    matrix = small
-    numbers = np.arange(3500.0).reshape(500, 7)
-    options = {"chunk_rows": 250, "compression": compression, "numbers": numbers}
-    with make_store(tmp_path, matrix, **options) as store:
-        n_blocks = len(store.files.chunks[1].blocks)
-        assert n_blocks == (3 if compression == "none" else 8)
-        assert_same(store, matrix, numbers=numbers)
-    for i in range(n_blocks):
-        with make_store(tmp_path, matrix, **options) as store:
-            block, path = store.files.chunks[1].blocks[i], store.files.blocks[0].path
-            content = bytearray(path.read_bytes())
-            content[block.offset + block.size // 2] ^= 16
-            path.write_bytes(content)
-            with pytest.raises(StorageError, match=r"blocks-0.bin.*checksum"):
-                list(store.chunks())
-        assert_nothing_left(tmp_path)
-
-
-@pytest.mark.parametrize("compression", ["none", "always"])
-@pytest.mark.parametrize("seen", [False, True])
-def test_a_file_cut_short_is_an_error(compression, seen, small, tmp_path):
-    matrix = small
-    if seen and compression == "none" and block_files._advise() is None:
-        pytest.skip("this system takes no advice on files")
-    options = {"chunk_rows": 60, "compression": compression, "limit": smallest_limit(matrix, 60)}
-    with make_store(tmp_path, matrix, **options) as store:
-        if seen:
-            assert_same(store, matrix)
-        (path,) = tmp_path.glob("*/blocks-0.bin")
-        os.truncate(path, 4096)
-        with pytest.raises(StorageError, match=r"blocks-0\.bin"):
-            for _ in store.chunks():
-                pass
-    assert_nothing_left(tmp_path)
-
-
 def test_a_folder_that_vanishes(small, tmp_path):
     limit = smallest_limit(small, 60)
-    with make_store(tmp_path, small, chunk_rows=60, limit=limit) as store:
-        (folder,) = tmp_path.glob("*.scratch")
-        scratch.shutil.rmtree(folder)
-        with pytest.raises(StorageError, match=r"rows-[0-9a-f]*: .*cache_dir"):
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    with make_store(folder, small, chunk_rows=60, limit=limit) as store:
+        folder.rmdir()
+        assert_same(store, small)
+        with pytest.raises(ParameterError, match=r"cache_dir.*is not a folder"):
             store.row_array(limit, np.float64)
-    assert_nothing_left(tmp_path)
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
@@ -408,15 +371,14 @@ class Fault:
     def __init__(self, monkeypatch, number, fail_at):
         self.calls, self.number, self.fail_at = 0, number, fail_at
         for module, name in (
-            (block_files, "open_new"),
-            (block_files, "write_at"),
-            (block_files, "read_at"),
-            (block_files, "reserve_space"),
-            (block_files, "map_file"),
-            (Path, "mkdir"),
-            (os, "write"),
+            (scratch.tempfile, "TemporaryFile"),
+            (block_files, "_write_at"),
+            (block_files, "_read_at"),
+            (os, "posix_fallocate"),
+            (block_files.mmap, "mmap"),
         ):
-            monkeypatch.setattr(module, name, self.around(getattr(module, name)))
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, self.around(getattr(module, name)))
         if block_files._advise() is not None:
             advise = self.around(block_files._advise(), result=-1)
             monkeypatch.setattr(block_files, "_advise", lambda: advise)
@@ -459,7 +421,7 @@ def test_any_call_of_the_system_may_fail(number, compression, resident, tmp_path
         assert_nothing_left(*folders)
         if fault.calls < fail_at:
             break
-    assert fail_at > 30
+    assert fail_at > 20
     assert len(errors) > fail_at * 0.6  # letting go of a mapping may fail unnoticed
     assert {error.errno for error in errors} == {number}
     assert all(str(tmp_path) in str(error) and "cache_dir" in str(error) for error in errors)
@@ -467,9 +429,9 @@ def test_any_call_of_the_system_may_fail(number, compression, resident, tmp_path
 
 def test_short_reads_and_writes_are_continued(small, tmp_path, monkeypatch):
     matrix = small
-    read, write = block_files.read_at, block_files.write_at
-    monkeypatch.setattr(block_files, "read_at", lambda f, b, o: read(f, b[: len(b) // 3 + 1], o))
-    monkeypatch.setattr(block_files, "write_at", lambda f, b, o: write(f, b[: len(b) // 2 + 1], o))
+    read, write = block_files._read_at, block_files._write_at
+    monkeypatch.setattr(block_files, "_read_at", lambda f, b, o: read(f, b[: len(b) // 3 + 1], o))
+    monkeypatch.setattr(block_files, "_write_at", lambda f, b, o: write(f, b[: len(b) // 2 + 1], o))
     limit = smallest_limit(matrix, 60)
     with make_store(tmp_path, matrix, chunk_rows=60, limit=limit) as store:
         assert_same(store, matrix)
@@ -496,55 +458,7 @@ def test_passes_that_are_given_up_leave_no_thread(compression, small, tmp_path):
     assert_nothing_left(tmp_path)
 
 
-# Temporary folders
-
-
-def test_folders_are_private_and_leftovers_are_removed(tmp_path):
-    folder = scratch.ScratchFolder(tmp_path)
-    assert folder.path.stat().st_mode & 0o777 == 0o700
-    other = scratch.ScratchFolder(tmp_path)
-    assert folder.path.exists()  # its owner is alive
-    left = tmp_path / "hedgerow-0123456789abcdef.scratch"
-    left.mkdir()
-    (left / scratch.LOCK).write_text("elsewhere\n1\n")
-    (left / "blocks-0.bin").write_bytes(b"x")
-    young, old = (tmp_path / f"hedgerow-{c * 16}.scratch" for c in "ab")
-    for path in (young, old):
-        path.mkdir()
-    os.utime(old, (time.time() - 4000,) * 2)
-    notes = tmp_path / "hedgerow-notes.scratch"
-    notes.mkdir()
-    link = tmp_path / f"hedgerow-{'c' * 16}.scratch"
-    link.symlink_to(notes)
-    assert sorted(scratch.remove_leftovers(tmp_path)) == sorted([left, old])
-    folder.close()
-    folder.close()
-    del other
-    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([young.name, notes.name, link.name])
-
-
-def test_without_file_locks_processes_are_looked_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(scratch, "_lock", lambda descriptor: None)
-    folder = scratch.ScratchFolder(tmp_path)
-    host = scratch.socket.gethostname()
-    done = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"],
-                          capture_output=True, text=True, check=True)  # fmt: skip
-    left = []
-    for i, (content, age) in enumerate(
-        [
-            (f"{host}\n{os.getpid()}\n", 1e6),
-            (f"{host}\n{int(done.stdout)}\n", 1e6),
-            (f"{host}\n{int(done.stdout)}\n", 0),
-            (f"other{host}\n{int(done.stdout)}\n", 1e6),
-            ("", 1e6),
-        ]
-    ):
-        left.append(tmp_path / f"hedgerow-{i:016x}.scratch")
-        left[-1].mkdir()
-        (left[-1] / scratch.LOCK).write_text(content)
-        os.utime(left[-1] / scratch.LOCK, (time.time() - age,) * 2)
-    assert scratch.remove_leftovers(tmp_path) == [left[1]]
-    folder.close()
+# The end of the process
 
 
 RUN = """
@@ -576,15 +490,12 @@ def test_files_when_the_process_ends(end, tmp_path):
         [sys.executable, "-c", textwrap.dedent(RUN), str(tmp_path), end],
         capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
-    assert result.stdout.split() == ["1", "300"], result.stderr
+    assert result.stdout.split() == ["0", "300"], result.stderr
     if end == "exit":
         assert (result.returncode, result.stderr) == (0, "")
-        assert_nothing_left(tmp_path)
     else:
         assert result.returncode == -signal.SIGKILL
-        assert len(os.listdir(tmp_path)) == 1
-        scratch.ScratchFolder(tmp_path).close()
-        assert_nothing_left(tmp_path)
+    assert_nothing_left(tmp_path)
 
 
 # Threads

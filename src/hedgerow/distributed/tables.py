@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import io
 import json
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,6 @@ from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.comm.base import Communicator
 from hedgerow.data.external.memory import shown_bytes
-from hedgerow.data.external.scratch import scratch_folder
 from hedgerow.distributed.one_worker import FitAlone
 from hedgerow.distributed.partition import (
     Description,
@@ -272,13 +273,13 @@ def _fit_alone(
 
 def file_of(estimator: HedgerowEstimator) -> bytes:
     """Return the bytes that the estimator saves."""
-    with scratch_folder() as folder:
-        estimator.save(folder / "model")
-        return (folder / "model").read_bytes()
+    with tempfile.TemporaryDirectory() as folder:
+        estimator.save(Path(folder, "model"))
+        return Path(folder, "model").read_bytes()
 
 
 def estimator_of(kind: type[HedgerowEstimator], content: bytes) -> Any:
     """Return the estimator of a file's bytes."""
-    with scratch_folder() as folder:
-        (folder / "model").write_bytes(content)
-        return kind.load(folder / "model")
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "model").write_bytes(content)
+        return kind.load(Path(folder, "model"))

@@ -29,7 +29,7 @@ from hedgerow.boosting.validation.row_sets import named_valid
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator, count_rows
 from hedgerow.data.categories.columns import CategoricalFeatures
-from hedgerow.data.external.scratch import scratch_folder
+from hedgerow.data.external.scratch import temporary_folder
 from hedgerow.data.schema import UnknownCategory
 from hedgerow.data.sources.base import ReadRequest, Roles
 from hedgerow.data.sources.opening import Source
@@ -95,7 +95,7 @@ class TrainWork:
         if self.start is not None:
             start = Start(rescaled(model_from_bytes(self.start)[0], None))
         with ExitStack() as stack:
-            folder = str(stack.enter_context(scratch_folder(shard.scratch or None)))
+            folder = shard.scratch or temporary_folder()
 
             def dataset(
                 partitions: Sequence[Any], numbers: Sequence[int], roles: Roles

@@ -11,6 +11,7 @@ The flavour contains the model file, which is checked when it is loaded, and no 
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,6 @@ import numpy.typing as npt
 from hedgerow import __version__
 from hedgerow.argument_types import is_one_of
 from hedgerow.booster import Booster, load
-from hedgerow.data.external.scratch import scratch_folder
 from hedgerow.errors import ParameterError, brief
 from hedgerow.serving.records import KINDS
 from hedgerow.serving.slot import type_of
@@ -98,8 +98,8 @@ def save_model(model: Any, path: str, **more: Any) -> None:
     """
     import mlflow.pyfunc
 
-    with scratch_folder() as folder:
-        mlflow.pyfunc.save_model(path, **_described(model, folder), **more)
+    with tempfile.TemporaryDirectory() as folder:
+        mlflow.pyfunc.save_model(path, **_described(model, Path(folder)), **more)
 
 
 def log_model(model: Any, name: str, **more: Any) -> Any:
@@ -119,8 +119,8 @@ def log_model(model: Any, name: str, **more: Any) -> Any:
     """
     import mlflow.pyfunc
 
-    with scratch_folder() as folder:
-        return mlflow.pyfunc.log_model(name=name, **_described(model, folder), **more)
+    with tempfile.TemporaryDirectory() as folder:
+        return mlflow.pyfunc.log_model(name=name, **_described(model, Path(folder)), **more)
 
 
 def _described(model: Any, folder: Path) -> dict[str, Any]:

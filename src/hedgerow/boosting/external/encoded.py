@@ -178,7 +178,7 @@ def encode_blocks(
             copies_of(n_rows, params),
         )
         size = n_copies * n_rows
-        values = table.empty("statistics", (n_values(schema, groups, objective), size))
+        values = table.empty((n_values(schema, groups, objective), size))
         fitting = threads_that_fit(groups, n_rows, objective, n_threads, limit)
         found = compute(rows, groups, objective, params.seed, n_copies, values, fitting)
         weight = share_of_copy(rows.weight, n_rows, n_copies)

@@ -17,7 +17,7 @@ values to sort (:mod:`hedgerow.boosting.external.sorted_data`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
@@ -28,7 +28,7 @@ from hedgerow.comm.base import Communicator
 from hedgerow.data import AnyTable, Table
 from hedgerow.data.binning.bins import sampled_rows
 from hedgerow.data.binning.cut_sample import CutSample
-from hedgerow.data.external.scratch import ScratchFolder, explained
+from hedgerow.data.external.block_files import mapped_array
 from hedgerow.data.schema import Schema
 
 if TYPE_CHECKING:
@@ -118,11 +118,9 @@ class FileTable(Table):
             found.append(crosses[:, 0, copies])
         return np.concatenate(found).T, encoded.sampled_weight
 
-    def empty(self, name: str, shape: tuple[int, ...]) -> FloatArray:
-        """Return a float64 array in a file of a folder of its own; its values are not set."""
-        folder = self.stack.enter_context(closing(ScratchFolder(self.data.cache_dir[0])))
-        with explained("make", folder.path / name):
-            return np.memmap(folder.path / name, np.float64, "w+", shape=shape).view(np.ndarray)
+    def empty(self, shape: tuple[int, ...]) -> FloatArray:
+        """Return a float64 array in a file; its values are not set."""
+        return mapped_array(self.data.cache_dir[0], shape, np.float64)
 
 
 def read_together(tables: Sequence[FileTable]) -> Iterator[list[AnyTable]]:

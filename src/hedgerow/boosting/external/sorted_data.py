@@ -18,7 +18,6 @@ rows in memory, so the model has the same bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import cast
 
@@ -119,18 +118,12 @@ def mapped(samples: Sequence[Sample], stopping: StoppingParams) -> list[Sample]:
     for tables in by_dataset(rows.table for rows in samples):
         first = tables[0]
         space = RowSpace(first.data.cache_dir, first.memory_limit, max(1, _folds_of(stopping)))
-        first.stack.enter_context(closing(space))
-        folders = [space.folder() for _ in tables]
-        with ExitStack() as stack:
-            files = [
-                stack.enter_context(closing(RowFile(folder.path / "values"))) for folder in folders
-            ]
-            for parts in read_together(tables):
-                for file, part in zip(files, parts, strict=True):
-                    if part.n_rows > 0:
-                        file.append(cast(Table, part).values)
-            give_back_memory()
-            for table, file, folder in zip(tables, files, folders, strict=True):
-                values = file.finish()
-                found[id(table)] = MappedTable(values, table.schema, space=space, folder=folder)
+        files = [RowFile(first.data.cache_dir[0]) for _ in tables]
+        for parts in read_together(tables):
+            for file, part in zip(files, parts, strict=True):
+                if part.n_rows > 0:
+                    file.append(cast(Table, part).values)
+        give_back_memory()
+        for table, file in zip(tables, files, strict=True):
+            found[id(table)] = MappedTable(file.finish(), table.schema, space=space)
     return [replace(rows, table=found.get(id(rows.table), rows.table)) for rows in samples]

@@ -12,16 +12,14 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hedgerow.cli.usage import UsageError, copy_to_output, has_output, utf8
 from hedgerow.errors import HedgerowError
-
-if TYPE_CHECKING:
-    from hedgerow.data.external.scratch import ScratchFolder
 
 STANDARD = "-"
 
@@ -166,7 +164,7 @@ class _Inputs:
     def __init__(self, options: argparse.Namespace) -> None:
         given = {name: getattr(options, name) for name in ("encoding", "separator", "decimal")}
         self._dialect = {name: value for name, value in given.items() if value is not None}
-        self._folder: ScratchFolder | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._copy: str | None = None
 
     def of(self, given: Any) -> Any:
@@ -185,7 +183,7 @@ class _Inputs:
     def close(self) -> None:
         """Delete the copy of standard input."""
         if self._folder is not None:
-            self._folder.close()
+            self._folder.cleanup()
 
     def _each(self, given: str) -> list[Any]:
         if given == STANDARD:
@@ -206,8 +204,8 @@ class _Inputs:
     def _from_input(self) -> str:
         if sys.stdin is None or sys.stdin.closed:
             raise UsageError("standard input is closed: name a file instead of -")
-        self._folder = _scratch_folder()
-        raw = str(self._folder.path / "standard-input")
+        self._folder = tempfile.TemporaryDirectory()
+        raw = os.path.join(self._folder.name, "standard-input")
         with open(raw, "wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         if os.path.getsize(raw) == 0:
@@ -215,12 +213,6 @@ class _Inputs:
         named = raw + _ending(raw)
         os.replace(raw, named)
         return named
-
-
-def _scratch_folder() -> ScratchFolder:
-    from hedgerow.data.external.scratch import ScratchFolder, temporary_folder
-
-    return ScratchFolder(temporary_folder("set TMPDIR to a folder in which you may write"))
 
 
 def _ending(path: str) -> str:
@@ -244,11 +236,8 @@ def writable(path: str) -> Iterator[str]:
         return
     if not has_output():
         raise UsageError("standard output is closed: name a file instead of -")
-    folder = _scratch_folder()
-    try:
-        place = str(folder.path / "output.csv")
+    with tempfile.TemporaryDirectory() as folder:
+        place = os.path.join(folder, "output.csv")
         yield place
         with open(place, "rb") as file:
             copy_to_output(file)
-    finally:
-        folder.close()

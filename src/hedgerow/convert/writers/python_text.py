@@ -7,14 +7,15 @@ from column to value, or a sequence in the order of ``COLUMNS``.
 from __future__ import annotations
 
 import math
+import os
 import runpy
+import tempfile
 from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
-from hedgerow.data.external.scratch import scratch_folder
 
 _TARGET = "Python"
 _MOST_DEPTH = 80
@@ -255,8 +256,8 @@ def predict(row):
 
 def predict(data: bytes, plain: PlainModel, matrix: FloatArray) -> Any:
     """Compute raw scores with the module, row by row."""
-    with scratch_folder() as folder:
-        path = str(folder / "model.py")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.py")
         with open(path, "wb") as file:
             file.write(data)
         module = runpy.run_path(path)

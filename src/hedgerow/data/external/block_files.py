@@ -2,14 +2,15 @@
 
 Glossary
 --------
-block     bytes at an offset of a file, with a checksum
+block     bytes at an offset of a file
 mapping   a part of a file that looks like memory: the system reads pages when they
           are touched and may drop them again; touched pages count as memory of the
           process until the mapping is released
 
 A mapping is released with the last array that refers to it, so an array is always safe to
-read.  A file must not become shorter than its mapping, because a read beyond its end kills
-the process.  :func:`fetch` therefore checks with the system before a mapping is read.
+read.  A disk that fails while a mapping is read kills the process: :func:`fetch` reads a part of
+it before.  The files have no names (:mod:`hedgerow.data.external.scratch`), so nothing else
+changes them.
 
 A column of bins is encoded, if that saves at least 40% of its bytes::
 
@@ -26,28 +27,23 @@ are about equally frequent: no codec shrinks their eight bits of information per
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
-import io
 import math
 import mmap
 import os
 import sys
 import threading
 import weakref
-import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
+from io import FileIO
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, BinArray, aligned_empty
-from hedgerow.data.external.scratch import explained, storage_error
-from hedgerow.errors import StorageError
+from hedgerow.arrays import AnyArray, BinArray
+from hedgerow.data.external.scratch import explained, scratch_file, storage_error
 from hedgerow.kernels.histograms.packed_columns import LEGEND, pack_column, unpack_codes
 
 GRANULE = max(mmap.ALLOCATIONGRANULARITY, 1 << 16)
@@ -56,18 +52,15 @@ GRANULE = max(mmap.ALLOCATIONGRANULARITY, 1 << 16)
 LARGE_PAGE = 1 << 21
 """Alignment at which mapping costs a tenth, if the file cache has pages of this size."""
 
-_PIECE = 1 << 20  # bytes read and checked at once: they stay in the processor cache
 _LET_GO, _POPULATE_READ = 4, 22  # MADV_DONTNEED and MADV_POPULATE_READ of Linux
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """Location of some bytes in a file."""
 
     offset: int  # first byte in the file
     size: int  # bytes in the file
     codec: int  # encoding, see :mod:`hedgerow.data.external.block_files`; 0 means none
-    checksum: int  # CRC-32 of the bytes in the file
 
     @property
     def stop(self) -> int:
@@ -75,20 +68,14 @@ class Block:
 
 
 class BlockFile:
-    """A new file at a path that does not exist; several threads may use it."""
+    """A new file in a folder; several threads may use it."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = folder
         self._lock = threading.Lock()
         self._size = 0
-        with explained("make", path):
-            self._file = open_new(self.path)
+        self._file = scratch_file(folder)
         self._close = weakref.finalize(self, self._file.close)
-
-    @property
-    def size(self) -> int:
-        """Bytes written or reserved."""
-        return self._size
 
     def skip_to(self, alignment: int) -> int:
         """Start the next block at a multiple of ``alignment``; return its offset."""
@@ -97,84 +84,67 @@ class BlockFile:
 
     def append(self, data: BinArray, codec: int = 0) -> Block:
         """Write a block after the last one."""
-        block = Block(self._size, len(data), codec, zlib.crc32(data.data))
-        self.write(block.offset, data)
+        block, view = Block(self._size, len(data), codec), data.data
+        with self._lock, explained("write a temporary file in", self.folder):
+            done = 0
+            while done < len(view):
+                done += _write_at(self._file, view[done:], block.offset + done)
         self._size = block.stop
         return block
 
     def read_into(self, offset: int, target: BinArray) -> None:
         """Fill ``target`` with the bytes at ``offset``."""
         view = target.data
-        with self._lock, explained("read", self.path):
+        with self._lock, explained("read a temporary file in", self.folder):
             done = 0
             while done < len(view):
-                n_read = read_at(self._file, view[done:], offset + done)
-                if n_read == 0:
-                    raise _cut_off(self.path)
-                done += n_read
-
-    def check(self, blocks: Sequence[Block]) -> None:
-        """Read blocks piece by piece and verify their checksums."""
-        piece = aligned_empty(min(_PIECE, max((b.size for b in blocks), default=0)), np.uint8)
-        for block in blocks:
-            checksum = 0
-            for offset in range(block.offset, block.stop, _PIECE):
-                part = piece[: min(_PIECE, block.stop - offset)]
-                self.read_into(offset, part)
-                checksum = zlib.crc32(part.data, checksum)
-            if checksum != block.checksum:
-                raise _changed(self.path, block)
+                done += _read_at(self._file, view[done:], offset + done)
 
     def map(self, offset: int, size: int) -> BinArray:
         """Map a part of the file that begins at a multiple of :data:`GRANULE`."""
-        with explained("map", self.path):
-            try:
-                mapping = map_file(self._file.fileno(), size, offset)
-            except ValueError:  # beyond the end of the file
-                raise _cut_off(self.path) from None
+        with explained("map a temporary file in", self.folder):
+            mapping = mmap.mmap(self._file.fileno(), size, access=mmap.ACCESS_COPY, offset=offset)
         return np.frombuffer(mapping, dtype=np.uint8)
-
-    def write(self, offset: int, data: BinArray) -> None:
-        """Write at any offset."""
-        view = data.data
-        with self._lock, explained("write", self.path):
-            done = 0
-            while done < len(view):
-                done += write_at(self._file, view[done:], offset + done)
-
-    def reserve(self, size: int) -> None:
-        """Extend the file to ``size`` bytes, and reserve disk space if the system can."""
-        with self._lock, explained("reserve space in", self.path):
-            reserve_space(self._file, size)
-        self._size = size
 
     def close(self) -> None:
         """Close the file; mappings stay."""
         self._close()
 
 
+def _read_at(file: FileIO, target: memoryview, offset: int) -> int:
+    """Fill a part of ``target``; return the number of bytes read."""
+    if hasattr(os, "preadv"):  # needs no file position, which forked children share
+        return os.preadv(file.fileno(), [target], offset)
+    file.seek(offset)
+    return file.readinto(target)
+
+
+def _write_at(file: FileIO, data: memoryview, offset: int) -> int:
+    """Write a part of ``data``; return the number of bytes written."""
+    if hasattr(os, "pwrite"):
+        return os.pwrite(file.fileno(), data, offset)
+    file.seek(offset)
+    return file.write(data)
+
+
 def mapped_array(
-    path: str | os.PathLike[str], shape: int | tuple[int, ...], dtype: npt.DTypeLike
+    folder: str | os.PathLike[str], shape: int | tuple[int, ...], dtype: npt.DTypeLike
 ) -> AnyArray:
     """Return an array in a new file, whose values are not set.
 
     Its disk space is reserved: a full disk raises an error here and does not kill the process
-    later.  Where the system can, the file is deleted at once and its space is free when nothing
-    refers to the array any more; elsewhere the owner of its folder deletes it.
+    later.  The space is free when nothing refers to the array any more.
     """
-    file = BlockFile(path)
-    try:
-        file.reserve(math.prod(np.atleast_1d(shape).tolist()) * np.dtype(dtype).itemsize)
-        with explained("map", path):
-            return np.memmap(path, dtype, "r+", shape=shape).view(np.ndarray)
-    finally:
-        file.close()
-        if os.name != "nt":
-            with contextlib.suppress(OSError):
-                os.unlink(path)
+    size = math.prod(np.atleast_1d(shape).tolist()) * np.dtype(dtype).itemsize
+    with scratch_file(folder) as file, explained("reserve space in", folder):
+        if size and hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size)
+        else:
+            file.truncate(size)
+        return np.memmap(file, dtype, "r+", shape=shape).view(np.ndarray)
 
 
-def fetch(address: int, size: int, path: str | os.PathLike[str]) -> None:
+def fetch(address: int, size: int, folder: str | os.PathLike[str]) -> None:
     """Read a part of a mapping from the disk now, if the system supports it."""
     advise = _advise()
     if advise is None or size == 0:
@@ -182,7 +152,8 @@ def fetch(address: int, size: int, path: str | os.PathLike[str]) -> None:
     first = address - address % mmap.PAGESIZE
     if advise(first, address + size - first, _POPULATE_READ) != 0:
         number = ctypes.get_errno()
-        raise storage_error(OSError(number, os.strerror(number)), "read", path)
+        error = OSError(number, os.strerror(number))
+        raise storage_error(error, "read a temporary file in", folder)
 
 
 def let_go(address: int, size: int) -> bool:
@@ -208,55 +179,6 @@ def _advise() -> Callable[[int, int, int], int] | None:
         except OSError:
             return None
     return advise
-
-
-def open_new(path: Path) -> io.FileIO:
-    """Create a new file; fail if it exists."""
-    return io.FileIO(path, "x+")
-
-
-def read_at(file: io.FileIO, target: memoryview, offset: int) -> int:
-    """Fill a part of ``target``, at least one byte unless the file ends; return the bytes read."""
-    if hasattr(os, "preadv"):  # needs no file position, which forked children share
-        return os.preadv(file.fileno(), [target], offset)
-    file.seek(offset)
-    return file.readinto(target)
-
-
-def write_at(file: io.FileIO, data: memoryview, offset: int) -> int:
-    """Write a part of ``data``; return the number of bytes written."""
-    if hasattr(os, "pwrite"):
-        return os.pwrite(file.fileno(), data, offset)
-    file.seek(offset)
-    return file.write(data)
-
-
-def reserve_space(file: io.FileIO, size: int) -> None:
-    """Extend the file to ``size`` bytes, and reserve them so that the disk cannot fill up."""
-    if size and hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file.fileno(), 0, size)
-    else:
-        file.truncate(size)
-
-
-def map_file(descriptor: int, size: int, offset: int) -> mmap.mmap:
-    """Create a mapping by the system."""
-    return mmap.mmap(descriptor, size, access=mmap.ACCESS_COPY, offset=offset)
-
-
-def _cut_off(path: Path) -> StorageError:
-    return StorageError(
-        f"{path} is shorter than when it was written: another program has changed it. "
-        "Start again, with a cache_dir that nothing else writes to."
-    )
-
-
-def _changed(path: Path, block: Block) -> StorageError:
-    return StorageError(
-        f"{path}: bytes {block.offset} to {block.stop} differ from what was written "
-        "(wrong checksum): another program has changed them, or the disk fails. Start again, "
-        "with a cache_dir that nothing else writes to, or on another disk."
-    )
 
 
 RAW, LZ4 = 0, 8
@@ -298,7 +220,7 @@ class ColumnDecoder:
 
     def __init__(self) -> None:
         self._table = np.zeros(2048, dtype=np.uint8)
-        self._lz4: Any | None = None
+        self._lz4 = find_lz4()
 
     def decode(self, data: BinArray, codec: int, n_rows: int, column: BinArray) -> None:
         """Write ``n_rows`` bins to ``column``.
@@ -308,12 +230,7 @@ class ColumnDecoder:
         if codec == RAW:
             column[:n_rows] = data
         elif codec == LZ4:
-            self._lz4 = self._lz4 or find_lz4()
-            if self._lz4 is None:
-                raise StorageError(
-                    "a column was written with LZ4, which needs pyarrow: "
-                    "pip install hedgerow[files]."
-                )
+            assert self._lz4 is not None  # this process has encoded the column
             column[:n_rows] = np.frombuffer(self._lz4.decompress(data, n_rows), dtype=np.uint8)
         else:
             unpack_codes(data, codec, self._table, column)

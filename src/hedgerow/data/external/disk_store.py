@@ -28,9 +28,7 @@ computation.  So the first chunks, which the file cache is expected to hold, are
 the others are encoded.  ``benchmarks/disk_store.py`` measures both, see
 docs/out-of-core-store.md.
 
-Arrays of all rows are in memory, and in mapped files beyond the limit of the store.  The first
-read of a block verifies its checksum.  Files are in temporary folders
-(:mod:`hedgerow.data.external.scratch`), which are deleted when the store is closed.
+Arrays of all rows are in memory, and in mapped files beyond the limit of the store.
 """
 
 from __future__ import annotations
@@ -38,7 +36,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import secrets
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
@@ -59,7 +56,6 @@ from hedgerow.data.external.memory_plan import (
     fits_in_one_chunk,
 )
 from hedgerow.data.external.row_store import EVERYTHING, Chunk, ChunkStore, Uses
-from hedgerow.data.external.scratch import ScratchFolder
 from hedgerow.errors import StorageError
 from hedgerow.kernels.histograms.packed_columns import gather_rows
 from hedgerow.threads import work_ahead
@@ -88,7 +84,6 @@ class ChunkRecord:
 class StoreFiles:
     """Files that a sink passes to a store."""
 
-    folders: list[ScratchFolder]  # folder of each stripe
     blocks: list[bf.BlockFile]  # file of each stripe
     chunks: list[ChunkRecord]
 
@@ -96,8 +91,6 @@ class StoreFiles:
         """Delete all files."""
         for file in self.blocks:
             file.close()
-        for folder in self.folders:
-            folder.close()
 
 
 class RowBuffer:
@@ -180,7 +173,6 @@ class DiskStore(ChunkStore):
         self.chunk_sizes: Sequence[int] = [sum(sizes)] if self._is_one_chunk else sizes
         self.n_resident = plan.resident_of(len(self.chunk_sizes))
         self._row_room = memory_limit
-        self._checked: set[int] = set()
         self._resident: dict[int, _Loaded] = {}
         self._decoders = [bf.ColumnDecoder() for _ in files.blocks]
         self._free: list[_Buffers] = []
@@ -197,9 +189,7 @@ class DiskStore(ChunkStore):
         self._row_room -= size
         if self._row_room >= 0:
             return super().row_array(shape, dtype)
-        return bf.mapped_array(
-            self.files.folders[0].path / f"rows-{secrets.token_hex(8)}", shape, dtype
-        )
+        return bf.mapped_array(self.files.blocks[0].folder, shape, dtype)
 
     def chunks(
         self, numbers: Sequence[int] | None = None, uses: Uses = EVERYTHING
@@ -276,13 +266,10 @@ class DiskStore(ChunkStore):
         """Load a chunk into memory."""
         record = self._records[number]
         file = self.files.blocks[record.file]
-        if number not in self._checked:
-            file.check(record.blocks)
-            self._checked.add(number)
         view = self._views.get(number) or self._map(number)
         start, n_bytes = time.perf_counter(), 0
         for offset, size in self._fetched(record, uses):
-            bf.fetch(view.address + offset - record.blocks[0].offset, size, file.path)
+            bf.fetch(view.address + offset - record.blocks[0].offset, size, file.folder)
             n_bytes += size
         self._clock.note(n_bytes, time.perf_counter() - start)
         if view.matrix is not None:
@@ -411,8 +398,8 @@ Compression = Literal["auto", "none", "always"]
 class ChunkSink:
     """Writer that takes binned rows in batches of any size and writes chunks of equal size.
 
-    A temporary folder is made in each folder of ``cache_dir``; chunks are distributed over them in
-    turn, and each has its own thread that fetches its chunks.  ``memory_limit`` bytes are for the
+    There is a file in each folder of ``cache_dir``; chunks are distributed over them in turn, and
+    each has its own thread that fetches its chunks.  ``memory_limit`` bytes are for the
     store, including the chunks in use.  ``compression`` says which chunks to encode: those that the
     file cache is unlikely to keep, none, or all; models do not depend on it.
     """
@@ -435,13 +422,11 @@ class ChunkSink:
         self._left_unencoded = uncoded[compression]
         self._buffer: RowBuffer | None = None
         self._spent = False
-        self._files = StoreFiles([], [], [])
+        self._files = StoreFiles([], [])
         self._plan_rows(len(cache_dir))  # check the limit before making files
         try:
-            for stripe, path in enumerate(cache_dir):
-                folder = ScratchFolder(path)
-                self._files.folders.append(folder)
-                self._files.blocks.append(bf.BlockFile(folder.path / f"blocks-{stripe}.bin"))
+            for folder in cache_dir:
+                self._files.blocks.append(bf.BlockFile(folder))
         except BaseException:
             self.close()
             raise
