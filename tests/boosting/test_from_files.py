@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from scipy.sparse import csr_array, random_array
+from scipy.sparse import csr_array
 
 from hedgerow import DataError, Dataset, DataTypeError, ParameterError, train
 from hedgerow.boosting.external.file_dataset import FileDataset
@@ -381,25 +381,6 @@ def test_types_that_cannot_be_one(
     if "categories" in match:
         named = from_files(files, cache, categorical_features=["x"])
         assert stored(named)[0][0].schema.columns[0].levels == (1, 2)
-
-
-@pytest.mark.filterwarnings("ignore:.*assigns rows to queries")
-def test_libsvm(tmp_path: Path, cache: Path) -> None:
-    from sklearn.datasets import dump_svmlight_file, load_svmlight_file
-
-    X = csr_array(random_array((300, 12), density=0.3, random_state=0))
-    y = np.random.default_rng(0).normal(size=300)
-    dump_svmlight_file(X, y, str(tmp_path / "a.libsvm"), zero_based=False)
-    X, y = load_svmlight_file(str(tmp_path / "a.libsvm"), zero_based=True)
-    lines = (tmp_path / "a.libsvm").read_text().splitlines()
-    (tmp_path / "b.svm").write_text("# a comment\n" + "\n".join(lines[:100]) + "\n\n")
-    (tmp_path / "c.svm").write_text("\n".join(lines[100:]).replace(" ", " qid:3 ", 1))
-    paths = [tmp_path / "b.svm", tmp_path / "c.svm"]
-    data = Dataset.from_files(paths, cache_dir=cache, memory_limit=LIMIT)
-    found = stored(data, 0.2)
-    expected = in_memory(Dataset(csr_array(X), y), 0.2)
-    assert_same(found[0], expected[0])
-    assert_same(found[1], expected[1])
 
 
 # ---- bad input -----------------------------------------------------------------------

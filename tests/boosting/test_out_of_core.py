@@ -229,22 +229,6 @@ def test_command_line(
     assert [item.name for item in tmp_path.iterdir()] == ["m.hedgerow"]
 
 
-def test_command_line_libsvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    lines = [
-        f"{k} {j}:{v:.3f} 9:1"
-        for k, j, v in zip(
-            rng.integers(0, 2, 400), rng.integers(0, 9, 400), rng.normal(size=400), strict=True
-        )
-    ]
-    (tmp_path / "a.libsvm").write_text("\n".join(lines))
-    arguments = ["train", tmp_path / "a.libsvm", "--set", "n_estimators=3"]
-    expected = run(arguments, tmp_path / "m.hedgerow")
-    monkeypatch.setattr(tables, "_bytes_in_memory", lambda path, kind: 10**12)
-    more = ["--memory-limit", "100 MB", "--cache-dir", tmp_path]
-    assert run([*arguments, *more], tmp_path / "m.hedgerow") == expected
-
-
 @pytest.mark.parametrize("target", ["label", "number"])
 def test_command_line_goes_on(
     target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

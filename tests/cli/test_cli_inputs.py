@@ -155,9 +155,6 @@ def test_standard_input_of_other_kinds(tmp_path: Path, monkeypatch: pytest.Monke
         standard_input(monkeypatch, content)
         assert main(["train", "-", *TRAIN, "--model", str(tmp_path / "m")]) == 0
         assert (tmp_path / "m").read_bytes() == plain
-    standard_input(monkeypatch, b"1 0:0.5 2:1\n0 1:2\n" * 30)
-    assert main(["train", "-", "--model", str(tmp_path / "m"), "--no-score"]) == 0
-    assert load(tmp_path / "m").num_features == 3
 
 
 def test_errors_name_standard_input(
@@ -221,9 +218,7 @@ def test_times_of_events_are_scored_by_concordance(
     assert float(score) == pytest.approx(folds.scores["concordance"].mean(), abs=1e-4)
 
 
-def test_evaluate_classes_rankings_and_libsvm(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_evaluate_classes_and_rankings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     y = np.where(COLUMNS["price"] > 0, "dear", "cheap")
     table = {name: COLUMNS[name] for name in ("size", "city")}
     model = HedgerowClassifier(n_estimators=5).fit(table, y)
@@ -245,12 +240,6 @@ def test_evaluate_classes_rankings_and_libsvm(
     capsys.readouterr()
     assert main(["evaluate", str(tmp_path / "r"), file, *rank, "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)) == {"ndcg", "ndcg@10"}
-    (tmp_path / "rows.libsvm").write_text("1 0:0.5 2:1\n0 1:2\n" * 30)
-    file = str(tmp_path / "rows.libsvm")
-    assert main(["train", file, "--model", str(tmp_path / "s"), "--no-score"]) == 0
-    capsys.readouterr()
-    assert main(["evaluate", str(tmp_path / "s"), file, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["accuracy"] == 1.0
 
 
 @pytest.mark.parametrize("task", mostly_slow(["regression", "classification"]))

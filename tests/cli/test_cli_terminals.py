@@ -74,7 +74,6 @@ WRONG = {
     "columns of other names": ["predict", "MODEL", "ODD", "-o", "OUT"],
     "rows too long": ["train", "LONG", "--target", f"y{EVIL}", "--model", "MODEL"],
     "one column twice": ["train", "TWICE", "--target", f"y{EVIL}", "--model", "MODEL"],
-    "libsvm": ["train", "SVM", "--model", "MODEL"],
     "settings": ["train", "TABLE", "--target", f"y{EVIL}", "--set", f"a{EVIL}=1", "--model", "M"],
     "command": [f"train{EVIL}"],
 }
@@ -93,8 +92,6 @@ def test_errors(
     for key, content in files.items():
         names[key] = str(tmp_path / f"{key}.csv")
         Path(names[key]).write_text(content, encoding="utf-8")
-    names["SVM"] = str(tmp_path / "rows.svm")
-    Path(names["SVM"]).write_text(f"1 1:{EVIL[:8]}\n", encoding="utf-8")
     assert main([names.get(word, word) for word in WRONG[name]]) == 2
     assert assert_harmless(capsys).count("\n") == 1
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,13 @@ from hedgerow.data.external.memory import available_memory, memory_bytes, shown_
 from hedgerow.data.reading.texts import joined_kinds
 from hedgerow.data.sources.base import ReadRequest, Roles
 from hedgerow.data.sources.batches import BatchReader, FunctionPart
-from hedgerow.data.sources.libsvm_files import LibsvmPart
-from hedgerow.data.sources.opening import open_files, open_parts
+from hedgerow.data.sources.opening import open_files
 from hedgerow.data.sources.paths import FOUND_OUT, DataFile, find_files
 from hedgerow.data.sources.survey import Survey, pack, unpack
 from hedgerow.data.sources.text_files import TextPart, dialect_of
 from hedgerow.errors import CommunicationError, StorageError
 from tests.helpers.examples import examples
-from tests.helpers.file_tables import all_kinds, read_whole, simple, split, write
+from tests.helpers.file_tables import all_kinds, read_whole, split, write
 
 LIMIT = 10**8
 
@@ -153,77 +151,6 @@ def test_csv_errors(tmp_path: Path) -> None:
         file.write_bytes(content)
         with pytest.raises((DataError, StorageError), match=rf"a\.csv(\.gz)?.* {match}"):
             found_in([file])
-
-
-# ---- LibSVM ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("line", "match"),
-    [
-        ("1 2:3 x", r"line 3: 'x' cannot be read; an entry is written as column:value"),
-        ("a 2:3", r"line 3: 'a' cannot be read; a target is a number"),
-        ("1 2:b", r"'2:b' cannot be read; a value is a number"),
-        ("1 -2:4", r"'-2:4' cannot be read; an entry"),
-        ("1 2:4 2:5", r"'2:5' cannot be read; the columns of a line ascend"),
-        ("1 qid:3 3:1 2:4", r"'2:4' cannot be read; the columns of a line ascend"),
-        ("1 2.5:4", r"'2.5:4' cannot be read"),
-        ("1,2 2:4", r"'1,2' cannot be read; a target"),
-        ("1 2 :4", r"'2' cannot be read"),
-        ("1 99999999999:4", r"'99999999999:4' cannot be read"),
-    ],
-)
-def test_libsvm_faults(line: str, match: str, tmp_path: Path) -> None:
-    path = tmp_path / "a.libsvm"
-    path.write_text(f"1 1:1\n0 2:2 # fine\n{line}\n")
-    with pytest.raises(DataError, match=match):
-        list(LibsvmPart(DataFile(str(path), "libsvm")).batches(None, LIMIT))
-
-
-def test_libsvm_blocks(tmp_path: Path) -> None:
-    """Some lines end in the next block, and one is longer than a block."""
-    long = "2 " + " ".join(f"{j}:{j}.5" for j in range(30_000))
-    lines = [f"{row % 3} {row % 7}:1.25 9:{row}" for row in range(5_000)] + [long, "1"]
-    path = tmp_path / "a.libsvm.gz"
-    path.write_bytes(gzip.compress("\n".join(lines).encode()))
-    batches = list(LibsvmPart(DataFile(str(path), "libsvm")).batches(None, 1))
-    assert len(batches) > 3
-    targets = np.concatenate([np.asarray(batch.target.values) for batch in batches])
-    assert targets.tolist() == [*(row % 3 for row in range(5_000)), 2, 1]
-    assert batches[0].sparse[[3]].toarray().tolist()[0][:10] == [0, 0, 0, 1.25, 0, 0, 0, 0, 0, 3]
-    path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(StorageError, match="cannot be read as LibSVM"):
-        list(LibsvmPart(DataFile(str(path), "libsvm")).batches(None, 1))
-
-
-def test_libsvm_takes_no_columns(tmp_path: Path) -> None:
-    path = tmp_path / "a.libsvm"
-    path.write_text("1 1:1\n")
-    with pytest.raises(ParameterError, match="their target is the first number of a line"):
-        Dataset.from_files(path, "y")
-    other = write(simple(3), tmp_path / "b.parquet")
-    with pytest.raises(DataError, match="give files of one kind"):
-        Dataset.from_files([path, other])
-
-
-@pytest.mark.parametrize("order", ["acbd", "bdac", "dcab"])
-def test_training_and_prediction_refuse_the_same_files(order: str, tmp_path: Path) -> None:
-    for name, text in (("a.csv", "x,y\n1,2\n"), ("b.svm", "1 1:1\n")):
-        (tmp_path / name).write_text(text)
-    (tmp_path / "c.csv").write_text("x,y\n3,4\n")
-    (tmp_path / "d.svm").write_text("0 1:2\n")
-    paths = [next(tmp_path.glob(f"{letter}.*")) for letter in order]
-    folder = tmp_path / "days" / "day=1"
-    folder.mkdir(parents=True)
-    (folder / "e.csv").write_text("x,y\n1,2\n")
-    readers = (partial(Dataset.from_files, target="y"), open_parts)
-    for files, match in ((paths, "give files of one kind"), (tmp_path / "days", "named by fol")):
-        messages = []
-        for reader in readers:
-            with pytest.raises(DataError, match=match) as found:
-                reader(files)
-            messages.append(str(found.value))
-        assert messages[0] == messages[1]
 
 
 # ---- several processes ----------------------------------------------------------------------

@@ -207,15 +207,16 @@ def new_schema(columns: Sequence[Column], named: bool, unknown: UnknownPolicy) -
     return unnamed_schema(len(columns), columns[0].kind)
 
 
-def position_of(key: object, schema: Schema, where: str) -> int:
+def position_of(key: object, names: Sequence[str], where: str) -> int:
     """Return the position of a column."""
-    names = schema.names
     if isinstance(key, str):
         if key in names:
             return names.index(key)
+        shown = ", ".join(map(repr, names[:10]))
+        shown += "" if len(names) <= 10 else f", ... ({len(names)} in all)"
         raise ParameterError(
             f"{where}: the table has no column {brief(key)}.{did_you_mean(key, names)} Its columns "
-            f"are {_joined(names)}."
+            f"are {shown}."
         )
     if isinstance(key, numbers.Integral) and not isinstance(key, bool):
         if 0 <= int(key) < len(names):
@@ -224,8 +225,3 @@ def position_of(key: object, schema: Schema, where: str) -> int:
             f"{where}: there is no column {brief(key)}; positions go from 0 to {len(names) - 1}."
         )
     raise ParameterError(f"{where}: give a column by its name or position; got {brief(key)}.")
-
-
-def _joined(names: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, names[:10]))
-    return shown if len(names) <= 10 else f"{shown}, ... ({len(names)} in all)"

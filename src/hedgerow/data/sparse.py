@@ -22,11 +22,18 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, IntArray, read_only
+from hedgerow.arrays import (
+    MISSING_KEY,
+    AnyArray,
+    BoolArray,
+    IntArray,
+    is_missing,
+    missing_of,
+    read_only,
+)
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data.categories.columns import CategoricalFeatures, chosen_columns
 from hedgerow.data.external.memory import available_memory, shown_bytes
-from hedgerow.data.missing import is_missing, missing_of
 from hedgerow.data.reading.columns import as_floats, keys_by_kind, plain_numbers, with_missing
 from hedgerow.data.reading.table import (
     Table,

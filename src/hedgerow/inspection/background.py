@@ -210,7 +210,7 @@ def positions_of(columns: Columns, model: Model) -> list[int]:
         raise ParameterError(
             f"columns must be a name or position, a list of these, or None; got {brief(columns)}."
         )
-    found = [position_of(column, model.schema, "columns") for column in given]
+    found = [position_of(column, model.schema.names, "columns") for column in given]
     if not found:
         raise ParameterError("columns is empty: name at least one, or leave it out for all.")
     return found

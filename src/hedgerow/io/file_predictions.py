@@ -169,14 +169,13 @@ def write_predictions(
     *,
     batch_rows: int = BATCH_ROWS,
     columns: Sequence[str] = (),
-    zero_based: bool = True,
     progress: bool = False,
 ) -> int:
     """Predict files batch by batch and write one table; see ``Booster.predict_files``."""
     target = os.fspath(output)
     check_batch_rows(batch_rows)
     check_output(target)
-    files = model_files(paths, columns_of(model), columns, zero_based=zero_based)
+    files = model_files(paths, columns_of(model), columns)
     for path in files.paths:
         if os.path.realpath(path) == os.path.realpath(target):
             raise ParameterError(f"{target} is one of the files to predict: name another output.")

@@ -142,7 +142,6 @@ class StreamedPredictions(BoosterPart):
         batch_rows: int = BATCH_ROWS,
         n_rounds: int | None = None,
         n_jobs: int | None = None,
-        zero_based: bool = True,
         progress: bool = False,
     ) -> int:
         r"""Predict files of any size and write one output file.
@@ -151,7 +150,7 @@ class StreamedPredictions(BoosterPart):
         ----------
         paths : path, or sequence of paths
             Files, folders or patterns of Parquet, Arrow (Feather), CSV or TSV (also
-            gzipped) or LibSVM.  A folder stands for all files in it and below it, in the
+            gzipped).  A folder stands for all files in it and below it, in the
             order of their paths, which may contain columns (``year=2020``).  Columns are
             matched by name, and other columns are ignored.  Columns of CSV files are
             converted to their types in training.
@@ -167,8 +166,6 @@ class StreamedPredictions(BoosterPart):
             copied as text.
         batch_rows : int, default=65_536
             Rows in memory at a time.  The output does not depend on it.
-        zero_based : bool, default=True
-            Whether LibSVM files number columns from 0, as in training, or from 1.
         progress : bool, default=False
             Show a progress line if standard error is a terminal.
 
@@ -217,7 +214,6 @@ class StreamedPredictions(BoosterPart):
             predict,
             batch_rows=batch_rows,
             columns=columns,
-            zero_based=zero_based,
             progress=progress,
         )
 

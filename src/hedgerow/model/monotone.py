@@ -178,7 +178,7 @@ def _directions(model: Model, feature: Feature, direction: Direction) -> dict[in
                 "direction, such as verify_monotone('age', 'increasing')."
             )
         return {column: sign for column, sign in enumerate(signs) if sign != 0}
-    column = position_of(feature, model.schema, "feature")
+    column = position_of(feature, model.schema.names, "feature")
     name = model.schema.names[column]
     if model.schema.kinds[column] == "category":
         raise ParameterError(

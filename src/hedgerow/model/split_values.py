@@ -48,7 +48,7 @@ class SplitValues(BoosterPart):
         True
         """
         model = self.model
-        position = position_of(column, model.schema, "column")
+        position = position_of(column, model.schema.names, "column")
         if model.schema.kinds[position] == "category":
             raise ParameterError(
                 f"column {model.schema.names[position]!r} holds categories, whose splits are sets "

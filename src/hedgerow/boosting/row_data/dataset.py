@@ -150,11 +150,11 @@ class Dataset:
         Parameters
         ----------
         paths : path, pattern, or sequence of these
-            Parquet, Arrow or Feather, CSV or TSV (also ``.gz``), LibSVM; a folder
+            Parquet, Arrow or Feather, CSV or TSV (also ``.gz``); a folder
             means all files in it, and folders named ``key=value`` add a column.
             Rows are ordered by path, and within a folder by file name.
         target : str or sequence of str, optional
-            Name of the column to predict, or of several; LibSVM files have no target name.
+            Name of the column to predict, or of several.
         weight : str, optional
             Column of weights; a row of weight 0 counts as absent.
         offset : str or sequence of str, optional

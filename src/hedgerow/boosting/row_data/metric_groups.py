@@ -101,7 +101,7 @@ def _codes(source: Any, table: AnyTable) -> tuple[IntArray, tuple[Any, ...]]:
             )
         check_length(len(values), table.n_rows, "groups of a GroupedMetric")
         return codes_of(values)
-    place = position_of(source, table.schema, "groups of a GroupedMetric")
+    place = position_of(source, table.schema.names, "groups of a GroupedMetric")
     column = table.schema.columns[place]
     if isinstance(table, SparseTable):
         found = table.dense(np.array([place]))[:, 0]

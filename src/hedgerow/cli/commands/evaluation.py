@@ -33,7 +33,7 @@ def add_evaluate(commands: Any) -> None:
         epilog="Example: hedgerow evaluate model.hedgerow test.csv --target income --metric rmse",
     )
     inputs.add_model_and_tables(parser, "with targets")
-    text = "column with the targets (LibSVM files contain them); may be repeated for several"
+    text = "column with the targets; may be repeated for several"
     _add_roles(parser, text)
     parser.add_argument(
         "--metric",
@@ -116,7 +116,6 @@ def _evaluate(options: argparse.Namespace) -> None:
     from hedgerow.data.external.memory import memory_bytes
     from hedgerow.data.sources.base import ReadRequest, make_roles
     from hedgerow.data.sources.opening import open_files
-    from hedgerow.data.sources.paths import find_files
 
     model = engine.open_model(options.model)
     booster = model.booster
@@ -127,7 +126,7 @@ def _evaluate(options: argparse.Namespace) -> None:
         )
     if task != "ranking" and options.qid is not None:
         raise UsageError("--qid is for ranking models: leave it out")
-    if options.target is None and find_files(options.data)[0].format != "libsvm":
+    if options.target is None:
         raise UsageError("--target COL is needed: the column with the targets")
     names = booster.feature_names if booster.model.schema.named and options.target else None
     given = {

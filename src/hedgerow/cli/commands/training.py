@@ -35,20 +35,20 @@ def add_train(commands: Any) -> None:
     parser = commands.add_parser(
         "train",
         help="train a model on a table",
-        description="Train a model on the columns of CSV, Parquet, Arrow or LibSVM files.",
+        description="Train a model on the columns of CSV, Parquet or Arrow files.",
         epilog="Example: hedgerow train people.csv --target income --set max_leaves=15",
     )
     parser.add_argument(
         "data",
         metavar="DATA",
         nargs="+",
-        help="tables to train on: files (.csv, .parquet, .libsvm, ...), folders or patterns, or - "
+        help="tables to train on: files (.csv, .parquet, ...), folders or patterns, or - "
         "for standard input",
     )
     inputs.add_column(
         parser,
         "--target",
-        "column to predict (LibSVM files contain it); may be repeated for several targets",
+        "column to predict; may be repeated for several targets",
         action="append",
     )
     parser.add_argument(
@@ -146,13 +146,8 @@ def _train(options: argparse.Namespace) -> None:
     from hedgerow.cli.reading.tables import choose_way
     from hedgerow.data.sources.base import header_hint, make_roles
     from hedgerow.data.sources.opening import open_files
-    from hedgerow.data.sources.paths import find_files
 
-    if find_files(options.data)[0].format == "libsvm":
-        for name, column in given_values(vars(options)).items():
-            if column is not None:
-                raise UsageError(f"--{name} names a column, which LibSVM files do not have")
-    elif options.target is None:
+    if options.target is None:
         raise UsageError("--target COL is needed: the column to predict")
     way = choose_way(options.data, options.memory_limit)
     roles = make_roles(options.target, options.drop, None, given_values(vars(options)))

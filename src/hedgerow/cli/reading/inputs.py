@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import codecs
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -24,7 +23,6 @@ from hedgerow.errors import HedgerowError
 STANDARD = "-"
 
 _NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe": "|"}
-_LIBSVM_LINE = re.compile(rb"\s*[-+.\deE]+(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)?")
 
 
 def add_input_options(parser: Any) -> None:
@@ -77,7 +75,7 @@ def add_model_and_tables(parser: Any, purpose: str) -> None:
         "data",
         metavar="DATA",
         nargs="+",
-        help=f"tables {purpose} (.csv, .parquet, .arrow, .libsvm, ...), folders of tables, or - "
+        help=f"tables {purpose} (.csv, .parquet, .arrow, ...), folders of tables, or - "
         "for standard input",
     )
 
@@ -225,7 +223,7 @@ def _ending(path: str) -> str:
         return ".arrow"
     if first.startswith(b"\x1f\x8b"):
         return ".csv.gz"
-    return ".libsvm" if _LIBSVM_LINE.fullmatch(first.partition(b"\n")[0]) else ".csv"
+    return ".csv"
 
 
 @contextmanager

@@ -43,10 +43,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, BinArray, BoolArray, FloatArray, IntArray
+from hedgerow.arrays import (
+    MISSING_KEY,
+    AnyArray,
+    BinArray,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    missing_of,
+)
 from hedgerow.data.binning import cut_sample as cs
 from hedgerow.data.binning import forced_bins as fb
-from hedgerow.data.missing import missing_of
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import AnyTable, SparseTable, count_entries

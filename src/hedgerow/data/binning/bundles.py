@@ -36,9 +36,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import BoolArray, IntArray, RowArray
+from hedgerow.arrays import BoolArray, IntArray, RowArray, is_missing
 from hedgerow.data.binning.bins import SMALLEST_STRIDE, BinSpec
-from hedgerow.data.missing import is_missing
 from hedgerow.data.reading.table import Table
 from hedgerow.data.sparse import SparseTable
 from hedgerow.kernels.tables.bundles import MOST_CELLS, N_OPEN, put_in_bundles

@@ -33,11 +33,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, BinArray, IntArray, aligned_empty, aligned_zeros
+from hedgerow.arrays import MISSING_KEY, AnyArray, BinArray, IntArray, aligned_empty, aligned_zeros
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.bundles import BundleRules, Layout, lay_out, may_pay, one_each
 from hedgerow.data.binning.cut_sample import codes_of
-from hedgerow.data.missing import lowest_of
 from hedgerow.data.reading.table import Table
 from hedgerow.data.sparse import AnyTable, SparseTable, sparse_of
 from hedgerow.errors import DataError, ParameterError
@@ -179,7 +178,7 @@ def bin_table(
     values = np.broadcast_to(table.values, (2, n_rows, n_features))
     dtype = values.dtype
     lookup = spec.lookup(dtype)
-    lowest = lowest_of(dtype)
+    lowest = dtype.type(-np.inf if dtype.kind == "f" else MISSING_KEY + 1)
     missing_bin = np.uint8(spec.missing_bin)
     run_blocks(
         lambda start, stop: bin_rows(

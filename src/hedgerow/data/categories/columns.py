@@ -15,7 +15,6 @@ text.
 from __future__ import annotations
 
 import math
-import numbers
 import warnings
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
@@ -24,11 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.argument_types import listed
-from hedgerow.arrays import AnyArray, BoolArray, IntArray
+from hedgerow.arrays import AnyArray, BoolArray, IntArray, is_missing
 from hedgerow.data.categories import levels as lv
-from hedgerow.data.missing import is_missing
 from hedgerow.data.reading.columns import ReadColumn
-from hedgerow.data.schema import Rounding, Schema, UnknownCategory, UnknownPolicy
+from hedgerow.data.schema import Rounding, Schema, UnknownCategory, UnknownPolicy, position_of
 from hedgerow.errors import (
     DataError,
     DataTypeError,
@@ -301,28 +299,9 @@ def chosen_columns(categorical: CategoricalFeatures, names: Sequence[str]) -> Bo
             )
         return np.array(items, dtype=np.bool_)
     chosen = np.zeros(len(names), dtype=np.bool_)
-    positions = {name: j for j, name in enumerate(names)}
     for item in items:
-        j = _position(item, positions)
+        j = position_of(item, names, "categorical_features")
         if chosen[j]:
             raise ParameterError(f"categorical_features names column {names[j]!r} twice.")
         chosen[j] = True
     return chosen
-
-
-def _position(item: Any, positions: dict[str, int]) -> int:
-    """Return the position of the column that ``item``, a name or a position, refers to."""
-    if isinstance(item, str) and item in positions:
-        return positions[item]
-    if isinstance(item, numbers.Integral) and not isinstance(item, bool):
-        if 0 <= int(item) < len(positions):
-            return int(item)
-        raise ParameterError(
-            f"categorical_features names column {brief(item)}, but X has columns 0 to "
-            f"{len(positions) - 1}."
-        )
-    hint = did_you_mean(item, list(positions))
-    raise ParameterError(
-        f"categorical_features names {brief(item)}, which is not a column of X: give names or "
-        f"positions of columns.{hint}"
-    )

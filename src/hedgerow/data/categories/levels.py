@@ -21,8 +21,7 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, BoolArray, IntArray
-from hedgerow.data.missing import is_missing
+from hedgerow.arrays import AnyArray, BoolArray, IntArray, is_missing
 from hedgerow.once import once
 
 Level: TypeAlias = str | int | float

@@ -27,9 +27,16 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, FloatArray, IntArray
+from hedgerow.arrays import (
+    MISSING_KEY,
+    AnyArray,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    is_missing,
+    missing_of,
+)
 from hedgerow.data.categories.levels import MISSING_CODE, Texts
-from hedgerow.data.missing import is_missing, missing_of
 from hedgerow.data.schema import ColumnKind, Temporal
 from hedgerow.errors import DataError, DataTypeError
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats

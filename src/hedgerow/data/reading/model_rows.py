@@ -18,21 +18,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from hedgerow.arrays import MISSING_KEY
 from hedgerow.data.reading.columns import LARGEST_INT
 from hedgerow.data.reading.temporal import NUMBERS, array_of_ticks
 from hedgerow.data.reading.texts import TextKind, parse
 from hedgerow.data.schema import DATES, Column, Schema
 from hedgerow.data.sources.base import header_hint
-from hedgerow.data.sources.libsvm_files import LibsvmPart
 from hedgerow.data.sources.opening import FilePart, open_parts
 from hedgerow.data.sources.paths import Paths
 from hedgerow.data.sources.text_files import TextPart
 from hedgerow.errors import DataError, DataTypeError, ParameterError, brief, did_you_mean
-
-_SPARSE_BYTES = 1 << 26
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,9 +37,7 @@ class FileRows:
     path: str
     first_row: int  # number of rows of the file before these
     n_rows: int
-    # frame, dict of arrays, or sparse array; the columns of the model, in a form for
-    # :func:`hedgerow.data.read_any`
-    features: Any
+    features: Any  # Arrow table of the columns of the model
     # dict from name to Arrow array; columns to copy to the output; text if the format has no types
     keys: dict[str, Any]
 
@@ -56,7 +49,6 @@ class ModelFiles:
     files: tuple[FilePart, ...]
     schema: Schema
     keys: tuple[str, ...] = ()
-    zero_based: bool = True
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -64,23 +56,15 @@ class ModelFiles:
 
     def batches(self, batch_rows: int) -> Iterator[FileRows]:
         """Yield the rows of all files in order, at most ``batch_rows`` at a time."""
-        seen: dict[str, tuple[str, str]] = {}  # what each column of text held, and in which file
         for file in self.files:
             first_row = 0
-            for n_rows, features, keys in self._rows_of(file, batch_rows, seen):
+            for n_rows, features, keys in self._rows_of(file, batch_rows):
                 yield FileRows(file.name, first_row, n_rows, features, keys)
                 first_row += n_rows
 
     def _rows_of(
-        self, file: FilePart, batch_rows: int, seen: dict[str, tuple[str, str]]
+        self, file: FilePart, batch_rows: int
     ) -> Iterator[tuple[int, Any, dict[str, Any]]]:
-        if isinstance(file, LibsvmPart):
-            for batch in file.batches(None, _SPARSE_BYTES):
-                entries = self._renumbered(batch.sparse, file.name)
-                for start in range(0, batch.n_rows, batch_rows):
-                    part = entries[start : start + batch_rows]
-                    yield part.shape[0], part, {}
-            return
         import pyarrow as pa
 
         names = _feature_names(file, self.schema, self.keys)
@@ -88,58 +72,24 @@ class ModelFiles:
         first_row = 0
         for part in file.tables(wanted, batch_rows):
             if isinstance(file, TextPart):
-                features = pa.table(
-                    {
-                        column.name: part[name]
-                        if column.kind == "category"
-                        and (not column.levels or isinstance(column.levels[0], str))
-                        else _converted(file, first_row, part[name], column, seen)
-                        for name, column in zip(names, self.schema.columns, strict=True)
-                    }
-                )
+                pairs = zip(names, self.schema.columns, strict=True)
+                columns = {c.name: _converted(file, first_row, part[name], c) for name, c in pairs}
+                features = pa.table(columns)
             else:
                 features = part.select(list(names)).rename_columns(list(self.schema.names))
             yield part.num_rows, features, {key: part[key] for key in self.keys}
             first_row += part.num_rows
 
-    def _renumbered(self, entries: Any, path: str) -> Any:
-        """Return the entries of a LibSVM file with the columns of the model."""
-        from scipy.sparse import csr_array
 
-        first, index, n_columns = (
-            0 if self.zero_based else 1,
-            entries.indices,
-            self.schema.n_features,
-        )
-        bad = (index < first) | (index >= n_columns + first)
-        if bad.any():
-            found, last = int(index[int(np.argmax(bad))]), n_columns + first - 1
-            raise DataError(
-                f"{path} holds the index {found}; the {n_columns} columns of the model have the "
-                f"indices {first} to {last}. Give zero_based={not self.zero_based} if the file "
-                f"counts columns from {1 - first}."
-            )
-        parts = (entries.data, index - np.int32(first), entries.indptr)
-        return csr_array(parts, shape=(entries.shape[0], n_columns))
-
-
-def model_files(
-    paths: Paths, schema: Schema, keys: Sequence[str] = (), *, zero_based: bool = True
-) -> ModelFiles:
+def model_files(paths: Paths, schema: Schema, keys: Sequence[str] = ()) -> ModelFiles:
     """Find files and check that each has the columns of a model."""
     if isinstance(keys, str):
         raise ParameterError(
             f"columns must be a list of names; got {brief(keys)}: give [{keys!r}]."
         )
     files = open_parts(paths)
-    if files[0].column_names() is None:
-        if keys:
-            raise ParameterError("LibSVM files have no named columns: leave columns out.")
-        return ModelFiles(files, schema, (), zero_based)
-    if not zero_based:
-        raise ParameterError("zero_based is for LibSVM files; these have named columns.")
     for file in files:
-        names = file.column_names() or ()
+        names = file.column_names()
         for key in keys:
             if key not in names:
                 raise DataError(
@@ -151,7 +101,7 @@ def model_files(
 
 def _feature_names(file: FilePart, schema: Schema, keys: Sequence[str]) -> tuple[str, ...]:
     """Return the file's names of the columns of the model, in the order of the model."""
-    names = file.column_names() or ()
+    names = file.column_names()
     held = set(names)
     missing = [name for name in schema.names if name not in held]
     if not missing:
@@ -169,19 +119,10 @@ def _feature_names(file: FilePart, schema: Schema, keys: Sequence[str]) -> tuple
     raise DataError(f"{file.name} lacks {len(missing)} column(s) of the model: {shown}.{hint}")
 
 
-_WORDS: dict[TextKind, str] = {
-    "int": "numbers",
-    "float": "numbers",
-    "bool": "booleans",
-    "date": "dates",
-    "zoned": "times with a zone",
-}
-
-
-def _converted(
-    file: TextPart, first_row: int, texts: Any, column: Column, seen: dict[str, tuple[str, str]]
-) -> Any:
-    """Convert text to the type of a column, and check that the column keeps its kind."""
+def _converted(file: TextPart, first_row: int, texts: Any, column: Column) -> Any:
+    """Convert text to the type of a column; raise if it holds text, and held none in training."""
+    if column.kind == "category" and (not column.levels or isinstance(column.levels[0], str)):
+        return texts
     kind, found = parse(texts, file.decimal)
     if kind == "text" and column.temporal == "times":
         return texts
@@ -198,14 +139,6 @@ def _converted(
             f"was trained: {brief(texts[row].as_py())} in row {first_row + row + 1} is none "
             f"of them. Convert it to {column.temporal or 'numbers'}."
         )
-    if kind != "nothing":
-        what = _WORDS[kind]
-        before, where = seen.setdefault(column.name, (what, file.name))
-        if before != what:
-            raise DataTypeError(
-                f"{file.name}: column {column.name!r} holds {what}, but {before} before (in "
-                f"{where}): convert it to one of them."
-            )
     return as_column(texts, kind, found, column)
 
 

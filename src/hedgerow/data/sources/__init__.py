@@ -3,7 +3,7 @@
 ::
 
     paths or a function
-        |  open_source           paths.py; arrow_files, text_files, libsvm_files, batches
+        |  open_source           paths.py; arrow_files, text_files, batches
         v
     parts, in order  -- batches of columns, read as a table in memory is (columns.py)
         |

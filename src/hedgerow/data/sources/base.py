@@ -51,7 +51,7 @@ class Part(Protocol):
 class Roles:
     """The role of each column."""
 
-    target: str | None = None  # None if batches carry the target themselves (LibSVM, tuples)
+    target: str | None = None  # None if batches carry the target themselves (tuples)
     weight: str | None = None
     offset: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()  # columns not used

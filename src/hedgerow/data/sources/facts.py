@@ -17,11 +17,10 @@ from typing import get_args
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, is_missing
 from hedgerow.data.categories import levels as lv
 from hedgerow.data.categories.columns import check_unicode
 from hedgerow.data.external.memory import shown_bytes
-from hedgerow.data.missing import is_missing
 from hedgerow.data.reading.columns import LARGEST_EXACT, ReadColumn
 from hedgerow.data.schema import ColumnKind, Temporal
 from hedgerow.errors import DataError, DataTypeError

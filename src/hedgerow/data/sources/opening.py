@@ -10,12 +10,11 @@ from hedgerow.data.reading.texts import TextKind, joined_kinds
 from hedgerow.data.sources.arrow_files import ArrowPart, partition_values
 from hedgerow.data.sources.base import Part, Roles, check_same_columns
 from hedgerow.data.sources.batches import BatchFunction, FunctionPart
-from hedgerow.data.sources.libsvm_files import LibsvmPart
-from hedgerow.data.sources.paths import Paths, check_formats, find_files
+from hedgerow.data.sources.paths import Paths, find_files
 from hedgerow.data.sources.text_files import TextPart
 from hedgerow.errors import ParameterError
 
-FilePart: TypeAlias = ArrowPart | TextPart | LibsvmPart
+FilePart: TypeAlias = ArrowPart | TextPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,41 +44,23 @@ class Source:
 def open_files(paths: Paths, roles: Roles, *, types_known: bool = False) -> Source:
     """Find the files and check their columns."""
     parts = open_parts(paths, types_known=types_known)
-    if parts[0].column_names() is None:
-        given = {
-            "target": roles.target,
-            "weight": roles.weight,
-            "offset": roles.offset or None,
-            "drop": roles.drop or None,
-            "features": roles.features,
-        }
-        for name, value in given.items():
-            if value is not None:
-                raise ParameterError(
-                    f"{name}={value!r}: LibSVM files have no names of columns, and their target is "
-                    f"the first number of a line; leave {name} out."
-                )
-        return Source(parts, roles)
+    first, *others = parts
     if roles.target is None:
         raise ParameterError(
-            f"{parts[0].name} has named columns: say which one is the target (target='name')."
+            f"{first.name} has named columns: say which one is the target (target='name')."
         )
-    first, *others = parts
-    expected = first.column_names() or ()
+    expected = first.column_names()
     roles.features_of(expected, first.name)
-    everywhere = dict.fromkeys(name for part in parts for name in part.column_names() or ())
+    everywhere = dict.fromkeys(name for part in parts for name in part.column_names())
     roles.check_drop(everywhere, "the data" if others else first.name)
     for part in others:
-        check_same_columns(first.name, expected, part.name, part.column_names() or (), roles)
+        check_same_columns(first.name, expected, part.name, part.column_names(), roles)
     return Source(parts, roles)
 
 
 def open_parts(paths: Paths, *, types_known: bool = False) -> tuple[FilePart, ...]:
     """Find the files and read the names of their columns."""
     files = find_files(paths)
-    check_formats(files)
-    if files[0].format == "libsvm":
-        return tuple(LibsvmPart(file) for file in files)
     # Text has no types, so types of other files are ignored as well.
     types_known = types_known or any(file.format == "csv" for file in files)
     values = partition_values(files)

@@ -24,7 +24,7 @@ from urllib.parse import unquote
 
 from hedgerow.errors import DataError, ParameterError, StorageError, brief, did_you_mean, path_repr
 
-Format = Literal["parquet", "arrow", "csv", "libsvm"]
+Format = Literal["parquet", "arrow", "csv"]
 PathLike: TypeAlias = "str | os.PathLike[str]"
 Paths: TypeAlias = "PathLike | Sequence[PathLike]"
 
@@ -39,12 +39,6 @@ SUFFIXES: dict[str, Format] = {
     ".tsv": "csv",
     ".csv.gz": "csv",
     ".tsv.gz": "csv",
-    ".libsvm": "libsvm",
-    ".svm": "libsvm",
-    ".svmlight": "libsvm",
-    ".libsvm.gz": "libsvm",
-    ".svm.gz": "libsvm",
-    ".svmlight.gz": "libsvm",
 }
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
@@ -133,23 +127,11 @@ def find_files(paths: Paths) -> list[DataFile]:
                 f"{file.path} is given twice: its rows would count twice. Name each file once."
             )
         seen.add(real)
-    return files
-
-
-def check_formats(files: Sequence[DataFile]) -> None:
-    """Raise ``DataError`` unless these files can be read together."""
-    sparse = next((file for file in files if file.format == "libsvm"), None)
-    other = next((file for file in files if file.format != "libsvm"), None)
-    if sparse is not None and other is not None:
-        raise DataError(
-            f"{sparse.path} holds sparse rows without names, {other.path} named columns: give "
-            "files of one kind."
-        )
-    for file in files:
         if file.format == "csv" and file.partition:
             raise DataError(
                 f"{file.path}: columns named by folders are read of Parquet and Arrow files only."
             )
+    return files
 
 
 def _files_of(path: object) -> list[DataFile]:

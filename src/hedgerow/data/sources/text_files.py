@@ -198,8 +198,11 @@ def dialect_of(path: str, given: Dialect) -> tuple[str, str, str]:
     encoding = given.encoding
     if encoding is None:
         encoding = next((name for mark, name in _MARKS if first.startswith(mark)), "utf8")
-        if encoding == "utf8":
-            check_encoding(path, first)
+        if encoding == "utf8" and b"\0" in first[:64]:
+            raise StorageError(
+                f"{path} is not text in UTF-8, but looks like UTF-16 or UTF-32: save it as UTF-8, "
+                "or name its encoding to the command hedgerow (--encoding utf-16-le)."
+            )
     text = first.decode(encoding, "replace").removeprefix("\ufeff")
     lines = list(StringIO(text, newline=""))
     if len(first) == _SAMPLE_BYTES and len(lines) > 1:
@@ -219,16 +222,6 @@ def _beginning(path: str) -> bytes:
     except (OSError, EOFError, zlib.error):
         return b""
     return found
-
-
-def check_encoding(path: str, first: bytes | None = None) -> None:
-    """Raise ``StorageError`` if the first bytes of a file are those of UTF-16 or UTF-32."""
-    first = (_beginning(path) if first is None else first)[:64]
-    if first.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) or b"\0" in first:
-        raise StorageError(
-            f"{path} is not text in UTF-8, but looks like UTF-16 or UTF-32: save it as UTF-8, or "
-            "name its encoding to the command hedgerow (--encoding utf-16-le)."
-        )
 
 
 def _rows(lines: Sequence[str], separator: str) -> list[list[str]]:

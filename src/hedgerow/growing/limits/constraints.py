@@ -90,7 +90,7 @@ def _by_column(
     if isinstance(given, Mapping):
         values, taken = [default] * schema.n_features, set()
         for key, value in given.items():
-            at = position_of(key, schema, name)
+            at = position_of(key, schema.names, name)
             if at in taken:
                 raise ParameterError(f"{name} names column {schema.names[at]!r} twice.")
             taken.add(at)
@@ -217,7 +217,7 @@ def _group(group: Any, number: int, schema: Schema) -> tuple[int, ...]:
     keys = list(group) if isinstance(group, Set) else listed(group)
     if keys is None:
         raise ParameterError(f"{where} must be a list of columns; got {brief(group)}.")
-    columns = [position_of(key, schema, where) for key in keys]
+    columns = [position_of(key, schema.names, where) for key in keys]
     if not columns:
         raise ParameterError(f"{where} is empty: leave it out.")
     taken = set()
@@ -239,7 +239,7 @@ def _forced(params: BoostParams, schema: Schema) -> dict[str, tuple[float, ...]]
     most = _max_bins(params, schema) or (params.max_bins,) * schema.n_features
     forced: dict[str, tuple[float, ...]] = {}
     for key, cuts in given.items():
-        at = position_of(key, schema, name)
+        at = position_of(key, schema.names, name)
         column = schema.columns[at]
         if column.name in forced:
             raise ParameterError(f"{name} names column {column.name!r} twice.")
@@ -296,7 +296,7 @@ def _cross(given: Any, where: str, schema: Schema) -> tuple[str, str, str]:
             f"{where}: the operation must be one of {known}; got {brief(operation)}."
             f"{did_you_mean(operation, OPERATIONS)}"
         )
-    first, second = (schema.columns[position_of(key, schema, where)] for key in columns)
+    first, second = (schema.columns[position_of(key, schema.names, where)] for key in columns)
     for column in (first, second):
         if column.kind == "category":
             raise ParameterError(
@@ -342,7 +342,7 @@ def _with_forced_splits(params: BoostParams, schema: Schema) -> Any:
     if splits is None or not (given is None or isinstance(given, Mapping)):
         return given
     cuts: dict[Any, Any] = dict(given or {})
-    at_place = {position_of(key, schema, "forced_bins"): key for key in cuts}
+    at_place = {position_of(key, schema.names, "forced_bins"): key for key in cuts}
     for feature, threshold, _, _ in splits:
         key = at_place.setdefault(feature, schema.names[feature])
         known = cuts.get(key, ())

@@ -123,7 +123,7 @@ def _read_node(node: Any, where: str, schema: Schema) -> tuple[int, float]:
     for key in _KEYS[:2]:
         if key not in node:
             raise ParameterError(f"{_NAME}, {where}: {brief(key)} is missing.")
-    feature = position_of(node["feature"], schema, f"{_NAME}, {where}")
+    feature = position_of(node["feature"], schema.names, f"{_NAME}, {where}")
     column = schema.columns[feature]
     if column.kind == "category":
         raise ParameterError(
