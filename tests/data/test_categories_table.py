@@ -27,8 +27,7 @@ from hedgerow.data import (
     read_table,
     recode,
 )
-from hedgerow.data.categories import levels
-from hedgerow.data.categories.recode import codes_in
+from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.data.reading import frames, objects
 from hedgerow.data.reading.objects import read_objects
 from hedgerow.errors import DataError, DataTypeError, ParameterError
@@ -270,9 +269,9 @@ def test_beside_int64_columns_codes_are_keys() -> None:
     table = read_table(frame)
     assert table.schema.kinds == ("int", "category")
     assert table.values.tolist() == [[2**60, 0], [2**60 + 1, MISSING_KEY]]
-    assert codes_in(table, 1).tolist() == [0, -1]
+    assert codes_of(table.values[:, 1], 1).tolist() == [0, 2]
     new = read_table({"id": np.array([1]), "c": ["x"]}, replace(table.schema, unknown="backoff"))
-    assert codes_in(new, 1).tolist() == [1]
+    assert codes_of(new.values[:, 1], 1).tolist() == [1]
 
 
 def test_a_category_column_does_not_widen_a_float32_table() -> None:
@@ -501,7 +500,7 @@ def test_levels_of_some_rows(values: Values, data: st.DataObject) -> None:
     part = drop_unused_levels(Table(table.values[rows], table.schema))
     expected = read_table({"c": [values[row] for row in rows], "x": np.array(rows)})
     assert part.schema.columns[0].levels == expected.schema.columns[0].levels
-    np.testing.assert_array_equal(codes_in(part, 0), codes_in(expected, 0))
+    np.testing.assert_array_equal(part.values[:, 0], expected.values[:, 0])
     whole = recode(table, part.schema)
     read = read_table({"c": values, "x": np.arange(len(values))}, part.schema)
     np.testing.assert_array_equal(whole.values, read.values)
@@ -533,35 +532,6 @@ def test_of_too_many_levels_the_most_frequent_stay() -> None:
     np.testing.assert_array_equal(table.values[:, 0], [2, 0, 1, 0, np.nan, 2, np.nan])
     with pytest.raises(DataError, match="'c' has 5 categories, but a model can have 3"):
         drop_unused_levels(read_table({"c": values}, unknown="error"), most=3)
-
-
-def test_levels_beyond_the_bound_stay_in_arrow_until_rows_are_chosen() -> None:
-    values = [f"{number:04}" for number in np.random.default_rng(0).permutation(3000)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(levels, "MOST_LEVELS", 100)
-        table = read_table(pl.DataFrame({"c": values}))
-        found = table.schema.columns[0].levels
-        assert isinstance(found, levels.ArrowText)
-        assert list(found) == sorted(values)
-        assert (len(found), found[1], found[-2:]) == (3000, "0001", ["2998", "2999"])
-        part = drop_unused_levels(Table(table.values[:50], table.schema))
-        np.testing.assert_array_equal(
-            read_table(pl.DataFrame({"c": values}), table.schema).values, table.values
-        )
-    assert part.schema.columns[0].levels == tuple(sorted(values[:50]))
-
-
-@pytest.mark.parametrize("by_arrow", [0, 10**9])
-def test_looking_up_by_arrow_and_by_python_is_the_same(by_arrow: int) -> None:
-    known = [f"{number:04}" for number in range(0, 3000, 2)]
-    new = [f"{number:04}" for number in np.random.default_rng(0).permutation(3000)]
-    schema = read_table({"c": known}, unknown="backoff").schema
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(levels, "_TEXTS_FOR_ARROW", by_arrow)
-        table = read_table(pl.DataFrame({"c": new}), schema)
-    codes = [int(text) // 2 if int(text) % 2 == 0 else 1500 for text in new]
-    assert table.values[:, 0].tolist() == codes
-    assert table.unseen == {"c": 1500}
 
 
 # ---- through a fit ----------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 from hedgerow import Booster, Dataset, load, train
 from hedgerow.errors import ModelFormatError
-from hedgerow.io.slopes import check_slopes
+from hedgerow.io.validate import check_slopes
 from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.model.forest import Forest
 from tests.io.test_model_file import refused, with_metadata

@@ -214,10 +214,19 @@ def read_any(
     elif X.shape[1] > _MANY_COLUMNS:
         check_width(X.shape[1], available_memory(), "X")
     check_names(names, X.shape[1])
-    labels = default_names(X.shape[1]) if names is None else tuple(names)
-    _refuse_categories(schema, categorical, labels)
+    if schema is not None:
+        labels, chosen = schema.names, [kind == "category" for kind in schema.kinds]
+    else:
+        labels = default_names(X.shape[1]) if names is None else tuple(names)
+        found = chosen_columns(categorical, labels)
+        chosen = [] if found is None else found.tolist()
+    if any(chosen):
+        raise DataError(
+            f"column {labels[chosen.index(True)]!r} is a category, which sparse data cannot hold: "
+            "give the rows as a data frame."
+        )
     row_start, column, data = _canonical(X)
-    value = _plain(data, row_start, column, labels if schema is None else schema.names)
+    value = _plain(data, row_start, column, labels)
     if schema is None:
         kind: ColumnKind = "int" if value.dtype == np.int64 else "float"
         schema = unnamed_schema(X.shape[1], kind)
@@ -225,9 +234,14 @@ def read_any(
             schema = Schema(tuple(Column(name, kind) for name in names), named=True)
         if zero_missing:
             schema = replace(schema, zero_missing=True)
-    value = _as_schema(value, column, schema)
-    sparse = SparseTable(row_start, column, value, schema)
-    return _without_zeros(sparse) if schema.zero_missing else sparse
+    if not schema.has_int:
+        value = as_floats(value)
+    elif value.dtype != np.int64 or "float" in schema.kinds:
+        value = keys_by_kind(value, np.array([kind == "int" for kind in schema.kinds])[column])
+    if schema.zero_missing and not (kept := ~_is_zero(value, schema)).all():
+        before = np.concatenate(([0], np.cumsum(kept, dtype=np.int64)))
+        row_start, column, value = before[row_start], column[kept], value[kept]
+    return SparseTable(row_start, column, value, schema)
 
 
 def mark_zeros(table: Table, zero_missing: bool) -> Table:
@@ -246,22 +260,6 @@ def _is_zero(values: AnyArray, schema: Schema) -> BoolArray:
     if schema.zero_band > 0.0 and values.dtype.kind == "f":
         zero = np.abs(values) <= schema.zero_band
     return zero
-
-
-def _refuse_categories(
-    schema: Schema | None, categorical: CategoricalFeatures, names: Sequence[str]
-) -> None:
-    if schema is not None:
-        chosen = [kind == "category" for kind in schema.kinds]
-        names = schema.names
-    else:
-        found = chosen_columns(categorical, names)
-        chosen = [] if found is None else found.tolist()
-    if any(chosen):
-        raise DataError(
-            f"column {names[chosen.index(True)]!r} is a category, which sparse data cannot hold: "
-            "give the rows as a data frame."
-        )
 
 
 def _canonical(X: Any) -> tuple[IntArray, npt.NDArray[np.int32], AnyArray]:
@@ -294,25 +292,6 @@ def _plain(
                 f"lie from {MISSING_KEY + 1} to {largest}: convert X to float64."
             )
     return plain_numbers(data[:, None], names)[:, 0]
-
-
-def _as_schema(value: AnyArray, column: AnyArray, schema: Schema) -> AnyArray:
-    """Convert entries to the type in which the columns of the schema compare."""
-    if not schema.has_int:
-        return as_floats(value)
-    if value.dtype == np.int64 and "float" not in schema.kinds:
-        return value
-    is_int = np.array([kind == "int" for kind in schema.kinds])
-    return keys_by_kind(value, is_int[column])
-
-
-def _without_zeros(table: SparseTable) -> SparseTable:
-    """Remove stored zeros."""
-    kept = ~_is_zero(table.value, table.schema)
-    if kept.all():
-        return table
-    before = np.concatenate(([0], np.cumsum(kept, dtype=np.int64)))
-    return SparseTable(before[table.row_start], table.column[kept], table.value[kept], table.schema)
 
 
 def with_columns(table: SparseTable, columns: AnyArray, schema: Schema) -> SparseTable:

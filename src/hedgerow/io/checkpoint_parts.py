@@ -15,7 +15,7 @@ array            elements
 ``base_score``   outputs
 ``scores``       rounds x metrics
 ``improvement``  rounds
-``slope`` ...               :mod:`hedgerow.io.slopes`
+``slope`` ...               :mod:`hedgerow.io.validate`
 ===============  =========  ====================================================
 """
 
@@ -34,8 +34,15 @@ from hedgerow.errors import ModelFormatError
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.io import container, strict_json
 from hedgerow.io.container import Header
-from hedgerow.io.slopes import SLOPE_DTYPES, read_slopes, slope_arrays
-from hedgerow.io.validate import FOREST_DTYPES, VECTOR_DTYPES, check_forest, read_vectors
+from hedgerow.io.validate import (
+    FOREST_DTYPES,
+    SLOPE_DTYPES,
+    VECTOR_DTYPES,
+    check_forest,
+    read_slopes,
+    read_vectors,
+    slope_arrays,
+)
 from hedgerow.kernels.prediction.slopes import (
     Slopes,
     joined_slopes,

@@ -34,8 +34,15 @@ from hedgerow.errors import ModelFormatError
 from hedgerow.io import container, statistics, strict_json
 from hedgerow.io import levels as lv
 from hedgerow.io.container import Header
-from hedgerow.io.slopes import SLOPE_DTYPES, read_slopes, slope_arrays
-from hedgerow.io.validate import FOREST_DTYPES, VECTOR_DTYPES, check_model, read_vectors
+from hedgerow.io.validate import (
+    FOREST_DTYPES,
+    SLOPE_DTYPES,
+    VECTOR_DTYPES,
+    check_model,
+    read_slopes,
+    read_vectors,
+    slope_arrays,
+)
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model, has_foreign_rules
 

@@ -23,7 +23,6 @@ from hedgerow.boosting.row_data.offsets import RECORD as OFFSET_COLUMNS
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.io.levels import check_levels, check_sets
-from hedgerow.io.slopes import check_slope_columns, check_slopes
 from hedgerow.io.statistics import check_inputs
 from hedgerow.io.training_record import (
     all_of,
@@ -32,6 +31,7 @@ from hedgerow.io.training_record import (
     is_number,
     numbers_in,
 )
+from hedgerow.kernels.prediction.slopes import TERMS, Slopes
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM, OBJECTIVES, objective_of_record
@@ -56,7 +56,14 @@ FOREST_DTYPES: dict[str, np.dtype[np.generic]] = {
 VECTOR_DTYPES: dict[str, np.dtype[np.generic]] = {"vector": _F64}
 """Element type of the array of vector leaves, node after node."""
 
-_PER_NODE = tuple(name for name in FOREST_DTYPES if name not in ("tree_start", "base_score"))
+_OF_SLOPES = ("slope_start", "slope_column", "slope", "slope_center", "slope_low", "slope_high")
+"""Names of the arrays in the order of the fields of :class:`Slopes`."""
+
+SLOPE_DTYPES: dict[str, np.dtype[np.generic]] = dict(
+    zip(_OF_SLOPES, (_I64, _I32, _F64, _F64, _F64, _F64), strict=True)
+)
+"""Element type of every array of linear leaves, lines after lines: the start of the terms of each
+line and the end of all, column, factor and center of each term, and the bounds of each line."""
 
 _IN_RANGE = "the position of a column, or -1 in a leaf"
 
@@ -73,14 +80,22 @@ _LEAST_OUTPUTS = {"softmax": 2}
 def check_model(model: Model) -> None:
     """Raise ``ModelFormatError`` unless prediction with ``model`` is safe and meaningful."""
     check_forest(model.forest)
-    n_features, inputs = model.forest.n_features, model.inputs
-    _check_schema(model.schema, n_features if inputs is None else model.schema.n_features)
+    schema, n_features, inputs = model.schema, model.forest.n_features, model.inputs
     if inputs is not None:
-        check_inputs(inputs, model.schema, n_features)
+        n_features = schema.n_features
+    if n_features < 1 or schema.n_features != n_features:
+        raise ModelFormatError(
+            f"n_features is {n_features}, the schema has {schema.n_features} columns; "
+            "both must be the same and at least 1."
+        )
+    if len(set(schema.names)) != n_features:
+        raise ModelFormatError("the schema names a column twice.")
+    check_levels(schema)
+    if inputs is not None:
+        check_inputs(inputs, schema, model.forest.n_features)
     check_sets(model.forest, model.split_schema)
     _check_thresholds(model.forest, model.split_schema)
-    check_slope_columns(model.forest, model.split_schema)
-    check_training_record(model.training, model.schema.n_features)
+    check_training_record(model.training, n_features)
     _check_objective(model)
 
 
@@ -94,10 +109,35 @@ def read_vectors(arrays: Mapping[str, AnyArray]) -> AnyArray | None:
     return flat.reshape(shape)
 
 
+def slope_arrays(slopes: Slopes | None) -> dict[str, AnyArray]:
+    """Return the arrays by name; empty for None."""
+    return {} if slopes is None else dict(zip(_OF_SLOPES, slopes, strict=True))
+
+
+def read_slopes(arrays: Mapping[str, AnyArray]) -> Slopes | None:
+    """Build slopes from the arrays without checking them."""
+    return Slopes(*(arrays[name] for name in _OF_SLOPES)) if "slope" in arrays else None
+
+
 def check_forest(forest: Forest) -> None:
     """Do the checks of :func:`check_model` that need no schema."""
-    _check_arrays(forest)
-    _check_tree_start(forest)
+    n_nodes, start = len(forest.feature), forest.tree_start
+    for name, dtype in FOREST_DTYPES.items():
+        array: AnyArray = getattr(forest, name)
+        if array.dtype != dtype or array.ndim != 1:
+            raise ModelFormatError(f"{name} must be a one-dimensional array of {dtype}.")
+        if name not in ("tree_start", "base_score") and len(array) != n_nodes:
+            raise ModelFormatError(f"{name} must have one entry per node ({n_nodes}).")
+    if len(start) < 1 or start[0] != 0 or start[-1] != n_nodes:
+        raise ModelFormatError("tree_start must run from 0 to the number of nodes.")
+    # Compare instead of subtracting, because a difference of hostile numbers could overflow.
+    _require_all(start[1:] > start[:-1], "tree_start", "increasing")
+    if forest.n_outputs < 1 or forest.n_parallel < 1 or forest.n_trees % forest.trees_per_round:
+        several = f" with {forest.n_parallel} trees in a round" if forest.n_parallel != 1 else ""
+        raise ModelFormatError(
+            f"{forest.n_trees} trees cannot be divided among {forest.n_outputs} outputs"
+            f"{several} evenly."
+        )
     leaf = forest.feature == -1
     _require_all(
         (forest.feature >= -1) & (forest.feature < forest.n_features), "feature", _IN_RANGE
@@ -110,21 +150,48 @@ def check_forest(forest: Forest) -> None:
         _require_all(np.isfinite(getattr(forest, name)), name, "finite")
     for name in ("cover", "count"):
         _require_all(getattr(forest, name) >= 0, name, "at least 0")
-    _check_vectors(forest)
+    vectors = forest.vectors
+    if vectors is not None:
+        if vectors.dtype != _F64 or vectors.shape != (n_nodes, forest.n_outputs):
+            raise ModelFormatError(
+                f"vector must hold {forest.n_outputs} numbers for each of {n_nodes} nodes."
+            )
+        _require_all(np.isfinite(vectors).reshape(-1), "vector", "finite")
+        _require_all(forest.value == 0.0, "value", "0 where leaves hold vectors")
     check_slopes(forest)
 
 
-def _check_vectors(forest: Forest) -> None:
-    """Check that vectors are finite numbers for each node and output, and that values are 0."""
-    vectors = forest.vectors
-    if vectors is None:
+def check_slopes(forest: Forest) -> None:
+    """Raise ``ModelFormatError`` unless predictions can use the slopes of the forest."""
+    slopes, n_lines = forest.slopes, forest.lines_of_node * len(forest.feature)
+    if slopes is None:
         return
-    if vectors.dtype != _F64 or vectors.shape != (len(forest.feature), forest.n_outputs):
-        raise ModelFormatError(
-            f"vector must hold {forest.n_outputs} numbers for each of {len(forest.feature)} nodes."
-        )
-    _require_all(np.isfinite(vectors).reshape(-1), "vector", "finite")
-    _require_all(forest.value == 0.0, "value", "0 where leaves hold vectors")
+    n_terms, arrays = len(slopes.slope), slope_arrays(slopes)
+    lengths = (n_lines + 1, n_terms, n_terms, n_terms, n_lines, n_lines)
+    for name, length in zip(_OF_SLOPES, lengths, strict=True):
+        if arrays[name].dtype != SLOPE_DTYPES[name] or arrays[name].shape != (length,):
+            raise ModelFormatError(f"{name} must hold {length} numbers of {SLOPE_DTYPES[name]}.")
+    start = slopes.start
+    if start[0] != 0 or start[-1] != n_terms or not (start[1:] >= start[:-1]).all():
+        raise ModelFormatError("slope_start must rise from 0 to the number of terms.")
+    unbounded = np.isneginf(slopes.low)
+    if (start[1:] - start[:-1] > np.where(unbounded, forest.n_features, TERMS)).any():
+        raise ModelFormatError(f"slope_start gives a leaf more than {TERMS} terms.")
+    inner = np.repeat(forest.feature >= 0, forest.lines_of_node)
+    if ((start[1:] > start[:-1]) & inner).any():
+        raise ModelFormatError("slope_start gives terms to a node that is not a leaf.")
+    if not ((slopes.column >= 0) & (slopes.column < forest.n_features)).all():
+        raise ModelFormatError("slope_column must be positions of columns.")
+    for name in ("slope", "slope_center"):
+        if not np.isfinite(arrays[name]).all():
+            raise ModelFormatError(f"{name} must be finite.")
+    bounded = np.isfinite(slopes.low) & np.isfinite(slopes.high)
+    if not (bounded | (unbounded & np.isposinf(slopes.high))).all():
+        raise ModelFormatError("slope_low and slope_high must be finite, or both infinite.")
+    if not (slopes.low <= slopes.high).all():
+        raise ModelFormatError("slope_low must not be above slope_high.")
+    if forest.vectors is not None and unbounded.any():
+        raise ModelFormatError("slope_low and slope_high must be finite where leaves hold vectors.")
 
 
 def _require_all(holds: BoolArray, name: str, rule: str) -> None:
@@ -132,32 +199,6 @@ def _require_all(holds: BoolArray, name: str, rule: str) -> None:
     if not holds.all():
         at = int(np.argmin(holds))
         raise ModelFormatError(f"{name} must be {rule}; it is not at position {at}.")
-
-
-def _check_arrays(forest: Forest) -> None:
-    """Check that all arrays have their element type, one axis, and one entry per node."""
-    for name, dtype in FOREST_DTYPES.items():
-        array: AnyArray = getattr(forest, name)
-        if array.dtype != dtype or array.ndim != 1:
-            raise ModelFormatError(f"{name} must be a one-dimensional array of {dtype}.")
-    n_nodes = len(forest.feature)
-    for name in _PER_NODE:
-        if len(getattr(forest, name)) != n_nodes:
-            raise ModelFormatError(f"{name} must have one entry per node ({n_nodes}).")
-
-
-def _check_tree_start(forest: Forest) -> None:
-    start, n_nodes = forest.tree_start, len(forest.feature)
-    if len(start) < 1 or start[0] != 0 or start[-1] != n_nodes:
-        raise ModelFormatError("tree_start must run from 0 to the number of nodes.")
-    # Compare instead of subtracting, because a difference of hostile numbers could overflow.
-    _require_all(start[1:] > start[:-1], "tree_start", "increasing")
-    if forest.n_outputs < 1 or forest.n_parallel < 1 or forest.n_trees % forest.trees_per_round:
-        several = f" with {forest.n_parallel} trees in a round" if forest.n_parallel != 1 else ""
-        raise ModelFormatError(
-            f"{forest.n_trees} trees cannot be divided among {forest.n_outputs} outputs"
-            f"{several} evenly."
-        )
 
 
 def _check_children(forest: Forest, inner: IntArray) -> None:
@@ -180,21 +221,12 @@ def _check_children(forest: Forest, inner: IntArray) -> None:
     _require_all(parents == 1, "parents", "exactly one for every node but a root")
 
 
-def _check_schema(schema: Schema, n_features: int) -> None:
-    if n_features < 1 or schema.n_features != n_features:
-        raise ModelFormatError(
-            f"n_features is {n_features}, the schema has {schema.n_features} columns; "
-            "both must be the same and at least 1."
-        )
-    if len(set(schema.names)) != n_features:
-        raise ModelFormatError("the schema names a column twice.")
-    check_levels(schema)
-
-
 def _check_thresholds(forest: Forest, schema: Schema) -> None:
-    """Check that a threshold is the key of a present value of its column."""
+    """Check that a threshold is the key of a present value of its column, and terms are numbers."""
     is_int = np.array([column.kind == "int" for column in schema.columns], dtype=np.bool_)
     is_set = np.array([column.kind == "category" for column in schema.columns], dtype=np.bool_)
+    if forest.slopes is not None and is_set[forest.slopes.column].any():
+        raise ModelFormatError("slope_column names a column of categories.")
     inner = np.flatnonzero(forest.feature >= 0)
     inner = inner[~is_set[forest.feature[inner]]]
     key = forest.threshold[inner]
@@ -219,20 +251,25 @@ def _check_objective(model: Model) -> None:
         objective_of_record(name, n_outputs, model.training)
     except ParameterError as error:
         raise ModelFormatError(f"training: {error}") from None
-    _check_baseline(model)
-    _check_positions(model)
-    _check_offset_columns(model)
+    if "baseline" in model.training:
+        _check_baseline(model.training["baseline"])
+    if "position_bias" in model.training:
+        _check_positions(model.training["position_bias"])
+    if OFFSET_COLUMNS in model.training:
+        names = model.training[OFFSET_COLUMNS]
+        texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
+        if not texts or len(set(names)) != n_outputs or len(names) != n_outputs:
+            raise ModelFormatError("training: offset_columns must be one name for each output.")
+        if not model.schema.named or not set(names).isdisjoint(model.schema.names):
+            raise ModelFormatError("training: offset_columns must not be features.")
     try:
         check_record(model.training, name, n_outputs)
     except ValueError as error:
         raise ModelFormatError(f"training: class_weight is malformed: {error}.") from None
 
 
-def _check_positions(model: Model) -> None:
+def _check_positions(found: Any) -> None:
     """Check the position biases of a ranking model."""
-    if "position_bias" not in model.training:
-        return
-    found = model.training["position_bias"]
     bias = numbers_in(found, "bias")
     names: Any = () if bias is None else found.get("positions")
     right = bias is not None and all_of(names, lambda name: isinstance(name, int | str))
@@ -240,23 +277,8 @@ def _check_positions(model: Model) -> None:
         raise ModelFormatError("training: the biases of positions are malformed.")
 
 
-def _check_offset_columns(model: Model) -> None:
-    """Check the offset columns: one for each output, and none of them a feature."""
-    if OFFSET_COLUMNS not in model.training:
-        return
-    names = model.training[OFFSET_COLUMNS]
-    texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
-    if not texts or len(set(names)) != model.forest.n_outputs or len(names) != len(set(names)):
-        raise ModelFormatError("training: offset_columns must be one name for each output.")
-    if not model.schema.named or not set(names).isdisjoint(model.schema.names):
-        raise ModelFormatError("training: offset_columns must not be features.")
-
-
-def _check_baseline(model: Model) -> None:
+def _check_baseline(baseline: Any) -> None:
     """Check the baseline hazard of a Cox model: times and hazards must not decrease."""
-    if "baseline" not in model.training:
-        return
-    baseline = model.training["baseline"]
     times, hazard = numbers_in(baseline, "times"), numbers_in(baseline, "hazard", is_number)
     if not times or not hazard or len(times) != len(hazard):
         raise ModelFormatError("training: the baseline hazard is malformed.")

@@ -186,22 +186,6 @@ class CartTree:
             category_left=self.category_left[source],
         )
 
-    @property
-    def forest(self) -> Forest:
-        """The tree as a forest, for example for :mod:`hedgerow.plot`.
-
-        The forest has one tree, whose values are predictions of a regressor or probabilities
-        of the second class.  For more classes it has a tree of probabilities for each.
-        """
-        if self.is_categorical.any():
-            node = int(np.argmax(self.is_categorical))
-            name = self.schema.names[self.feature[node]]
-            raise DataTypeError(
-                f"node {node} splits column {name!r} by categories, which a Forest cannot hold."
-            )
-        outputs = [0] if self.value.shape[1] == 1 else list(range(self.value.shape[1]))
-        return self.copies(outputs[1:] if len(outputs) == 2 else outputs)
-
     def copies(self, outputs: list[int]) -> Forest:
         """Return a copy of the tree for each of some columns of ``value``, without categories."""
         n, copies = self.node_count, len(outputs)

@@ -24,8 +24,7 @@ from hedgerow.arrays import (
     distinct,
 )
 from hedgerow.data.binning.cut_sample import codes_of
-from hedgerow.kernels.prediction.backoff import find_stops
-from hedgerow.kernels.prediction.predict import EXITS, FUSED
+from hedgerow.kernels.prediction.predict import EXITS, FUSED, find_stops
 from hedgerow.kernels.prediction.table_keys import Ranks
 from hedgerow.kernels.tables.keys import float32_threshold_keys, keys_of_floats
 from hedgerow.model.forest import MISSING_BIN, UNKNOWN_BIN, Forest

@@ -314,12 +314,12 @@ def fit_sample(
     found: list[tuple[AnyArray, AnyArray]]
     level_bins: list[BinArray] = [np.zeros(0, np.uint8)] * table.n_features
     if isinstance(table, SparseTable):
-        forced_cuts = _as_values(fixed, table.value.dtype)
+        forced_cuts = {j: cuts_as(keys, table.value.dtype) for j, keys in fixed.items()}
         found = find_sparse_cuts(table, rows, mass, most_bins, forced_cuts, n_threads)
     else:
         columns = _columns_of(table.values, rows, n_threads)
         columns[[kind == "category" for kind in table.schema.kinds]] = missing_of(columns.dtype)
-        forced_cuts = _as_values(fixed, columns.dtype)
+        forced_cuts = {j: cuts_as(keys, columns.dtype) for j, keys in fixed.items()}
         found = _find_cuts(columns, mass, most_bins, forced_cuts, n_threads)
         level_bins = _bin_levels(table, rows, mass, most_bins, sample.level_mass)
     for j, values in sample.few.items():
@@ -358,13 +358,6 @@ def _most_bins(max_bins: int | Sequence[int], n_features: int) -> IntArray:
                 f"max_bins must be an integer from 2 to {MOST_BINS}, got {brief(most)}."
             )
     return np.array(each * n_features if single else each, dtype=np.int64)
-
-
-def _as_values(keys: dict[int, IntArray], dtype: np.dtype) -> dict[int, AnyArray]:
-    """Convert forced cuts from keys to the type of the table's values."""
-    if dtype == np.int64:
-        return dict(keys)
-    return {column: floats_of_keys(cuts) for column, cuts in keys.items()}
 
 
 def _bin_levels(

@@ -113,13 +113,19 @@ def sample_of(
     is_int = np.array([kind == "int" for kind in kinds], dtype=np.uint8)
     if isinstance(table, SparseTable):
         add_entries(table.entries(), factors, is_int, absent, hashes, n_threads)
-        few = few_of_entries(table)
+        few, level_mass = few_of_entries(table), {}
     else:
         add_columns(table.values, factors, is_int, absent, hashes, n_threads)
         looked_at = np.where(np.arange(table.n_features) < len(numbers), most_values, -1)
         few = few_of_columns(table, looked_at, n_threads)
+        n_levels = [len(column.levels) for column in table.schema.columns]
+        level_mass = {
+            j: masses_of_levels(table.values[:, j], n, mass)
+            for j, n in enumerate(n_levels)
+            if n > min(int(most_values[j]), MOST_CATEGORY_BINS)
+        }
     rows, mass_of_rows = _lowest(mixed(hashes, n_threads), mass, most)
-    return CutSample(table, rows, mass_of_rows, few, _level_masses(table, mass, most_values))
+    return CutSample(table, rows, mass_of_rows, few, level_mass)
 
 
 def factors_of(seed: int, columns: IntArray) -> Hashes:
@@ -222,19 +228,6 @@ def _lowest(
 
 
 # ---- categories -------------------------------------------------------------------------
-
-
-def _level_masses(
-    table: AnyTable, mass: FloatArray | None, most: IntArray
-) -> dict[int, FloatArray]:
-    """Return the masses of the levels of each category column that has more than ``most``."""
-    if isinstance(table, SparseTable):
-        return {}
-    found = {}
-    for j, column in enumerate(table.schema.columns):
-        if len(column.levels) > min(int(most[j]), MOST_CATEGORY_BINS):
-            found[j] = masses_of_levels(table.values[:, j], len(column.levels), mass)
-    return found
 
 
 def masses_of_levels(values: AnyArray, n_levels: int, mass: FloatArray | None) -> FloatArray:

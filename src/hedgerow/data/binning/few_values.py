@@ -55,21 +55,6 @@ def _held(slots: IntArray, dtype: np.dtype) -> AnyArray:
     return held if dtype == np.int64 else floats_of_keys(held).astype(dtype)
 
 
-def distinct_values(column: AnyArray) -> AnyArray | None:
-    """Return the values of a plain column, ascending; None if there are many."""
-    slots, counts = _space(1)
-    values = values_of_table(column[:, None])
-    note_values(values, len(column), np.array([MOST_VALUES]), slots, counts, 0, 1)
-    return _held(slots[0], column.dtype) if counts[0] <= MOST_VALUES else None
-
-
-def as_in_table(values: AnyArray, is_int: AnyArray, dtype: Any) -> AnyArray:
-    """Convert plain numbers to the type of a table, which is int64 if it has columns of ints."""
-    if dtype == np.int64:
-        return keys_by_kind(values, is_int)
-    return as_floats(values).astype(dtype)
-
-
 class FewValues:
     """Distinct values of columns that are read in parts, as long as they are few.
 
@@ -90,10 +75,13 @@ class FewValues:
         self._widen(j + 1)
         if self._many[j]:
             return
-        found = distinct_values(column)
-        if found is None:
+        slots, counts = _space(1)
+        values = values_of_table(column[:, None])
+        note_values(values, len(column), np.array([MOST_VALUES]), slots, counts, 0, 1)
+        if counts[0] > MOST_VALUES:
             self._many[j] = 1
         else:
+            found = _held(slots[0], column.dtype)
             self._append(np.full(len(found), j), found)
 
     def add_entries(self, entries: Entries, n_features: int, rows: tuple[int, int]) -> None:
@@ -182,7 +170,10 @@ class FewValues:
             return {}
         is_int = np.array([kind == "int" for kind in schema.kinds], dtype=np.bool_)
         columns = [columns for columns, _ in self._pairs]
-        values = [as_in_table(part, is_int[own], dtype) for own, part in self._pairs]
+        values: list[AnyArray] = [
+            keys_by_kind(part, is_int[own]) if dtype == np.int64 else as_floats(part).astype(dtype)
+            for own, part in self._pairs
+        ]
         if not schema.zero_missing:
             columns.append(np.flatnonzero(self._n_entries < n_rows))
             values.append(np.zeros(len(columns[-1]), dtype))

@@ -47,7 +47,7 @@ _FLOAT32_CODES = 2**24
 """Codes up to this number are exact in float32."""
 
 
-def text_column(texts: lv.Texts, codes: IntArray) -> ReadColumn:
+def text_column(texts: list[str], codes: IntArray) -> ReadColumn:
     """Return a column of text."""
     return ReadColumn(texts, codes, "text", is_category=True)
 
@@ -96,7 +96,7 @@ def encode_arrow(array: Any) -> ReadColumn:
     array = array.dictionary_encode()
     if isinstance(array, pa.ChunkedArray):
         array = array.unify_dictionaries().combine_chunks()
-    return text_column(lv.ArrowText(array.dictionary), arrow_codes(array))
+    return text_column(array.dictionary.to_pylist(), arrow_codes(array))
 
 
 def arrow_codes(array: Any) -> IntArray:
@@ -118,12 +118,11 @@ def levels_of(column: ReadColumn, name: str) -> tuple[Sequence[lv.Level], IntArr
     values = column.values
     codes = np.full(len(values), lv.MISSING_CODE, dtype=np.int64)
     if not isinstance(values, np.ndarray):
-        if isinstance(values, list):
-            check_unicode(values, name)
-        order, occurs = lv.sort_texts(values), column.occurs()
-        kept = order if occurs.all() else order[occurs[order]]
+        check_unicode(values, name)
+        used = np.flatnonzero(column.occurs()).tolist()
+        kept = sorted(used, key=values.__getitem__)  # by code points, which is the order of UTF-8
         codes[kept] = np.arange(len(kept))
-        return lv.take_levels(values, kept), column.spread(codes)
+        return tuple([values[place] for place in kept]), column.spread(codes)
     present = ~is_missing(values)
     if column.codes is not None:
         present &= column.occurs()

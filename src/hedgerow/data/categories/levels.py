@@ -15,13 +15,13 @@ integers, otherwise as floats.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias, overload
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, BoolArray, IntArray, is_missing
+from hedgerow.arrays import AnyArray, BoolArray, is_missing
 from hedgerow.once import once
 
 Level: TypeAlias = str | int | float
@@ -32,77 +32,7 @@ MOST_LEVELS = 2**20
 MISSING_CODE = -1
 UNKNOWN_CODE = -2
 
-_TEXTS_AT_ONCE = 65536
-_TEXTS_FOR_ARROW = 50_000
-"""Fewer texts are looked up in a dict."""
 _LARGEST_INT = 2.0**63
-
-
-class ArrowText(Sequence[str]):
-    """Distinct texts in an Arrow array, which takes a fraction of the memory of a list."""
-
-    def __init__(self, array: Any) -> None:
-        self.array = array
-
-    def __len__(self) -> int:
-        return len(self.array)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        if isinstance(index, slice):
-            return [self[position] for position in range(*index.indices(len(self)))]
-        text: str = self.array[index].as_py()
-        return text
-
-    def __iter__(self) -> Iterator[str]:
-        for start in range(0, len(self), _TEXTS_AT_ONCE):
-            yield from self.array.slice(start, _TEXTS_AT_ONCE).to_pylist()
-
-    def order(self) -> IntArray:
-        """Return the positions that sort the texts by code points."""
-        import pyarrow.compute
-
-        order: IntArray = pyarrow.compute.array_sort_indices(self.array).to_numpy()
-        return order
-
-    def take(self, positions: IntArray) -> ArrowText:
-        """Select texts by position."""
-        import pyarrow as pa
-
-        return ArrowText(self.array.take(pa.array(positions)))
-
-    def positions_in(self, others: Sequence[Any]) -> IntArray:
-        """Return the position of each text among others, or ``UNKNOWN_CODE``."""
-        import pyarrow as pa
-        import pyarrow.compute
-
-        known = (
-            others.array if isinstance(others, ArrowText) else pa.array(others, pa.large_string())
-        )
-        found = pyarrow.compute.index_in(self.array, value_set=known)
-        positions: IntArray = found.fill_null(UNKNOWN_CODE).to_numpy().astype(np.int64)
-        return positions
-
-
-Texts: TypeAlias = ArrowText | list[str]
-
-
-def sort_texts(texts: Texts) -> IntArray:
-    """Return the positions that sort the texts by code points, which is the order of UTF-8."""
-    if isinstance(texts, ArrowText):
-        return texts.order()
-    return np.array(sorted(range(len(texts)), key=texts.__getitem__), dtype=np.int64)
-
-
-def take_levels(levels: Sequence[Level], positions: IntArray) -> Sequence[Level]:
-    """Select levels by position: as a tuple, unless a model cannot have this many."""
-    if isinstance(levels, ArrowText):
-        chosen = levels.take(positions)
-        return chosen if len(chosen) > MOST_LEVELS else tuple(chosen)
-    return tuple([levels[position] for position in positions.tolist()])
 
 
 def number_levels(values: AnyArray) -> tuple[int, ...] | tuple[float, ...]:
@@ -135,10 +65,8 @@ class LevelIndex:
             dtype = np.int64 if isinstance(levels[0], int) else np.float64
             self._numbers = np.array(levels, dtype=dtype)
 
-    def of_texts(self, texts: Texts) -> npt.NDArray[np.int64]:
+    def of_texts(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
         """Return the code of each text, or ``UNKNOWN_CODE``."""
-        if isinstance(texts, ArrowText) and len(texts) >= _TEXTS_FOR_ARROW:
-            return texts.positions_in(self._levels)
         find = self._of_text.get
         return np.fromiter((find(text, UNKNOWN_CODE) for text in texts), np.int64, len(texts))
 

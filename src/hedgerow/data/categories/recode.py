@@ -13,9 +13,10 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.binning.bins import integer_mass
+from hedgerow.data.binning.cut_sample import codes_of, masses_of_levels
 from hedgerow.data.categories import levels as lv
 from hedgerow.data.categories.columns import code_column
-from hedgerow.data.reading.columns import float_keys, floats_of_column
+from hedgerow.data.reading.columns import float_keys
 from hedgerow.data.reading.table import Table, unknown_category
 from hedgerow.data.schema import Schema, UnknownPolicy
 from hedgerow.errors import DataError
@@ -33,9 +34,9 @@ def drop_unused_levels(
     for j, column in enumerate(columns):
         if column.kind != "category":
             continue
-        codes, n_levels = codes_in(table, j), len(column.levels)
-        counts = np.bincount(codes[codes >= 0], minlength=n_levels)[:n_levels]
-        kept = np.flatnonzero(counts)
+        values, n_levels = table.values[:, j], len(column.levels)
+        heavy = masses_of_levels(values, n_levels, None)
+        kept = np.flatnonzero(heavy)
         if len(kept) > most:
             if table.schema.unknown == "error":
                 raise DataError(
@@ -43,18 +44,16 @@ def drop_unused_levels(
                     f"{most:,}: use unknown_category='missing' or 'backoff' to keep the most "
                     "frequent, merge rare categories, or drop the column."
                 )
-            heavy = counts
             if weight is not None:
-                mass = integer_mass(weight)[codes >= 0]
-                heavy = np.bincount(codes[codes >= 0], mass, minlength=n_levels)[:n_levels]
+                heavy = masses_of_levels(values, n_levels, integer_mass(weight))
             kept = np.sort(np.argsort(-heavy, kind="stable")[:most])
-        levels = lv.canonical(lv.take_levels(column.levels, kept))
+        levels = lv.canonical(tuple([column.levels[code] for code in kept.tolist()]))
         if len(kept) == n_levels and levels == column.levels:
             continue
         new = np.full(n_levels + 2, lv.MISSING_CODE, dtype=np.int64)
         new[kept] = np.arange(len(kept))
         columns[j] = replace(column, levels=levels)
-        new_codes[j] = new[codes]
+        new_codes[j] = new[codes_of(values, n_levels)]
     if not new_codes:
         return table
     schema = replace(table.schema, columns=tuple(columns))
@@ -71,13 +70,13 @@ def recode(table: Table, schema: Schema, unknown: UnknownPolicy | None = None) -
     for j, column in enumerate(table.schema.columns):
         if column.kind != "category":
             continue
-        codes, n_levels = codes_in(table, j), len(column.levels)
+        n_levels = len(column.levels)
+        codes = codes_of(table.values[:, j], n_levels)
         index = schema.level_index(j)
         new = np.full(n_levels + 2, lv.UNKNOWN_CODE, dtype=np.int64)
         new[-1] = lv.MISSING_CODE
         if index.is_text:
-            texts = column.levels if isinstance(column.levels, lv.ArrowText) else None
-            new[:n_levels] = index.of_texts(texts or [str(level) for level in column.levels])
+            new[:n_levels] = index.of_texts([str(level) for level in column.levels])
         elif not index.is_empty and n_levels:
             new[:n_levels] = index.of_numbers(np.array(column.levels))
         found = new[codes]
@@ -90,12 +89,6 @@ def recode(table: Table, schema: Schema, unknown: UnknownPolicy | None = None) -
         new_codes[j] = found
     recoded = _with_codes(table, schema, new_codes, unknown)
     return Table(recoded.values, schema, unseen) if unseen else recoded
-
-
-def codes_in(table: Table, j: int) -> IntArray:
-    """Return the codes of category column ``j``: -1 for missing, ``n_levels`` for unknown."""
-    floats = floats_of_column(table.values[:, j], "category")
-    return np.where(np.isnan(floats), lv.MISSING_CODE, floats).astype(np.int64)
 
 
 def _with_codes(

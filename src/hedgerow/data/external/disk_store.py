@@ -19,9 +19,8 @@ encoded   a chunk stored by column only, with columns of few bins packed; the th
 resident  a chunk that stays in memory: the first ones, as many as the limit allows
 joined    all rows as a single resident chunk, if the limit allows that
 
-The threads of the stripes work only where they save time: they unpack chunks, and read from
-disk the chunks that are not in the file cache.  A chunk in the file cache is mapped by the
-thread that uses it, in a few microseconds.
+The threads of the stripes unpack chunks.  A mapped chunk needs none: the thread that uses it maps
+it, in a few microseconds if it is in the file cache.
 
 A mapped chunk takes two to four times the bytes of an encoded one, but needs no
 computation.  So the first chunks, which the file cache is expected to hold, are mapped, and
@@ -37,7 +36,6 @@ import contextlib
 import math
 import os
 import threading
-import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Self
@@ -179,7 +177,6 @@ class DiskStore(ChunkStore):
         self._lock = threading.Lock()
         self._passes: list[Generator[_Loaded, None, None]] = []
         self._views: dict[int, _View] = {}
-        self._clock = _FetchClock()
         self._closed = False
 
     def row_array(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
@@ -240,14 +237,11 @@ class DiskStore(ChunkStore):
             raise StorageError("the store has been closed and its files deleted: make a new one.")
 
     def _load_all(self, numbers: Sequence[int], uses: Uses) -> Generator[_Loaded, None, None]:
-        """Load chunks in order; use the threads of the stripes if this may save time."""
+        """Load chunks in order; the threads of the stripes unpack encoded ones."""
         computed = uses.by_row or uses.columns is None or len(uses.columns) > 0
         encoded = computed and any(self._records[n].by_row is None for n in numbers)
-        n_stripes = len(self.files.blocks)
-        if encoded or self._clock.is_slow:
-            self._clock.restart()
-            return work_ahead(lambda n: self._load(n, uses), numbers, n_stripes)
-        self._clock.restart()
+        if encoded:
+            return work_ahead(lambda n: self._load(n, uses), numbers, len(self.files.blocks))
         return (self._load(n, uses) for n in numbers)
 
     def _copied(self, number: int) -> _Loaded:
@@ -267,11 +261,8 @@ class DiskStore(ChunkStore):
         record = self._records[number]
         file = self.files.blocks[record.file]
         view = self._views.get(number) or self._map(number)
-        start, n_bytes = time.perf_counter(), 0
         for offset, size in self._fetched(record, uses):
             bf.fetch(view.address + offset - record.blocks[0].offset, size, file.folder)
-            n_bytes += size
-        self._clock.note(n_bytes, time.perf_counter() - start)
         if view.matrix is not None:
             return _Loaded(view.matrix, view.numbers, view, None)
         buffers = self._take_buffers()
@@ -367,29 +358,6 @@ class DiskStore(ChunkStore):
 def _part(mapping: BinArray, record: ChunkRecord, block: bf.Block) -> BinArray:
     start = block.offset - record.blocks[0].offset
     return mapping[start : start + block.size]
-
-
-class _FetchClock:
-    """Timer that tells whether chunks come from a disk (slow) or the file cache (fast)."""
-
-    _FAST = 4e9  # bytes per second: disks are slower, mapping of cached pages is faster
-    _CALL = 1e-4  # seconds allowed for a chunk of any size
-
-    def __init__(self) -> None:
-        self._seconds, self._allowed = 1.0, 0.0  # the first pass reads from a disk
-
-    def restart(self) -> None:
-        self._seconds, self._allowed = 0.0, 0.0
-
-    def note(self, n_bytes: int, seconds: float) -> None:
-        """Record the time in which a chunk was fetched."""
-        self._allowed += self._CALL + n_bytes / self._FAST
-        self._seconds += seconds
-
-    @property
-    def is_slow(self) -> bool:
-        """Whether prefetching would have been worthwhile in the last pass."""
-        return self._seconds > self._allowed
 
 
 Compression = Literal["auto", "none", "always"]

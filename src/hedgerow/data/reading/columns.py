@@ -36,7 +36,7 @@ from hedgerow.arrays import (
     is_missing,
     missing_of,
 )
-from hedgerow.data.categories.levels import MISSING_CODE, Texts
+from hedgerow.data.categories.levels import MISSING_CODE
 from hedgerow.data.schema import ColumnKind, Temporal
 from hedgerow.errors import DataError, DataTypeError
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
@@ -62,7 +62,7 @@ class ReadColumn:
 
     # plain numbers (float32, float64 or int64), or texts; with ``codes``, the different values:
     # texts are distinct, numbers may repeat or be missing
-    values: AnyArray | Texts
+    values: AnyArray | list[str]
     # integers (n_rows,), or None; place of the value of each row; -1 for a missing value
     codes: IntArray | None = None
     # Dates, times and durations are microseconds.  None if there are no values and the type does

@@ -56,29 +56,23 @@ class ModelFiles:
 
     def batches(self, batch_rows: int) -> Iterator[FileRows]:
         """Yield the rows of all files in order, at most ``batch_rows`` at a time."""
-        for file in self.files:
-            first_row = 0
-            for n_rows, features, keys in self._rows_of(file, batch_rows):
-                yield FileRows(file.name, first_row, n_rows, features, keys)
-                first_row += n_rows
-
-    def _rows_of(
-        self, file: FilePart, batch_rows: int
-    ) -> Iterator[tuple[int, Any, dict[str, Any]]]:
         import pyarrow as pa
 
-        names = _feature_names(file, self.schema, self.keys)
-        wanted = [*names, *(key for key in self.keys if key not in names)]
-        first_row = 0
-        for part in file.tables(wanted, batch_rows):
-            if isinstance(file, TextPart):
-                pairs = zip(names, self.schema.columns, strict=True)
-                columns = {c.name: _converted(file, first_row, part[name], c) for name, c in pairs}
-                features = pa.table(columns)
-            else:
-                features = part.select(list(names)).rename_columns(list(self.schema.names))
-            yield part.num_rows, features, {key: part[key] for key in self.keys}
-            first_row += part.num_rows
+        schema = self.schema
+        for file in self.files:
+            names, first_row = _feature_names(file, schema, self.keys), 0
+            wanted = [*names, *(key for key in self.keys if key not in names)]
+            for part in file.tables(wanted, batch_rows):
+                if isinstance(file, TextPart):
+                    pairs = zip(names, schema.columns, strict=True)
+                    features = pa.table(
+                        {c.name: _converted(file, first_row, part[name], c) for name, c in pairs}
+                    )
+                else:
+                    features = part.select(list(names)).rename_columns(list(schema.names))
+                keys = {key: part[key] for key in self.keys}
+                yield FileRows(file.name, first_row, part.num_rows, features, keys)
+                first_row += part.num_rows
 
 
 def model_files(paths: Paths, schema: Schema, keys: Sequence[str] = ()) -> ModelFiles:

@@ -51,9 +51,21 @@ def check_temporal(name: str, given: str | None, expected: str | None) -> None:
     if given == expected:
         return
     if given in DATES and expected in DATES:
-        if "any dates" not in (given, expected):
-            raise _other_zone(name, had_zone=expected == "zoned dates")
-        return
+        if "any dates" in (given, expected):
+            return
+        if expected == "zoned dates":
+            has, had = "without", "with"
+            cure = "give them the zone to which they belong (in pandas: dt.tz_localize(zone))"
+        else:
+            has, had = "with", "without"
+            cure = (
+                "convert them to the zone of the training data and leave it out (in pandas: "
+                "dt.tz_convert(zone).dt.tz_localize(None))"
+            )
+        raise DataError(
+            f"column {name!r} holds dates {has} a time zone, but held dates {had} one when the "
+            f"model was trained: {cure}."
+        )
     has = _shown(given) if given else "numbers"
     had, to = (_shown(expected), _shown(expected)) if expected else (NUMBERS, "numbers")
     cure = f"convert it to {to}"
@@ -63,21 +75,6 @@ def check_temporal(name: str, given: str | None, expected: str | None) -> None:
         cure += " in the unit of the training data"
     raise DataError(
         f"column {name!r} holds {has}, but held {had} when the model was trained: {cure}."
-    )
-
-
-def _other_zone(name: str, *, had_zone: bool) -> DataError:
-    """Return the error for dates with a time zone in the place of dates without one."""
-    has, had = ("without", "with") if had_zone else ("with", "without")
-    cure = "give them the zone to which they belong (in pandas: dt.tz_localize(zone))"
-    if not had_zone:
-        cure = (
-            "convert them to the zone of the training data and leave it out (in pandas: "
-            "dt.tz_convert(zone).dt.tz_localize(None))"
-        )
-    return DataError(
-        f"column {name!r} holds dates {has} a time zone, but held dates {had} one when the model "
-        f"was trained: {cure}."
     )
 
 

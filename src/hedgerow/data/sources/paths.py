@@ -72,12 +72,8 @@ class DataFile:
         return self.path
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
-    """Size and modification time of a file, to detect changes."""
-
-    size: int
-    changed_ns: int
+Fingerprint: TypeAlias = tuple[int, int]
+"""Size and modification time of a file, to detect changes."""
 
 
 def fingerprint(path: str) -> Fingerprint:
@@ -86,19 +82,15 @@ def fingerprint(path: str) -> Fingerprint:
         found = os.stat(path)
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror or error}.") from error
-    return Fingerprint(found.st_size, found.st_mtime_ns)
+    return found.st_size, found.st_mtime_ns
 
 
 def check_unchanged(path: str, before: Fingerprint) -> None:
     """Raise ``StorageError`` if a file has changed."""
     now = fingerprint(path)
     if now != before:
-        what = (
-            f"it had {before.size:,} bytes, now it has {now.size:,}"
-            if now.size != before.size
-            else "it was written to"
-        )
-        raise changed(path, what)
+        sizes = f"it had {before[0]:,} bytes, now it has {now[0]:,}"
+        raise changed(path, sizes if now[0] != before[0] else "it was written to")
 
 
 def changed(path: str, what: str) -> StorageError:
