@@ -164,12 +164,14 @@ def grown(table, spec, y, rules, weight=None, n_threads=1, **params):
 
 OF_LEVELS = (
     {},
-    {"extra_trees": True},
-    {"forced_splits": ((0, 0.5, 1, 1), (14, 0.5, -1, -1))},
     {"monotone_constraints": (1, 0, -1) + (0,) * 26, "path_smooth": 3.0},
     {"interaction_constraints": (tuple(range(15)), tuple(range(10, 29)))},
     {"colsample_bytree": 0.5, "colsample_bylevel": 0.7, "colsample_bynode": 0.7},
     {"subsample": 0.5, "reg_alpha": 0.5},
+)
+OF_NODES = (
+    {"extra_trees": True},
+    {"forced_splits": ((0, 0.5, 1, 1), (14, 0.5, -1, -1))},
 )
 
 
@@ -177,14 +179,15 @@ OF_LEVELS = (
 @given(
     seeds,
     st.booleans(),
-    st.sampled_from(OF_LEVELS),
-    st.sampled_from(["leafwise", "symmetric"]),
+    st.tuples(st.sampled_from(OF_LEVELS), st.sampled_from(["leafwise", "symmetric"]))
+    | st.tuples(st.sampled_from(OF_NODES), st.just("leafwise")),
     st.booleans(),
     st.booleans(),
 )
 def test_trees_are_the_same_bytes_with_and_without_bundles(
-    seed, zero_missing, params, policy, weighted, keeps_slots
+    seed, zero_missing, grown_by, weighted, keeps_slots
 ):
+    params, policy = grown_by
     rng = np.random.default_rng(seed)
     X = np.hstack([mixed(seed, 300, 12), one_hot(seed, 300, (3, 8)), -one_hot(seed + 1, 300, (6,))])
     table, spec = prepared(X, zero_missing, forced={"x0": (0.5,), "x14": (0.5,)})

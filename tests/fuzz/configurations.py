@@ -313,10 +313,11 @@ def _draw_params(
 
 
 _NOT_BESIDE = {
-    ("grow_policy", "symmetric"): ("tree_method",),
+    ("grow_policy", "symmetric"): ("tree_method", "extra_trees", "forced_splits"),
     ("multi_strategy", "multi_output_tree"): (
         *("max_conflict_rate", "bundle_order", "bundle_conflicts", "bundle_features"),
-        "tree_method",
+        *("tree_method", "extra_trees", "forced_splits", "path_smooth"),
+        *("monotone_constraints", "monotone_penalty", "feature_penalties"),
     ),
     ("linear_leaves", True): (*("tree_method", "leaf_estimation", "path_smooth"),),
     ("tree_method", "exact"): (

@@ -289,14 +289,7 @@ OPTIONS_OF_LEVELS = {
     "monotone": {"monotone_constraints": {"x0": 1, "x2": -1}},
     "groups": {"interaction_constraints": [["x0", "x1"], ["x2", "x3", "x4"]]},
     "penalties": {"feature_penalties": {"x0": 0.3}},
-    "drawn cuts": {"extra_trees": True, "path_smooth": 2.0},
-    "given cuts": {
-        "forced_splits": {
-            "feature": "x1",
-            "threshold": 0.2,
-            "left": {"feature": "x3", "threshold": -0.3},
-        }
-    },
+    "smooth": {"path_smooth": 2.0},
     "first order": {"leaf_estimation": "gradient"},
     "lines": {"linear_leaves": True, "linear_lambda": 0.1},
 }
@@ -311,12 +304,8 @@ def assert_same_everywhere(problem, n_rounds=2, mode="data", **ways) -> list[Gro
 
 VECTORS = {"multi_strategy": "multi_output_tree"}
 OPTIONS_OF_VECTORS = {
-    "smooth": {"path_smooth": 4.0, "max_leaves": 12},
-    "smooth given cuts": {**OPTIONS["given cuts"], "path_smooth": 1.5},
-    "drawn cuts": {"extra_trees": True, "feature_penalties": {"x0": 0.5}},
     "lines by MVS": {"linear_leaves": True, "sampling": "mvs", "subsample": 0.4},
-    "ordered lines of levels": LEVELS
-    | {"linear_leaves": True, "monotone_constraints": {"x0": 1}, "max_delta_step": 0.5},
+    "lines of levels": LEVELS | {"linear_leaves": True, "max_delta_step": 0.5},
 }
 
 

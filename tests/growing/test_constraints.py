@@ -374,18 +374,15 @@ def bounded_loss(x, town, y, sets, shared):
     return np.add(*losses).min() if shared else sum(map(min, losses))
 
 
-@pytest.mark.parametrize("way", ["leaf-wise", "batches", "symmetric", "vectors"])
+@pytest.mark.parametrize("way", ["leaf-wise", "batches", "symmetric"])
 def test_sets_of_categories_are_the_best_within_bounds(way) -> None:
     """Against a brute force: the best set without bounds is not the best with them."""
-    more = {
-        "symmetric": {"grow_policy": "symmetric"},
-        "vectors": {"multi_strategy": "multi_output_tree"},
-    }.get(way, {"grow_policy": "depthwise"})
+    more = {"grow_policy": "symmetric" if way == "symmetric" else "depthwise"}
     for seed in range(40):
         rng = np.random.default_rng(seed)
         x, town = rng.integers(0, 2, 90), rng.integers(0, 5, 90)
-        means = rng.normal(size=(2, 5, 2 if way == "vectors" else 1)) * 1.5
-        y = means[x, town] + 2.5 * x[:, None] + 0.1 * rng.normal(size=(90, 1))
+        means = rng.normal(size=(2, 5)) * 1.5
+        y = means[x, town] + 2.5 * x + 0.1 * rng.normal(size=90)
         sets = [[k] for k in range(5)]  # each category against all others
         params = {
             "n_estimators": 1, "learning_rate": 1.0, "max_depth": 2, "max_cat_to_onehot": 5,
@@ -393,7 +390,6 @@ def test_sets_of_categories_are_the_best_within_bounds(way) -> None:
             "early_stopping": False, **more,
         }  # fmt: skip
         frame = {"x": x.astype(float), "town": np.array(list("abcde"), dtype=object)[town]}
-        y = y if way == "vectors" else y[:, 0]
         data = Dataset(frame, y)
         if way == "batches":
             data = Dataset.from_batches(lambda rows=(frame, y): iter([rows]))

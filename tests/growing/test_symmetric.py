@@ -8,7 +8,7 @@ import pytest
 from hedgerow import Dataset, HedgerowRegressor, train
 from hedgerow.errors import ParameterError
 from hedgerow.growing.sampling.draws import LEVEL_STREAM, NODE_STREAM
-from hedgerow.io import model_from_bytes, model_to_bytes
+from hedgerow.io import model_to_bytes
 from hedgerow.kernels.primitives.hashing import hash64
 from tests.growing.test_grow import data
 from tests.growing.test_vector_options import SEED, first_tree, naive_tree
@@ -83,50 +83,6 @@ def test_a_level_uses_the_columns_drawn_for_it(by_level, by_node) -> None:
 # -- levels ---------------------------------------------------------------------------
 
 
-def test_the_splits_are_those_of_levels() -> None:
-    X, y = data(3000, 4, seed=2)
-    below = {"feature": "x1", "threshold": 0.25}
-    for splits in (
-        {"feature": "x3", "threshold": -0.5, "left": below, "right": below},
-        {"feature": "x3", "threshold": -0.5, "right": below},
-    ):
-        model = HedgerowRegressor(
-            grow_policy="symmetric", max_depth=3, n_estimators=3, forced_splits=splits
-        ).fit(X, y)
-        forest, table = model.booster_.model.forest, model.booster_.to_frame(None)
-        for first in forest.tree_start[:-1]:
-            level, expected = [first], [("x3", -0.5), ("x1", 0.25)]
-            for cut in expected:
-                for node in level:
-                    assert (table["feature"][node], table["threshold"][node]) == cut
-                level = [
-                    first + side[node] for node in level for side in (forest.left, forest.right)
-                ]
-        assert model.booster_.model.training["parameters"]["forced_splits"] == (
-            (3, -0.5, 1, 1), (1, 0.25, -1, -1),
-        )  # fmt: skip
-
-
-def test_columns_that_are_not_drawn_are_not_forced() -> None:
-    X, y = data(400, 3, seed=8)
-    params = {"forced_splits": {"feature": 2, "threshold": 0.5}, "n_estimators": 30}
-    forest = model_from_bytes(content(X, y, colsample_bytree=0.4, **params))[0].forest
-    roots = forest.feature[forest.tree_start[:-1]]
-    assert 0 < (roots == 2).sum() < 30
-
-
-def test_splits_that_differ_in_a_level_are_refused() -> None:
-    X, y = data(100, 3)
-    given = {
-        "feature": "x0", "threshold": 0,
-        "left": {"feature": "x1", "threshold": 1}, "right": {"feature": "x1", "threshold": 2},
-    }  # fmt: skip
-    words = "level 1 .* asks for 'x1' at 1.0 and for 'x1' at 2.0. Give both sides"
-    with pytest.raises(ParameterError, match=words):
-        content(X, y, forced_splits=given)
-    assert content(X, y, grow_policy="depthwise", forced_splits=given)
-
-
 def wide_open(n_rows=2000):
     """Return rows of six independent signs: every level splits every node."""
     rng = np.random.default_rng(0)
@@ -164,6 +120,8 @@ def test_size_is_six_levels_unless_given() -> None:
         ({"max_leaves": 8}, "max_leaves=8 has no effect"),
         ({"tree_method": "exact"}, "tree_method='exact'"),
         ({"tree_method": "approx"}, "tree_method='approx'"),
+        ({"extra_trees": True}, "extra_trees=True"),
+        ({"forced_splits": {"feature": 0, "threshold": 0.5}}, "forced_splits"),
         ({"grow_policy": "symetric"}, "Did you mean 'symmetric'"),
     ],
 )

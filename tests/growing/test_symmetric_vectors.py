@@ -1,7 +1,8 @@
-"""Symmetric trees with vector leaves: sets of categories and ordered columns."""
+"""Symmetric trees with vector leaves: sets of categories."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,10 @@ from hypothesis import strategies as st
 from hedgerow import HedgerowRegressor
 from tests.growing.test_vector_options import RULES, SEED, naive_tree, problem
 from tests.helpers.examples import examples
-from tests.helpers.marking import every_second
 from tests.reference.naive_vector import Sets, Tied, TreeOptions
 
 VECTORS = {"grow_policy": "symmetric", "multi_strategy": "multi_output_tree"}
-TOWN, FACTORS = 2, (0.2, 1.0, 0.7, 0.3)
-"""The category column, and the gain factors of all columns."""
+TOWN = 2  # the category column
 
 
 def towns(n_rows: int, seed: int, missing: float, n_levels: int) -> tuple[Any, Any]:
@@ -64,25 +63,12 @@ STRICT = Sets(6.0, 3.0, 12, 3)
 
 
 @pytest.mark.parametrize(
-    ("sets", "is_sorted", "missing", "names"),
-    every_second(
-        [LOOSE, STRICT],
-        [True, False],
-        [0.0, 0.15],
-        [(), ("smooth",), ("factors",), ("signs", "smooth")],
-    ),
+    ("sets", "is_sorted", "missing"),
+    itertools.product([LOOSE, STRICT], [True, False], [0.0, 0.15]),
 )
-def test_sets_of_categories_are_those_of_trying_all(sets, is_sorted, missing, names) -> None:
+def test_sets_of_categories_are_those_of_trying_all(sets, is_sorted, missing) -> None:
     X, Y = towns(160, 1, missing, 7)
     params, tree_options = sets_of(7, is_sorted, sets)
-    if "smooth" in names:
-        params["path_smooth"] = tree_options["smooth"] = 9.0
-    if "factors" in names:
-        params["feature_penalties"] = list(FACTORS)
-        tree_options["factors"] = FACTORS
-    if "signs" in names:
-        params["monotone_constraints"] = {"x0": 1, "x1": -1}
-        tree_options["signs"] = (1, -1, 0, 0)
     model = check_tree(X, Y, TreeOptions(**tree_options), **params)
     assert TOWN in model.booster_.model.forest.feature
 
@@ -93,64 +79,28 @@ def test_sets_of_categories_are_those_of_trying_all(sets, is_sorted, missing, na
     n_levels=st.sampled_from([2, 3, 12]),
     is_sorted=st.booleans(),
     missing=st.sampled_from([0.0, 0.3]),
-    smooth=st.sampled_from([0.0, 5.0]),
     sets=st.sampled_from([LOOSE, STRICT, Sets(2.0, 0.5, 5, 2)]),
-    signs=st.none() | st.tuples(*[st.sampled_from([-1, 0, 1])] * 2).filter(any),
 )
-def test_any_sets_and_signs_are_those_of_trying_all(
-    seed, n_levels, is_sorted, missing, smooth, sets, signs
-) -> None:
+def test_any_sets_are_those_of_trying_all(seed, n_levels, is_sorted, missing, sets) -> None:
     X, Y = towns(90, seed, missing, n_levels)
     params, tree_options = sets_of(n_levels, is_sorted, sets)
-    params["path_smooth"] = tree_options["smooth"] = smooth
-    if signs is not None:
-        params["monotone_constraints"] = {"x0": signs[0], "x3": signs[1]}
-        tree_options["signs"] = (signs[0], 0, 0, signs[1])
     try:
         check_tree(X, Y, TreeOptions(**tree_options), **params)
     except Tied:
         reject()
 
 
-def test_a_column_of_gaps_is_ordered_where_it_has_values() -> None:
-    """All values of a node may lie on one side of a cut: its sides must still be in order."""
-    X = np.full((80, 2), np.nan)
-    X[:40, 0], X[40:, 0] = 0.0, 1.0
-    X[20:40, 1], X[40:50, 1], X[50:60, 1] = 0.0, 1.0, 2.0
-    # In the left node, values are above missing ones; in the right node, below.
-    y = np.where(X[:, 0] == 0.0, 100.0, 0.0) + np.select(
-        [X[:, 1] == 0.0, X[:, 1] == 1.0, X[:, 1] == 2.0], [4.0, -8.0, 6.0], 0.0
-    )
-    Y = np.column_stack([y, 2.0 * y, y])
-    for sign in (1, -1):
-        signs = (0, sign)
-        check_tree(X, Y, TreeOptions(signs=signs), monotone_constraints={"x1": sign})
-
-
-EVERYTHING: dict[str, Any] = {
-    "plain": {},
-    "ordered": {"monotone_constraints": {"x0": 1, "x3": -1}},
-    "smooth": {"path_smooth": 4.0, "feature_penalties": {"x2": 0.5}},
-    "ordered, with all else": {
-        "monotone_constraints": {"x0": 1, "x3": -1}, "monotone_penalty": 0.5, "path_smooth": 4.0,
-        "extra_trees": True, "subsample": 0.7, "colsample_bynode": 0.7,
-    },
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("options", EVERYTHING.values(), ids=EVERYTHING)
 @pytest.mark.parametrize("most_one_hot", [1, 40])
-def test_one_output_twice_has_the_trees_of_one(options, most_one_hot) -> None:
+def test_one_output_twice_has_the_trees_of_one(most_one_hot) -> None:
     X, Y = towns(3000, 5, 0.1, 25)
     Y += np.where(np.isin(X[:, TOWN], [3, 7]), 5.0, 0.0)[:, None]
     params: dict[str, Any] = {"n_estimators": 5, "early_stopping": False, "max_depth": 4}
     params |= {"categorical_features": [TOWN], "max_cat_to_onehot": most_one_hot, "n_jobs": 1}
-    params |= {"subsample": 1.0, "colsample_bynode": 1.0, **options, "grow_policy": "symmetric"}
+    params |= {"subsample": 1.0, "colsample_bynode": 1.0, "grow_policy": "symmetric"}
     one = HedgerowRegressor(**params).fit(X, Y[:, 0]).booster_.model.forest
     twice = HedgerowRegressor(**params | VECTORS).fit(X, Y[:, [0, 0]]).booster_.model.forest
     for name in ("feature", "threshold", "missing_left", "count"):
         np.testing.assert_array_equal(getattr(twice, name), getattr(one, name), err_msg=name)
     assert twice.has_sets.any()
-    # Bounds come from histograms, in which the gradients of several outputs have fewer bits.
     np.testing.assert_allclose(twice.vectors, np.column_stack([one.value] * 2), rtol=1e-5)
     np.testing.assert_allclose(twice.gain, 2.0 * one.gain, rtol=1e-3)

@@ -72,17 +72,11 @@ def hashed(seed: int, stream: int, index: int) -> int:
     return int(hash64(np.uint64(seed), np.uint64(stream), np.uint64(index)))
 
 
-def drawn_cuts(policy: str) -> dict[str, Any]:
+def drawn_cuts() -> dict[str, Any]:
     """Return the random cuts of the first tree."""
-
-    def key_of(key: int, side: int) -> int:
-        if policy == "symmetric":
-            return hashed(SEED, CUT_STREAM, side)
-        return hashed(key, CUT_STREAM, side)
-
     return {
         "draw": lambda key, feature, n: hashed(key, CUT_STREAM, feature) % n,
-        "key_of": key_of,
+        "key_of": lambda key, side: hashed(key, CUT_STREAM, side),
         "root_key": hashed(SEED, CUT_STREAM, 0),
     }
 
@@ -92,14 +86,12 @@ GIVEN: dict[str, Any] = {
     "threshold": 0.25,
     "right": {"feature": 1, "threshold": -0.35},
 }
-GIVEN_LEVELS = GIVEN | {"left": GIVEN["right"]}  # the same split in all nodes of a level
 NAIVE_GIVEN = ((3, 0.25, -1, 1), (1, -0.35, -1, -1))
 
 
 @settings(max_examples=examples(120), deadline=None)
 @given(
     seed=st.integers(0, 10**6),
-    n_outputs=st.sampled_from([1, 3, 9]),
     weighted=st.booleans(),
     smooth=st.sampled_from([0.0, 0.5, 40.0]),
     factors=st.none() | st.tuples(*[st.sampled_from([0.0, 0.3, 1.0, 2.0])] * 4).filter(any),
@@ -119,11 +111,13 @@ NAIVE_GIVEN = ((3, 0.25, -1, 1), (1, -0.35, -1, -1))
     policy=st.sampled_from(["leafwise", "symmetric"]),
 )  # fmt: skip
 def test_any_options_are_those_of_trying_every_cut(
-    seed, n_outputs, weighted, smooth, factors, is_drawn, ordered, more, missing, policy
+    seed, weighted, smooth, factors, is_drawn, ordered, more, missing, policy
 ) -> None:
-    """Vector leaves and leaves of one output; columns in order, or splits that are given."""
+    """Columns in order, or splits that are given."""
     X, Y = problem(80, seed, missing)
-    Y, weight = np.column_stack([Y, 2.0 * Y, Y**2])[:, :n_outputs], None
+    Y, weight = Y[:, :1], None
+    if policy == "symmetric":  # has neither random cuts nor splits that are given
+        is_drawn, ordered = False, None if ordered == "given" else ordered
     if weighted:
         weight = np.random.default_rng(seed).integers(1, 4, len(X)).astype(float)
     params: dict[str, Any] = {"path_smooth": smooth, "extra_trees": is_drawn}
@@ -132,9 +126,9 @@ def test_any_options_are_those_of_trying_every_cut(
             factors = tuple(factor or 1.0 for factor in factors)
         params["feature_penalties"] = list(factors)
     naive: dict[str, Any] = {"smooth": smooth, "factors": factors}
-    naive |= drawn_cuts(policy) if is_drawn else {}
+    naive |= drawn_cuts() if is_drawn else {}
     if ordered == "given":
-        params["forced_splits"] = GIVEN_LEVELS if policy == "symmetric" else GIVEN
+        params["forced_splits"] = GIVEN
         naive["given"] = NAIVE_GIVEN
     elif ordered is not None:
         naive["signs"], naive["penalty"] = ordered
@@ -174,9 +168,6 @@ def test_samples_follow_the_gradients_of_all_outputs(method) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"extra_trees": True},
-        {"path_smooth": 20.0},
-        {"feature_penalties": [0.1, 1.0, 1.0, 1.0]},
         {"sampling": "goss"},
         {"sampling": "mvs", "subsample": 0.5},
     ],

@@ -143,7 +143,6 @@ PIECES: dict[str, dict[str, Any]] = {
     "interactions": {"interaction_constraints": [["a", "b"], ["d"]]},
     "penalties": {"feature_penalties": {"a": 0.5}},
     "forced": {"forced_splits": FORCED},
-    "forced levels": {"forced_splits": {**FORCED, "left": FORCED["right"]}},
     "bundles": {"bundle_features": True, "columns": ["a", *SPARSE]},
     "conflicts": {"max_conflict_rate": 0.1, "columns": ["a", *SPARSE]},
     "bundles by degree": {
@@ -305,8 +304,6 @@ absolute of all + statistics + DART
 symmetric
 symmetric + classes
 symmetric + monotone + interactions + penalties
-symmetric + random cuts
-symmetric + forced levels
 symmetric + bundles
 symmetric + conflicts
 symmetric + GOSS + two targets + fair + trees apart
@@ -314,18 +311,17 @@ symmetric + statistics + weights
 symmetric + Cox + crosses
 vectors + symmetric + classes
 vectors + symmetric + classes + categories
-vectors + symmetric + two targets + monotone + interactions + smooth + weights
+vectors + symmetric + two targets + interactions + weights
 vectors + classes
-vectors + classes + GOSS + smooth + columns of trees
-vectors + classes + random cuts + penalties + forced
+vectors + classes + GOSS + columns of trees
 vectors + classes + folds
 vectors + classes + boosted forests
 vectors + classes + line search + sample
 vectors + classes + statistics
 two targets
 two targets + offsets of two
-two targets + monotone + vectors
-two targets + monotone + vectors + smooth + GOSS + weights
+two targets + monotone + smooth + weights
+two targets + vectors + GOSS + weights
 two targets + forest + score of rows left out + errors
 two targets + left out + median
 two targets + MVS + falling rates
@@ -425,7 +421,7 @@ lines + crosses + stops early
 lines + left out + training scores
 lines + two targets + stops early + trees apart
 lines + two targets + stops early + vectors + weights
-lines + two targets + vectors + depth-wise + monotone + interactions + small steps + GOSS
+lines + two targets + vectors + depth-wise + interactions + small steps + GOSS
 lines + two amounts + vectors + DART
 lines + vectors + classes + forest + score of rows left out
 lines + vectors + classes + symmetric + sample

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor
@@ -76,61 +75,9 @@ def test_defaults_keep_to_it() -> None:
     check_kept(HedgerowRegressor(**CONSTRAINTS).fit(X, Y))
 
 
-VECTORS = {"multi_strategy": "multi_output_tree"}
-IN_VECTORS = [
-    {},
-    {"grow_policy": "depthwise", "max_depth": 4},
-    {"path_smooth": 3.0},
-    {"extra_trees": True},
-    {"monotone_penalty": 1.5},
-    {"sampling": "goss"},
-    {"boosting": "rf", "subsample": 0.5, "learning_rate": 0.1},
-    {"leaf_estimation": "line_search", "objective": "huber"},
-    {"reg_alpha": 0.5, "max_delta_step": 0.7, "min_child_weight": 5.0},
-    {"feature_penalties": {"x0": 0.5}, "forced_splits": {"feature": "x0", "threshold": 5.0}},
-    {"grow_policy": "symmetric", "max_depth": 4},
-    {"grow_policy": "symmetric", "path_smooth": 3.0, "extra_trees": True},
-    {"grow_policy": "symmetric", "reg_alpha": 0.5, "max_delta_step": 0.7, "sampling": "goss"},
-    {"grow_policy": "symmetric", "forced_splits": {"feature": "x0", "threshold": 5.0}},
-    {"linear_leaves": True},
-    {"linear_leaves": True, "grow_policy": "symmetric", "max_delta_step": 0.7},
-    {"linear_leaves": True, "grow_policy": "depthwise", "max_depth": 4, "boosting": "dart"},
-]
-
-
-@pytest.mark.parametrize("settings", IN_VECTORS)
-def test_each_output_of_vector_leaves_keeps_to_it(settings) -> None:
-    settings = SHORT | VECTORS | settings
-    rows = X.copy()
-    rows[::13, 0] = rows[::7, 1] = np.nan
-    free = {name: value for name, value in settings.items() if name != "monotone_penalty"}
-    assert HedgerowRegressor(**free).fit(rows, Y).verify_monotone("x0", 1).verdict == "violated"
-    model = HedgerowRegressor(**settings, **CONSTRAINTS).fit(rows, Y)
-    forest = model.booster_.model.forest
-    assert forest.vectors is not None
-    assert 0 in forest.feature
-    check_kept(model, np.nan_to_num(rows, nan=3.0))
-
-
-@pytest.mark.parametrize("policy", ["leafwise", "symmetric"])
-def test_categories_beside_ordered_columns_of_vector_leaves(policy) -> None:
-    table = pd.DataFrame(X, columns=["x0", "x1", "x2"])
-    table["town"] = pd.Categorical(RNG.choice(list("abcdefgh"), N))
-    shift = table["town"].cat.codes.to_numpy()[:, None] * np.array([1.0, -2.0])
-    settings = SHORT | VECTORS | CONSTRAINTS | {"grow_policy": policy}
-    model = HedgerowRegressor(**settings).fit(table, Y + shift)
-    assert model.verify_monotone().verdict == "proved"
-    assert 3 in model.booster_.model.forest.feature
-
-
-def test_one_output_twice_has_the_trees_of_one() -> None:
-    settings = SHORT | CONSTRAINTS
-    alone = HedgerowRegressor(**settings).fit(X, Y[:, 0]).booster_.model.forest
-    twice = HedgerowRegressor(**settings, **VECTORS).fit(X, Y[:, [0, 0]]).booster_.model.forest
-    np.testing.assert_array_equal(twice.feature, alone.feature)
-    np.testing.assert_array_equal(twice.threshold, alone.threshold)
-    # Bounds come from histograms, in which the gradients of several outputs have fewer bits.
-    np.testing.assert_allclose(twice.vectors, np.column_stack([alone.value] * 2), rtol=1e-5)
+def test_vector_leaves_are_refused() -> None:
+    with pytest.raises(ParameterError, match=r"does not go with monotone_constraints.*one_output"):
+        HedgerowRegressor(multi_strategy="multi_output_tree", **CONSTRAINTS).fit(X, Y)
 
 
 def test_distributions_are_refused() -> None:

@@ -51,7 +51,7 @@ from hedgerow.growing.core.stages.gradients import choose_packing
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import follows_gradients, make_sampler
 from hedgerow.growing.sampling.thresholds import CELLS, DIGIT_BITS, LEVELS, next_digit, tally_keys
-from hedgerow.growing.vectors.arrays import make_trial, with_vectors
+from hedgerow.growing.vectors.arrays import with_vectors
 from hedgerow.growing.vectors.gradients import join_outputs, write_words
 from hedgerow.kernels.histograms.histogram import Columns
 from hedgerow.kernels.histograms.pairs import no_pairs
@@ -174,7 +174,8 @@ class ChunkGrower(CompiledGrower):
             level=state.level._replace(slot_size=sizes.slot_size),
         )
         if n_vectors > 1:
-            state = self._with_vectors(state, fit)
+            words = state.rows.packed.view(np.int32)
+            state = with_vectors(state, fit, words, self._space.kept_vectors, allocate)
         # Of vectors: those of the outputs, and those of the sizes of all outputs.
         n_parts = 1 if n_vectors == 1 else n_vectors + 1
         self._counts = aligned_zeros((n_parts, n_threads, s.COUNTS), np.int64)
@@ -193,15 +194,6 @@ class ChunkGrower(CompiledGrower):
         ids[n_rows:] = 0
         scratch = allocate(n_rows, np.uint32)
         return s.Rows(ids, scratch, words[: 2 * n_rows], words.view(np.int64))
-
-    def _with_vectors(self, state: s.State, fit: setup.Fit) -> s.State:
-        """Return the state with arrays of all outputs; ranks are compared as threads are."""
-        words, allocate = state.rows.packed.view(np.int32), self._store.row_array
-        state = with_vectors(state, fit, words, self._space.kept_vectors, allocate)
-        n_threads, vectors = max(fit.n_threads, self._exchange.size), state.vectors
-        n_outputs, n_kept = len(fit.raw), vectors.outputs.vectors.shape[1]
-        trial = make_trial(vectors.trial.groups, n_kept, n_outputs, n_threads)
-        return state._replace(vectors=vectors._replace(trial=trial))
 
     def _start_team(self, n_threads: int) -> passes.ChunkTeam:
         return passes.ChunkTeam(self._state.team)
@@ -496,12 +488,7 @@ class ChunkGrower(CompiledGrower):
         """Find the best splits of the children in the block of columns, then of all ranks."""
         state = self._state
         searched = jobs[:, [s.JOB_SEARCH_SMALL, s.JOB_SEARCH_LARGE]] == 1
-        n_fields = s.FOUND_FIELDS
-        if state.vectors.used == 1:
-            n_outputs, n_kept = len(self.raw), state.vectors.outputs.vectors.shape[1]
-            keeps = state.options.constraints.growth.smooth > 0.0 or n_kept > n_outputs
-            n_fields = node_stages.FOUND_OWN + (n_kept if keeps else 0)
-        found = np.zeros((len(jobs), 2, n_fields), dtype=np.int64)
+        found = np.zeros((len(jobs), 2, s.FOUND_FIELDS), dtype=np.int64)
         if searched.any():
             self._team.run(node_stages.search_jobs, state, self._block, jobs, found)
             found = self._exchange.splits(found)
@@ -520,11 +507,8 @@ class ChunkGrower(CompiledGrower):
         wasted = int(counts[split].sum() - counts[found[left > 0]].sum())
         self._split_in_vain = split[found] & (left == 0)
         constraints, inner = state.options.constraints, np.flatnonzero(left)
-        for array in (
-            table, state.tree.numbers, constraints.bounds, state.vectors.outputs.vectors,
-        ):  # fmt: skip
-            if len(array) > 0:
-                array[:n_nodes] = array[found]
+        for array in (table, state.tree.numbers, constraints.bounds):
+            array[:n_nodes] = array[found]
         table[:n_nodes, s.NODE_LEFT] = left
         table[:n_nodes, s.NODE_RIGHT] = np.where(left > 0, left + 1, 0)
         for side in range(2):

@@ -98,18 +98,9 @@ class SymmetricChunkGrower(ChunkGrower):
 
     def _choose(self) -> None:
         """Find the best cut in the block of columns, then of all ranks."""
-        state, vectors = self._state, self._state.vectors
-        best = np.zeros((1, 2, s.FOUND_FIELDS + 1), dtype=np.int64)
-        found = np.zeros((2, s.FOUND_FIELDS), dtype=np.int64)
-        self._team.run(stages.search_chunk_level, state, self._block, found)
-        best[0, :, :-1] = found
-        if vectors.used == 1:
-            # Threads and ranks without columns do not know the score of the level.
-            best[..., -1] = vectors.trial.parent[:, 0].view(np.int64).max()
-        of_ranks = self._exchange.splits(best)[0]
-        if vectors.used == 1:
-            vectors.trial.parent[:, 0] = of_ranks[..., -1].view(np.float64).max()
-        stages.choose_level(state, self._block, np.ascontiguousarray(of_ranks[..., :-1]))
+        state, found = self._state, np.zeros((1, 1, s.FOUND_FIELDS), dtype=np.int64)
+        self._team.run(stages.search_chunk_level, state, self._block, found[0, 0])
+        stages.choose_level(state, self._block, self._exchange.splits(found)[0])
 
     def _measure(self) -> None:
         """Share the left sums of the cut in each node, from the rank that has its column."""
@@ -120,18 +111,12 @@ class SymmetricChunkGrower(ChunkGrower):
         owner = int(np.searchsorted(last, place, side="right"))
         nodes, table = level.nodes[: level.counts[s.N_NODES]], state.tree.table
         left = table[nodes[:, None], _LEFT_SUMS]
-        values = np.zeros((len(nodes), 0))
-        if state.vectors.used == 1:  # the gain of the cut in each node, and the nodes' values
-            gain = state.tree.numbers[nodes, s.NUMBER_GAIN]
-            values = np.column_stack((gain, state.vectors.outputs.vectors[nodes]))
-        parts = (level.choice, level.penalty, left, values)
+        gains = state.tree.numbers[nodes, s.NUMBER_GAIN]  # of the cut, with several outputs
+        parts = (level.choice, level.penalty, left, gains)
         message = np.concatenate([part.view(np.int64).reshape(-1) for part in parts])
         message = self._exchange.measured(message, owner)
         ends = np.cumsum([part.size for part in parts])
-        level.choice[:], penalty, left, values = np.split(message, ends[:-1])
+        level.choice[:], penalty, left, gains = np.split(message, ends[:-1])
         level.penalty.view(np.int64)[:] = penalty
         table[nodes[:, None], _LEFT_SUMS] = left.reshape(-1, 3)
-        if state.vectors.used == 1:
-            values = values.view(np.float64).reshape(len(nodes), -1)
-            state.tree.numbers[nodes, s.NUMBER_GAIN] = values[:, 0]
-            state.vectors.outputs.vectors[nodes] = values[:, 1:]
+        state.tree.numbers[nodes, s.NUMBER_GAIN] = gains.view(np.float64)

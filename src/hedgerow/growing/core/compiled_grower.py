@@ -96,8 +96,7 @@ class CompiledGrower(ABC):
         self._derivatives.fill_all(self._state.loss_data, tree // self._params.num_parallel_tree)
         self._run()
         grown = self._copy_tree()
-        values = vectors.outputs.vectors[: len(grown.value), : len(scalars)]
-        return grown.with_vectors(values.copy())
+        return grown.with_vectors(vectors.outputs.vectors[: len(grown.value)].copy())
 
     def _begin(self, tree: int, output: int) -> None:
         """Note which tree is next; draw its columns, and precompute derivatives."""

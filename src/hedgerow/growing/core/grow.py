@@ -54,7 +54,7 @@ from hedgerow.growing.exact.stages import (
 )
 from hedgerow.growing.sampling.draws import allow_children
 from hedgerow.growing.sampling.goss import draw_rows
-from hedgerow.growing.symmetric.level import divide_level, open_level, start_levels
+from hedgerow.growing.symmetric.level import divide_level, open_level
 from hedgerow.growing.symmetric.search import search_level
 from hedgerow.growing.vectors.gradients import draw_vectors
 from hedgerow.growing.vectors.search import search_vector_node
@@ -105,7 +105,7 @@ def open_tree(thread: int, state: s.State) -> tuple[int, int]:
         if is_sorted:
             set_root(state)
         if state.level.used == 1:
-            start_levels(state)
+            state.level.counts[s.LEVEL] = 0
     if is_sorted:
         return share_entries(thread, state)
     return share(state.scalars[s.IS_N_COLUMNS], thread, state.team.n_threads)

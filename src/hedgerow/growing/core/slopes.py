@@ -13,7 +13,6 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.growing.core import state as s
-from hedgerow.growing.core.stages.branches import bounds_of_outputs
 from hedgerow.growing.core.stages.gradients import QUANTIZED_BITS
 from hedgerow.kernels.prediction.slope_fit import (
     ROWS_A_TERM,
@@ -282,16 +281,9 @@ def line_outputs(state: s.State, n_nodes: int) -> tuple[AnyArray, list[LineOutpu
         return state.rows.quantized[None], [
             LineOutput(unit_sizes(state.scalars, constant), values, bounds)
         ]
-    outputs, kept = state.vectors.outputs, state.vectors.outputs.vectors[:n_nodes]
-    of_outputs = bounds_of_outputs(
-        state.tree.table[:n_nodes], kept, constraints, len(outputs.scalars)
-    )
+    outputs = state.vectors.outputs
     return outputs.quantized, [
-        LineOutput(
-            unit_sizes(own, constant),
-            kept[:, output].copy(),
-            None if of_outputs is None else of_outputs[:, :, output].T,
-        )
+        LineOutput(unit_sizes(own, constant), outputs.vectors[:n_nodes, output].copy(), None)
         for output, own in enumerate(outputs.scalars)
     ]
 

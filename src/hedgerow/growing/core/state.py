@@ -24,10 +24,10 @@ from hedgerow.kernels.histograms.vector_histogram import Sums
 from hedgerow.kernels.presorted.exact import CutBuffer
 from hedgerow.kernels.primitives.barrier import ThreadTeam
 from hedgerow.kernels.simd.lanes import WIDTH
+from hedgerow.kernels.splits.category_search import Groups
 from hedgerow.kernels.splits.category_split import CategoryRules
 from hedgerow.kernels.splits.monotone import Constraints
 from hedgerow.kernels.splits.split import SplitRules
-from hedgerow.kernels.splits.vector_category import Groups
 from hedgerow.objectives.derivatives import LossData
 
 # Columns of ``table``.
@@ -110,8 +110,9 @@ NUMBER_GAIN, NUMBER_VALUE, NUMBER_COVER, NUMBERS = range(4)
     FOUND_G_LEFT,
     FOUND_H_LEFT,
     FOUND_N_LEFT,
+    FOUND_OWN,  # bits: several outputs, score of the node, or of those of a level, as leaves
     FOUND_SET,  # SET_WORDS words
-) = range(9)
+) = range(10)
 FOUND_FIELDS = FOUND_SET + SET_WORDS
 
 
@@ -309,9 +310,7 @@ class Outputs(NamedTuple):
     measured  int64 (threads, n_outputs, 2): sums of |fixed g| and fixed h
     dropped   int64 (n_outputs, 2): bits of fixed g and h that words do without
     scalars   int64 (n_outputs, N_SCALARS): those of the first output hold the tree's, too
-    vectors   float64 (nodes, n_outputs): values of the nodes; while the tree grows, the smoothed
-              ones before the learning rate, of the nodes that are split.  With ordered columns
-              twice as many: the middles of the values of both sides of a split, too
+    vectors   float64 (nodes, n_outputs): values of the nodes
     cover     float64 (nodes,): scratch, sums of hessians over the outputs
     """
 
@@ -334,9 +333,6 @@ class Trial(NamedTuple):
     lanes   float64 (threads, LANE_ROWS * outputs and those that fill up the lanes)
     filled  int64 (threads, FILLED_SIZE)
     cuts    float64 (threads, 2, FILLED_SIZE * N_LANES)
-    parent  float64 (threads, 2): score of the small and the large child as leaves
-    own     float64 (threads, 2, as ``Outputs.vectors``): their data
-    given   float64 (threads, 2): gain of the cut that is given to them, if one is
     groups  for category columns, each array with a first axis of threads
     """
 
@@ -345,9 +341,6 @@ class Trial(NamedTuple):
     lanes: FloatArray
     filled: IntArray
     cuts: FloatArray
-    parent: FloatArray
-    own: FloatArray
-    given: FloatArray
     groups: Groups
 
 
@@ -419,19 +412,7 @@ class Sets(NamedTuple):
     LEVEL,  # number of the level that is searched, from 0
     N_NODES,
     N_SLOTLESS,  # nodes whose histogram is not kept
-    FORCED_CUT,  # number of the cut that the level is to take, or -1
     LEVEL_COUNTS,
-) = range(5)
-
-# Where in ``Search.found`` threads note the best cut of all, and the one that is given.
-OF_ALL, OF_FORCED = range(2)
-
-# Cells of ``Level.seen``.
-(
-    SEEN_LACKS,  # 1: a row has no value
-    SEEN_FIRST,  # where cuts are drawn: the bin before the first that divides the rows
-    SEEN_CUTS,  # and the number of such cuts
-    SEEN_FIELDS,
 ) = range(4)
 
 # Cells of a group of columns in ``Level.groups``, behind its features.
@@ -449,7 +430,7 @@ class Level(NamedTuple):
     used       1: the trees are symmetric; 0: the arrays are empty
     gains      float64 (threads, cells): gains of all cuts of the thread's columns
     groups     int64 (threads, cells): its groups of ``WIDTH`` columns, GROUP_CELLS each
-    seen       int32 (n_features, SEEN_FIELDS): what the tree's rows have in each column
+    lacks      int32 (n_features,): 1 if a row of the tree has no value
     nodes      int64 (nodes,): those of the level, from left to right
     choice     int64 (FOUND_FIELDS,): the split of the level
     counts     int64 (LEVEL_COUNTS,)
@@ -462,7 +443,7 @@ class Level(NamedTuple):
     used: np.int64
     gains: FloatArray
     groups: IntArray
-    seen: np.ndarray
+    lacks: np.ndarray
     nodes: IntArray
     choice: IntArray
     counts: IntArray
@@ -549,9 +530,6 @@ def no_vectors() -> Vectors:
         lanes=_none(2, floats),
         filled=_none(2),
         cuts=_none(3, floats),
-        parent=_none(2, floats),
-        own=_none(3, floats),
-        given=_none(2, floats),
         groups=groups,
     )
     return Vectors(np.int64(0), outputs, trial)
@@ -564,7 +542,7 @@ def no_level() -> Level:
         used=np.int64(0),
         gains=_none(2, np.float64),
         groups=_none(2),
-        seen=_none(2, np.int32),
+        lacks=_none(1, np.int32),
         nodes=_none(1),
         choice=_none(1),
         counts=_none(1),

@@ -33,7 +33,7 @@ from hedgerow.data.binning.bins import MOST_BINS
 from hedgerow.data.inputs import OPERATIONS
 from hedgerow.data.schema import Schema, position_of
 from hedgerow.errors import ParameterError, brief, did_you_mean
-from hedgerow.growing.limits.forced_splits import Splits, read_forced_splits, splits_of_levels
+from hedgerow.growing.limits.forced_splits import read_forced_splits
 from hedgerow.objectives.base import Objective
 from hedgerow.params import BoostParams, read_direction
 
@@ -52,7 +52,7 @@ def resolve_constraints(params: BoostParams, schema: Schema, objective: Objectiv
         "interaction_constraints": _interactions(params.interaction_constraints, schema),
         "feature_penalties": _penalties(params.feature_penalties, schema),
         "feature_weights": _weights(params.feature_weights, schema),
-        "forced_splits": _forced_splits(params, schema),
+        "forced_splits": read_forced_splits(params.forced_splits, schema),
         "max_bins_by_feature": _max_bins(params, schema),
         "forced_bins": _forced(params, schema),
         "feature_crosses": _crosses(params, schema),
@@ -328,12 +328,6 @@ def _monotone_columns(params: BoostParams, schema: Schema) -> set[str]:
     """Return the names of the columns with a direction."""
     signs = read_signs(params.monotone_constraints, schema, "monotone_constraints") or ()
     return {column.name for column, sign in zip(schema.columns, signs, strict=False) if sign}
-
-
-def _forced_splits(params: BoostParams, schema: Schema) -> Splits | None:
-    """Return the forced splits, of nodes or of whole levels."""
-    splits = read_forced_splits(params.forced_splits, schema)
-    return splits_of_levels(splits, schema) if params.grow_policy == "symmetric" else splits
 
 
 def _with_forced_splits(params: BoostParams, schema: Schema) -> Any:

@@ -7,7 +7,7 @@
               "threshold": 1.5}}                  column, threshold, left, right
 
 The form on the left is that of LightGBM's file ``forcedsplits_filename``, where columns may
-be named as well.  In symmetric trees a split serves a whole level (:func:`splits_of_levels`).
+be named as well.
 """
 
 from __future__ import annotations
@@ -62,37 +62,6 @@ def read_forced_splits(forced: Any, schema: Schema) -> Splits | None:
             if node.get(key) is not None:
                 waiting.append((node[key], f"{where}, {key}", number, place))
     return tuple((feature, threshold, left, right) for feature, threshold, left, right in splits)
-
-
-def splits_of_levels(splits: Splits | None, schema: Schema) -> Splits | None:
-    """Return the splits as a chain, one split for each level of a symmetric tree.
-
-    Examples
-    --------
-    >>> from hedgerow.data import read_table
-    >>> schema = read_table({"age": [1.0], "size": [2.0]}).schema
-    >>> splits_of_levels(((0, 40.0, 1, 2), (1, 1.5, -1, -1), (1, 1.5, -1, -1)), schema)
-    ((0, 40.0, 1, 1), (1, 1.5, -1, -1))
-    """
-    if splits is None:
-        return None
-    chain: list[tuple[int, float]] = []
-    level = [splits[0]]
-    while level:
-        cuts = list(dict.fromkeys((feature, threshold) for feature, threshold, _, _ in level))
-        if len(cuts) > 1:
-            shown = [f"{schema.names[j]!r} at {threshold!r}" for j, threshold in cuts[:2]]
-            raise ParameterError(
-                f"{_NAME}: a symmetric tree has one split in a level, but level {len(chain)} "
-                f"(the root is 0) asks for {shown[0]} and for {shown[1]}. Give both sides of a "
-                "node the same split, or one side only, or use grow_policy='leafwise' or "
-                "'depthwise'."
-            )
-        chain.append(cuts[0])
-        below = dict.fromkeys(n for split in level for n in split[2:] if n >= 0)
-        level = [splits[number] for number in below]
-    numbers = [*range(1, len(chain)), -1]
-    return tuple((*cut, number, number) for cut, number in zip(chain, numbers, strict=True))
 
 
 def _from_file(path: Any) -> Any:

@@ -30,7 +30,7 @@ def make_level(
         used=1,
         gains=aligned_zeros((n_threads, n_gains), np.float64),
         groups=aligned_zeros((n_threads, n_groups * s.GROUP_CELLS), np.int64),
-        seen=np.zeros((n_features, s.SEEN_FIELDS), dtype=np.int32),
+        lacks=np.zeros(n_features, dtype=np.int32),
         nodes=np.zeros(max_leaves, dtype=np.int64),
         choice=np.zeros(s.FOUND_FIELDS, dtype=np.int64),
         counts=np.zeros(s.LEVEL_COUNTS, dtype=np.int64),

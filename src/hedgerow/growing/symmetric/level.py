@@ -29,7 +29,7 @@ from hedgerow.growing.sampling.draws import allow_columns, draw_level, takes_all
 from hedgerow.kernels.histograms.histogram import Bins, HistogramSums, filled_cells
 from hedgerow.kernels.primitives.intrinsics import float_of_bits
 from hedgerow.kernels.splits.category_split import SetColumn, penalised, score_within
-from hedgerow.kernels.splits.growth import FORCED_LEFT, ordered_factor
+from hedgerow.kernels.splits.growth import ordered_factor
 from hedgerow.kernels.splits.monotone import Constraints, SearchedNode, own_score, searched_node
 from hedgerow.kernels.splits.split import (
     ROUNDING,
@@ -49,7 +49,6 @@ class Price(NamedTuple):
 
     level: np.int64
     gamma: np.float64  # twice, as gains are here
-    key: np.int64  # of random draws
 
 
 @kernel(inline=True, inner=True)
@@ -112,14 +111,6 @@ def gain_of_node(state: s.State, number: int, units: Units, penalty: float) -> t
     return True, 0.5 * (score - own_score(node))
 
 
-@kernel(inner=True)
-def start_levels(state: s.State) -> None:
-    """Start a tree without levels."""
-    counts, forced = state.level.counts, state.options.constraints.growth.forced
-    counts[s.LEVEL] = 0
-    counts[s.FORCED_CUT] = 0 if len(forced) > 0 else -1
-
-
 @kernel(inline=True, inner=True)
 def child_at(job: IntArray, side: int) -> int:
     """Return which child of a job is on the left (0) or right (1); the left one is older."""
@@ -150,33 +141,18 @@ def open_level(state: s.State) -> None:
 
 @kernel(inner=True)
 def choose_cut(state: s.State, found: IntArray) -> None:
-    """Take the cut that is given to the level, or else the best one, or finish the tree."""
-    # ``found``, int64 (threads or ranks, 2, FOUND_FIELDS), are the best cuts and the forced ones.
-    level = state.level
-    forced = level.counts[s.FORCED_CUT]
-    level.counts[s.FORCED_CUT] = -1
-    if forced >= 0:
-        take_best(state, found, s.OF_FORCED)
-        if level.choice[s.FOUND_FEATURE] >= 0:
-            given = state.options.constraints.growth.forced[forced]
-            level.counts[s.FORCED_CUT] = given[FORCED_LEFT]
-            return
-    take_best(state, found, s.OF_ALL)
-
-
-@kernel(inner=True)
-def take_best(state: s.State, found: IntArray, place: int) -> None:
-    """Write the best of what the threads have found to the choice; feature -1: none is worthy."""
-    best, level, constraints = best_thread(found, place), state.level, state.options.constraints
+    """Write the best of what threads or ranks have found to the choice; feature -1: none pays."""
+    # ``found``, int64 (threads or ranks, any, FOUND_FIELDS): the best cuts are at 0.
+    best, level, constraints = best_thread(found, 0), state.level, state.options.constraints
     choice, table, rules = level.choice, state.tree.table, state.rules
     for field in range(s.FOUND_FIELDS):
-        choice[field] = found[best, place, field]
+        choice[field] = found[best, 0, field]
     choice[s.FOUND_N_LEFT] = 0
     units = tree_units(state)
     score, price = float_of_bits(choice[s.FOUND_SCORE]) * units.scale, price_of(state)
     own = 0.0  # score of the nodes of the level as leaves
     if state.vectors.used == 1:
-        own = state.vectors.trial.parent[best, 0]
+        own = float_of_bits(choice[s.FOUND_OWN])
     else:
         for k in range(level.counts[s.N_NODES]):
             g, h = table[level.nodes[k], s.NODE_G], table[level.nodes[k], s.NODE_H]

@@ -5,7 +5,7 @@
     once a tree    what its rows have in each column, the orders of the categories
     once a level   columns of numbers in groups that are searched side by side
     each node      adds what every cut gains in it
-    last           the best cut, or, where cuts are drawn, the best of one of each column
+    last           the best cut
 
 ::
 
@@ -50,24 +50,18 @@ from hedgerow.growing.symmetric.level import (
     write_choice,
 )
 from hedgerow.growing.vectors.gradients import largest_units
-from hedgerow.growing.vectors.search import keep_middles, keep_own, prepare_node, sets_of_node
+from hedgerow.growing.vectors.search import prepare_node, sets_of_node
 from hedgerow.kernels.primitives.barrier import barrier
+from hedgerow.kernels.primitives.intrinsics import bits_of_float, float_of_bits
 from hedgerow.kernels.simd.lanes import WIDTH, gather, lane_of, load_lanes
+from hedgerow.kernels.splits.category_search import NodeSets, counted_node, fill_set, score_set
 from hedgerow.kernels.splits.category_split import penalised
-from hedgerow.kernels.splits.growth import (
-    FORCED_BIN,
-    FORCED_FEATURE,
-    draw_of,
-    key_of_level,
-    range_of_cuts,
-)
 from hedgerow.kernels.splits.monotone import SearchedNode, own_score, searched_node
 from hedgerow.kernels.splits.split import (
     Limits,
     NodeHistogram,
     NodeSums,
     Order,
-    Split,
     Units,
     comparable,
 )
@@ -76,17 +70,18 @@ from hedgerow.kernels.splits.symmetric_split import (
     add_set_gains,
     best_lanes,
     best_set,
-    drawn_set,
-    lanes_at,
     leaf_score,
     order_level,
     size_of_block,
     write_groups,
 )
-from hedgerow.kernels.splits.vector_category import NodeSets, counted_node, score_set
-from hedgerow.kernels.splits.vector_gains import score_unit
-from hedgerow.kernels.splits.vector_level import add_column_gains, fill_set
-from hedgerow.kernels.splits.vector_split import VectorNode, first_cell, score_of_cut
+from hedgerow.kernels.splits.vector_split import (
+    VectorNode,
+    add_column_gains,
+    first_cell,
+    score_of_cut,
+    score_unit,
+)
 
 
 @kernel(inline=True, inner=True)
@@ -159,7 +154,7 @@ def add_to_group(level: Level, groups: IntArray, n_before: int, feature: int, n_
     for j in range(lane, WIDTH):
         groups[at + j] = feature
     groups[at + s.GROUP_BINS] = max(groups[at + s.GROUP_BINS], n_bins)
-    groups[at + s.GROUP_LACKS] |= np.int64(level.seen[feature, s.SEEN_LACKS])
+    groups[at + s.GROUP_LACKS] |= np.int64(level.lacks[feature])
 
 
 @kernel(inner=True)
@@ -173,18 +168,14 @@ def look_at_root(
 ) -> None:
     """Note what the tree's rows have in each column, and the orders of the categories."""
     level, root, sums = state.level, sums_of_node(state.tree.table[0]), histogram.sums
-    stride, seen = histogram.stride, level.seen
+    stride = histogram.stride
     scratch = scratch_of(state.options.bundles, thread, stride)
     for k in range(span[0], span[1]):
         first, last = members_of(state.options.bundles, np.int64(state.columns.feature[k]))
         for m in range(first, last):
             feature = member_at(state.options.bundles, m)
             at = sums_of_feature(histogram, feature, root, scratch, state.options.bundles)
-            seen[feature, s.SEEN_LACKS] = 1 if sums.n[at + stride - 1] > 0 else 0
-            if state.options.constraints.growth.drawn == 1:
-                n_bins = np.int64(histogram.n_bins[feature])
-                from_bin, n_cuts = range_of_cuts(sums, at, n_bins, stride)
-                seen[feature, s.SEEN_FIRST], seen[feature, s.SEEN_CUTS] = from_bin, n_cuts
+            level.lacks[feature] = 1 if sums.n[at + stride - 1] > 0 else 0
             number = set_number(state, feature)
             if number >= 0:
                 column, rules = set_column(state.bins, feature, at), state.options.categories.rules
@@ -274,8 +265,7 @@ def add_vector_gains(
             feature = group[j]
             if j > 0 and feature == group[j - 1]:
                 break  # the last feature fills the lanes that are left
-            sign = state.options.constraints.sign[feature]
-            add_column_gains(node, feature, limits, own, gains, (to + j, also), sign)
+            add_column_gains(node, feature, limits, own, gains, to + j, also)
 
 
 @kernel(inner=True)
@@ -312,7 +302,8 @@ def add_gains(
     else:
         first = first_column(span, state)
         several, limits, own = prepare_node(thread, first, state, histogram.start, node)
-        state.vectors.trial.parent[thread, 0] += max(own, 0.0)
+        found = state.search.found[thread, 0]
+        found[s.FOUND_OWN] = bits_of_float(float_of_bits(found[s.FOUND_OWN]) + max(own, 0.0))
         if has_sets:
             sets = sets_of_node(thread, several, state)
             add_node_sets(span, state, histogram, own, counted_node(several), sets)
@@ -322,7 +313,7 @@ def add_gains(
 @kernel(inner=True)
 def find_cut(thread: int, state: State, units: Units, n_groups: int, price: Price) -> None:
     """Note the best cut of a thread's columns of numbers; a score of -1 means none."""
-    level, constraints, lanes = state.level, state.options.constraints, state.search.lanes[thread]
+    level, constraints = state.level, state.options.constraints
     cells, gains = level.groups[thread], level.gains[thread]
     best, feature, bin_, missing_left = 0.0, np.int64(-1), np.int64(0), np.int64(0)
     for number in range(n_groups):
@@ -330,19 +321,10 @@ def find_cut(thread: int, state: State, units: Units, n_groups: int, price: Pric
         to, n_bins, also = group[s.GROUP_GAINS], group[s.GROUP_BINS], np.int64(0)
         if group[s.GROUP_LACKS] != 0:
             also = size_of_block(n_bins)
-        if constraints.growth.drawn == 1:
-            for j in range(WIDTH):  # any cut if none divides the rows
-                n_cuts, lanes[0, j] = np.int64(level.seen[group[j], s.SEEN_CUTS]), 0
-                if n_cuts > 0:
-                    first = np.int64(level.seen[group[j], s.SEEN_FIRST])
-                    lanes[0, j] = first + draw_of(price.key, group[j], n_cuts)
-            right = lanes_at(gains, to, lanes[0], lanes[1])
-            left = lanes_at(gains, to + also, lanes[0], lanes[1])
-        else:
-            right = best_lanes(gains, to, n_bins)
-            left = right
-            if also != 0:
-                left = best_lanes(gains, to + also, n_bins)
+        right = best_lanes(gains, to, n_bins)
+        left = right
+        if also != 0:
+            left = best_lanes(gains, to + also, n_bins)
         for j in range(WIDTH):
             for side in range(2):
                 gain = lane_of(left[0], j) if side == 1 else lane_of(right[0], j)
@@ -352,51 +334,22 @@ def find_cut(thread: int, state: State, units: Units, n_groups: int, price: Pric
                 if worth > best or (worth == best and group[j] < feature):
                     best, feature, bin_, missing_left = worth, group[j], at, np.int64(side)
     score = comparable(best, units) if feature >= 0 else -1.0
-    found = state.search.found[thread, s.OF_ALL]
+    found = state.search.found[thread, 0]
     note_split(found, score, feature, feature, bin_, missing_left, NodeSums(0, 0, 0))
-
-
-@kernel(inner=True)
-def find_forced(thread: int, state: State, units: Units, n_groups: int, price: Price) -> None:
-    """Note the cut that the level is to take, if it is in a thread's columns and gains."""
-    level, constraints = state.level, state.options.constraints
-    cells, gains = level.groups[thread], level.gains[thread]
-    nothing, found = NodeSums(0, 0, 0), state.search.found[thread, s.OF_FORCED]
-    note_split(found, -1.0, np.int64(-1), np.int64(-1), np.int64(0), np.int64(0), nothing)
-    wanted = constraints.growth.forced[level.counts[s.FORCED_CUT]]
-    feature, cut = wanted[FORCED_FEATURE], wanted[FORCED_BIN]
-    for number in range(n_groups):
-        group = cells[number * s.GROUP_CELLS : (number + 1) * s.GROUP_CELLS]
-        for j in range(WIDTH):
-            if group[j] != feature:
-                continue
-            at = group[s.GROUP_GAINS] + cut * WIDTH + j
-            also = at + size_of_block(group[s.GROUP_BINS])
-            gain, missing_left = gains[at], np.int64(0)
-            if group[s.GROUP_LACKS] != 0 and gains[also] > gain:
-                gain, missing_left = gains[also], np.int64(1)
-            worth = worth_of(constraints, feature, price, gain)
-            if worth > 0.0:
-                score = comparable(worth, units)
-                note_split(found, score, feature, feature, cut, missing_left, nothing)
-            return
 
 
 @kernel(inner=True)
 def find_set(thread: int, span: tuple[int, int], state: State, units: Units, price: Price) -> None:
     """Put the best set of a thread's category columns in the place of what was found, if better."""
     constraints = state.options.constraints
-    allowed, found = state.search.allowed[0], state.search.found[thread, s.OF_ALL]
+    allowed, found = state.search.allowed[0], state.search.found[thread, 0]
     for k in range(span[0], span[1]):
         feature = np.int64(state.columns.feature[k])
         number = set_number(state, feature)
         if number < 0 or allowed[feature] == 0:
             continue
         sets = sets_of(state, number)
-        if constraints.growth.drawn == 1:
-            score, place = drawn_set(sets, price.key, feature)
-        else:
-            score, place = best_set(sets)
+        score, place = best_set(sets)
         score = worth_of(constraints, feature, price, score) / units.scale
         if place < 0 or not is_better(score, feature, found):
             continue
@@ -410,18 +363,14 @@ def find_set(thread: int, span: tuple[int, int], state: State, units: Units, pri
 
 @kernel(inline=True, inner=True)
 def find_best(thread: int, span: tuple[int, int], state: s.State, n_groups: int) -> None:
-    """Find the best cut of the thread's columns, and the forced cut of the level."""
-    counts, units = state.level.counts, tree_units(state)
+    """Find the best cut of the thread's columns."""
+    level, units = state.level.counts[s.LEVEL], tree_units(state)
     if state.vectors.used == 1:
         units = largest_units(state.settings.constant_hessian, state.vectors.outputs)
-    key = key_of_level(state.settings.seed, state.scalars[s.IS_TREE], counts[s.LEVEL])
     gamma = 2.0 * price_of(state)
-    price = Price(counts[s.LEVEL], gamma, key)
-    of_sums = Price(counts[s.LEVEL], gamma / (units.g * (units.g / units.h)), key)
+    of_sums = Price(level, gamma / (units.g * (units.g / units.h)))
     find_cut(thread, state, units, n_groups, of_sums)
-    find_set(thread, span, state, units, price)
-    if counts[s.FORCED_CUT] >= 0:
-        find_forced(thread, state, units, n_groups, of_sums)
+    find_set(thread, span, state, units, Price(level, gamma))
 
 
 Totals = tuple[int, int, int, int]
@@ -435,8 +384,7 @@ def search_job(
     """Add the gains of the nodes of a job, the left one first; return the number of groups."""
     if n_groups < 0:  # the first job of the level
         n_groups = begin_level(thread, span, state, member(job, 0).slot)
-        if state.vectors.used == 1:
-            state.vectors.trial.parent[thread, 0] = 0.0
+        state.search.found[thread, 0, s.FOUND_OWN] = 0
     for side in range(2):
         node, slot, searched = member(job, child_at(job, side))
         if searched == 1:
@@ -465,25 +413,18 @@ def search_level(thread: int, span: tuple[int, int], state: s.State, n_jobs: int
 @kernel(inner=True)
 def measure_vectors(state: s.State, node: int, slot: int) -> float:
     """Thread 0: what the choice gains in a node, or minus infinity if it does not divide it."""
-    constraints, choice = state.options.constraints, state.level.choice
-    feature, values = choice[s.FOUND_FEATURE], state.vectors.outputs.vectors[node]
+    choice = state.level.choice
+    feature = choice[s.FOUND_FEATURE]
     start, n_left = histogram_of(state, slot).start, state.tree.table[node, s.NODE_N_LEFT]
     several, limits, own = prepare_node(0, feature, state, start, node)
-    if several.smooth > 0.0:
-        keep_own(several, values)
     if set_number(state, feature) >= 0:
         sets = sets_of_node(0, several, state)
         fill_set(first_cell(several, feature), choice, s.FOUND_SET, sets)
         rules = penalised(state.rules, split_penalty(state))
         return 0.5 * (score_set(n_left, rules, sets) - own)
     cut, missing_left = choice[s.FOUND_BIN], choice[s.FOUND_MISSING_LEFT]
-    sign = constraints.sign[feature] if cut != constraints.last_bin[feature] else 0.0
     unit = score_unit(several)
-    gain = score_of_cut(several, feature, limits, cut, missing_left, (sign, sign)) - own / unit
-    if several.ordered == 1 and gain > -np.inf:
-        taken = Split(0.0, feature, cut, missing_left, 0, 0, n_left)
-        keep_middles(taken, several, constraints, values)
-    return 0.5 * unit * gain
+    return 0.5 * unit * (score_of_cut(several, feature, limits, cut, missing_left) - own / unit)
 
 
 @kernel(inline=True, inner=True)

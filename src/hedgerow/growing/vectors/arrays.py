@@ -18,8 +18,8 @@ from hedgerow.growing.sampling.goss import follows_gradients, unit_scale
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.histograms.vector_histogram import Sums
 from hedgerow.kernels.simd.lanes import N_LANES
+from hedgerow.kernels.splits.category_search import Groups
 from hedgerow.kernels.splits.category_split import SCRATCH_SIZE
-from hedgerow.kernels.splits.vector_category import Groups
 from hedgerow.kernels.splits.vector_split import FILLED_SIZE, LANE_ROWS
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import PRECOMPUTED
@@ -50,8 +50,6 @@ def with_vectors(
     scalars[:, s.IS_OUTPUT] = np.arange(n_outputs)
     n_nodes, n_threads = len(state.tree.table), state.team.n_threads
     groups = make_groups(options.categories, n_outputs, n_threads)
-    # Numbers that a growing tree keeps of a node: values, and middles of its sides.
-    n_kept = n_outputs if params.monotone_constraints is None else 2 * n_outputs
     outputs = s.Outputs(
         target=_targets_of(fit.target, fit.objective),
         quantized=allocate((n_outputs, 2 * n_rows), np.int32),
@@ -60,7 +58,7 @@ def with_vectors(
         measured=aligned_zeros((n_threads, n_outputs, 2), np.int64),
         dropped=np.zeros((n_outputs, 2), dtype=np.int64),
         scalars=scalars,
-        vectors=np.zeros((n_nodes, n_kept)),
+        vectors=np.zeros((n_nodes, n_outputs)),
         cover=np.zeros(n_nodes),
     )
     return state._replace(
@@ -68,7 +66,7 @@ def with_vectors(
         loss_data=loss_data,
         scalars=scalars[0],
         options=options,
-        vectors=s.Vectors(1, outputs, make_trial(groups, n_kept, n_outputs, n_threads)),
+        vectors=s.Vectors(1, outputs, make_trial(groups, n_outputs, n_threads)),
     )
 
 
@@ -88,8 +86,8 @@ def counts_alone(counts: npt.NDArray[np.integer]) -> HistogramSums:
     return HistogramSums(nothing, nothing, counts)
 
 
-def make_trial(groups: Groups, n_kept: int, n_outputs: int, n_threads: int) -> s.Trial:
-    """Return space for the search of a tree that keeps ``n_kept`` numbers of each node."""
+def make_trial(groups: Groups, n_outputs: int, n_threads: int) -> s.Trial:
+    """Return space for the search."""
     n_lanes = -(-n_outputs // N_LANES) * N_LANES
     return s.Trial(
         totals=aligned_zeros((n_threads, n_outputs, 2), np.int64),
@@ -97,9 +95,6 @@ def make_trial(groups: Groups, n_kept: int, n_outputs: int, n_threads: int) -> s
         lanes=aligned_zeros((n_threads, LANE_ROWS * n_lanes), np.float64),
         filled=aligned_zeros((n_threads, FILLED_SIZE), np.int64),
         cuts=aligned_zeros((n_threads, 2, FILLED_SIZE * N_LANES), np.float64),
-        parent=aligned_zeros((n_threads, 2), np.float64),
-        own=aligned_zeros((n_threads, 2, n_kept), np.float64),
-        given=aligned_zeros((n_threads, 2), np.float64),
         groups=groups,
     )
 

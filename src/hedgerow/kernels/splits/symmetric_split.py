@@ -27,7 +27,7 @@ sorted by ``G / (H + smooth)``, or a single category where there are few.  The r
 the list and its allowed cuts (``min_group``, ``most``) once per tree, because the sums of a
 category over all nodes of a level are always the same.  The gain of a cut is summed over the
 nodes, as for numbers.  With several outputs the list is sorted, and its cuts are scored, as in
-:mod:`hedgerow.kernels.splits.vector_category`::
+:mod:`hedgerow.kernels.splits.category_search`::
 
     order     Rome  Kiev  Oslo  missing  Bonn       of the root
     cuts          |     |     |        |            1 in ``KEY`` where a cut is allowed
@@ -47,15 +47,15 @@ from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.simd.lanes import (
     WIDTH,
     choose,
-    gather,
     load_floats,
-    load_lanes,
     spread,
 )
 from hedgerow.kernels.splits.category_search import (
+    NodeSets,
     no_groups,
     order_groups,
     score_side,
+    sum_groups,
     with_group,
 )
 from hedgerow.kernels.splits.category_split import (
@@ -70,7 +70,6 @@ from hedgerow.kernels.splits.category_split import (
     following_bin,
     penalised,
 )
-from hedgerow.kernels.splits.growth import draw_of
 from hedgerow.kernels.splits.monotone import SearchedNode
 from hedgerow.kernels.splits.split import (
     LevelGains,
@@ -81,7 +80,6 @@ from hedgerow.kernels.splits.split import (
     scan,
     side_score,
 )
-from hedgerow.kernels.splits.vector_category import NodeSets, sum_groups
 
 
 @kernel(inner=True)
@@ -123,15 +121,6 @@ def add_columns(
 def size_of_block(n_bins: int) -> int:
     """Return the entries for the gains of ``WIDTH`` columns with at most ``n_bins`` bins."""
     return (n_bins + WIDTH - 1) // WIDTH * WIDTH * WIDTH
-
-
-@kernel(inner=True)
-def lanes_at(gains: FloatArray, to: int, cuts: IntArray, at: IntArray) -> tuple[Any, Any]:
-    """Return the gain of one cut in each of ``WIDTH`` columns, and the bins before the cuts."""
-    # ``at`` is a scratch array.
-    for j in range(WIDTH):
-        at[j] = to + cuts[j] * WIDTH + j
-    return gather(gains, at), load_lanes(cuts, np.int64(0))
 
 
 @kernel(inner=True)
@@ -239,22 +228,6 @@ def best_set(sets: LevelSets) -> tuple[float, int]:
         if sets.gains[i] > most:
             most, at = sets.gains[i], np.int64(i)
     return most, at
-
-
-@kernel(inner=True)
-def drawn_set(sets: LevelSets, key: int, feature: int) -> tuple[float, int]:
-    """Return the result of :func:`best_set` for one cut, drawn from the allowed cuts."""
-    scratch, gains, n_cuts = sets.scratch, sets.gains, np.int64(0)
-    for i in range(sets.info[N_GROUPS]):
-        n_cuts += scratch[KEY, i]
-    if n_cuts == 0:
-        return 0.0, np.int64(-1)
-    passed = draw_of(key, feature, n_cuts)
-    at = np.int64(0)
-    while passed > 0 or scratch[KEY, at] == 0:
-        passed -= scratch[KEY, at]
-        at += 1
-    return (gains[at], at) if gains[at] > 0.0 else (0.0, np.int64(-1))
 
 
 @kernel(inner=True)

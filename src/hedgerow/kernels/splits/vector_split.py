@@ -24,12 +24,6 @@ mean over the outputs: with equal outputs both rules mean the same as for one ou
 Ties are broken as in :mod:`hedgerow.kernels.splits.split`.  Lanes without an output add 0, so
 one output alone and the same output twice give the same cut.
 
-If leaf values are smoothed (:mod:`hedgerow.kernels.splits.growth`), each side takes, of each
-output, its value smoothed toward that of the node, and the score of that value.  If columns are
-ordered (:mod:`hedgerow.kernels.splits.monotone`), the values of each output stay within its
-bounds, and a cut of an ordered column counts only if it orders the sides of every output.  The
-``sign`` of other columns is 0.
-
 Outputs differ in their units.  All sums are converted to the largest unit, a power of
 two (:class:`VectorNode`): nothing is rounded, and squares stay far from the limits of
 float64.
@@ -54,23 +48,18 @@ from hedgerow.kernels.simd.lanes import (
     store_floats,
     sum_floats,
 )
-from hedgerow.kernels.splits.monotone import clamp, score_at
 from hedgerow.kernels.splits.split import (
     Limits,
     Side,
     Split,
     SplitRules,
     Units,
-    Within,
-    leaf_weight,
     node_score,
-    restricted_score,
     sides_score,
-    smoothed,
 )
 
 # Rows of ``lanes``; each has an entry for every output, padded to a multiple of eight.
-_G_UNIT, _H_UNIT, _G, _H, _PENALTY, _OWN, _LOW, _HIGH, LANE_ROWS = range(9)
+_G_UNIT, _H_UNIT, _G, _H, _PENALTY, LANE_ROWS = range(6)
 FILLED_SIZE = 264
 """Size of the list of bins of a thread."""
 
@@ -83,19 +72,16 @@ class VectorNode(NamedTuple):
     stride   cells of a column; missing values are in the last one
     n_bins   int32 (n_features,): bins of each column
     rules    conditions of a split, and penalties of a leaf
-    number   its number in the tree
     n_rows   number of its rows
     totals   int64 (n_outputs, 2): sums of g and h over its rows
     units    float64 (n_outputs, 2): value of one unit of these sums
     largest  largest units of all outputs, in which scores are computed
-    lanes    float64 (LANE_ROWS * size,): units, sums of the node, ``reg_lambda``, leaf value
-             within bounds and smoothed, and the bounds of each output, in terms of ``largest``
+    lanes    float64 (LANE_ROWS * size,): units, sums of the node and ``reg_lambda`` of each output,
+             in terms of ``largest``
     size     outputs, rounded up to a multiple of ``N_LANES``
     filled   int64 (FILLED_SIZE,): scratch, bins with rows
     cuts     float64 (2, FILLED_SIZE * N_LANES): scratch, score of the cut after each of these
              bins, and hessian on its left, in lanes
-    smooth   rows that its leaf value counts for in its sides; 0: no smoothing
-    ordered  1: columns are ordered, and leaf values have bounds
     """
 
     sums: Sums
@@ -103,7 +89,6 @@ class VectorNode(NamedTuple):
     stride: np.int64
     n_bins: np.ndarray
     rules: SplitRules
-    number: np.int64
     n_rows: np.int64
     totals: IntArray
     units: FloatArray
@@ -112,22 +97,6 @@ class VectorNode(NamedTuple):
     size: np.int64
     filled: IntArray
     cuts: FloatArray
-    smooth: np.float64
-    ordered: np.int64
-
-
-class Signs(NamedTuple):
-    """The required order of the sides of a column's cuts.
-
-    sign   1: left values are not above right ones; -1: not below; 0: in any order
-    apart  the same from the cut after this ``filled`` bin on, if missing values are on the right:
-           nothing else is there
-    last   this bin
-    """
-
-    sign: np.float64
-    apart: np.float64
-    last: np.int64
 
 
 @kernel(inline=True, inner=True)
@@ -169,8 +138,6 @@ def fill_lanes(node: VectorNode) -> Limits:
         for row in range(LANE_ROWS):
             lanes[row * size + k] = 0.0
         lanes[_PENALTY * size + k] = 1.0
-        lanes[_LOW * size + k] = -math.inf
-        lanes[_HIGH * size + k] = math.inf
     for k in range(len(node.totals)):
         g_unit, h_unit = node.units[k, 0] / largest.g, node.units[k, 1] / largest.h
         lanes[_G_UNIT * size + k] = g_unit
@@ -205,66 +172,16 @@ def score_totals(node: VectorNode) -> float:
 
 
 @kernel(inline=True, inner=True)
-def set_bounds(node: VectorNode, output: int, low: float, high: float) -> None:
-    """Set the bounds of the leaf values of an output, after :func:`fill_lanes`."""
-    unit = node.largest.h / node.largest.g
-    node.lanes[_LOW * node.size + output] = low * unit
-    node.lanes[_HIGH * node.size + output] = high * unit
-
-
-@kernel(inline=True, inner=True)
-def bounded_value(node: VectorNode, output: int, value: float) -> float:
-    """Return a leaf value of an output, or the bound that it crosses."""
-    unit = node.largest.g / node.largest.h
-    low, high = node.lanes[_LOW * node.size + output], node.lanes[_HIGH * node.size + output]
-    return clamp(value, low * unit, high * unit)
+def score_unit(node: VectorNode) -> float:
+    """Return what one counts for in scores in ``node.largest``."""
+    return node.largest.g * (node.largest.g / node.largest.h)
 
 
 @kernel(inner=True)
-def restrict_node(node: VectorNode, vectors: FloatArray, parent: int) -> float:
-    """Smooth and bound the leaf values of the node; return the score of the node with them."""
-    # They are smoothed toward ``vectors[parent]``; the root, of ``parent`` -1, keeps its own
-    # values.
-    score, rules = 0.0, node.rules
-    for output in range(node.totals.shape[0]):
-        g = float(node.totals[output, 0]) * node.units[output, 0]
-        h = float(node.totals[output, 1]) * node.units[output, 1]
-        value = leaf_weight(g, h, rules)
-        if parent >= 0 and node.smooth > 0.0:
-            value = smoothed(value, float(node.n_rows), vectors[parent, output], node.smooth)
-        value = bounded_value(node, output, value)
-        node.lanes[_OWN * node.size + output] = value * (node.largest.h / node.largest.g)
-        score += score_at(g, h + rules.reg_lambda, rules.reg_alpha, value)
-    return score
-
-
-@kernel(inline=True, inner=True)
-def own_value(node: VectorNode, output: int) -> float:
-    """Return the leaf value that :func:`restrict_node` has found."""
-    return node.lanes[_OWN * node.size + output] * (node.largest.g / node.largest.h)
-
-
-@kernel(inner=True)
-def score_cuts(
-    node: VectorNode, at: int, missing: int, n_filled: int, limits: Limits, signs: Signs
-) -> None:
-    """Score the cuts after ``filled`` bins of the column at ``at``."""
+def score_cuts(node: VectorNode, at: int, missing: int, n_filled: int, limits: Limits) -> None:
+    """Score the cuts after ``filled`` bins of the column at ``at``, ``WIDTH`` outputs at a time."""
     # If ``missing`` is not negative, this bin is on the left of every cut.  A side whose ``H +
     # lambda`` is 0 makes the score minus infinity.
-    if node.ordered == 1 or node.smooth > 0.0:
-        score_outputs(node, at, missing, n_filled, limits, signs, True)
-    else:
-        score_outputs(node, at, missing, n_filled, limits, signs, False)
-
-
-@kernel(inline=True, inner=True)
-def score_outputs(
-    node: VectorNode, at: int, missing: int, n_filled: int, limits: Limits, signs: Signs,
-    restricted: bool,
-) -> None:  # fmt: skip
-    """Score cuts as :func:`score_cuts` does, ``WIDTH`` outputs at a time."""
-    # ``restricted`` (leaf values are) is a constant, so that the compiler drops the other branch:
-    # counting rows in the loop over bins made trees of three classes a tenth slower.
     lanes, sums, size, filled = node.lanes, node.sums, node.size, node.filled
     cells, n, scores, weights = sums.cells, sums.n, node.cuts[0], node.cuts[1]
     constant = sums.constant == 1
@@ -274,13 +191,7 @@ def score_outputs(
         h_unit = load_floats(lanes, _H_UNIT * size + k)
         g, h = load_floats(lanes, _G * size + k), load_floats(lanes, _H * size + k)
         penalty = load_floats(lanes, _PENALTY * size + k)
-        within = Within(
-            load_floats(lanes, _LOW * size + k),
-            load_floats(lanes, _HIGH * size + k),
-            load_floats(lanes, _OWN * size + k),
-            node.smooth,
-        )
-        g_left, h_left, n_left = spread(0.0), spread(0.0), np.int64(0)
+        g_left, h_left = spread(0.0), spread(0.0)
         for e in range(-1 if missing >= 0 else 0, n_filled):
             bin_ = at + (filled[e] if e >= 0 else missing)
             cell = bin_ * sums.width + word
@@ -289,18 +200,11 @@ def score_outputs(
                 h_left = h_left + float(n[bin_]) * h_unit
             else:
                 h_left = h_left + load_floats(cells, cell + N_LANES) * h_unit
-            if restricted:
-                n_left += np.int64(n[bin_])
             if e < 0:
                 continue
-            left = Side(g_left, h_left + penalty, n_left)
-            right = Side(g - g_left, h - h_left + penalty, node.n_rows - n_left)
-            if restricted:
-                sign = signs.apart if e >= signs.last and missing < 0 else signs.sign
-                score, in_order = restricted_score(left, right, limits, within, sign)
-                score = choose(in_order, score, -math.inf)
-            else:
-                score = sides_score(left, right, limits, False)
+            left = Side(g_left, h_left + penalty, limits.n)  # rows are counted by the caller
+            right = Side(g - g_left, h - h_left + penalty, limits.n)
+            score = sides_score(left, right, limits, False)
             score = choose(left.d * right.d > 0.0, score, -math.inf)
             weight, to = h_left, e * N_LANES + part
             if k >= N_LANES:
@@ -311,16 +215,13 @@ def score_outputs(
 
 
 @kernel(inner=True)
-def search_column(
-    node: VectorNode, feature: int, limits: Limits, sign: float, best: Split
-) -> Split:
+def search_column(node: VectorNode, feature: int, limits: Limits, best: Split) -> Split:
     """Return the better of ``best`` and the best cut of one column, in both missing directions."""
     at, n, filled, absent = first_cell(node, feature), node.sums.n, node.filled, node.stride - 1
     n_missing = np.int64(n[at + absent])
     n_filled = list_bins(node, feature) - np.int64(n_missing > 0)
     for side in range(2 if n_missing > 0 else 1):
-        signs = Signs(sign, 0.0, n_filled - 1)
-        score_cuts(node, at, absent if side == 1 else -1, n_filled, limits, signs)
+        score_cuts(node, at, absent if side == 1 else -1, n_filled, limits)
         n_left = n_missing if side == 1 else np.int64(0)
         for e in range(n_filled):
             n_left += np.int64(n[at + filled[e]])
@@ -345,25 +246,61 @@ def cut_score(node: VectorNode, e: int, n_left: int, limits: Limits, least: floa
 
 @kernel(inner=True)
 def score_of_cut(
-    node: VectorNode, feature: int, limits: Limits, cut: int, missing_left: int,
-    signs: tuple[float, float],
-) -> float:  # fmt: skip
-    """Return the score of the cut after bin ``cut``, or -inf if it does not divide in order."""
-    # ``signs`` are how its sides are ordered, and how if it only sets missing values apart.
+    node: VectorNode, feature: int, limits: Limits, cut: int, missing_left: int
+) -> float:
+    """Return the score of the cut after bin ``cut``, or -inf if it does not divide."""
     at, n, filled, absent = first_cell(node, feature), node.sums.n, node.filled, node.stride - 1
     n_missing = np.int64(n[at + absent])
     n_filled = list_bins(node, feature) - np.int64(n_missing > 0)
     is_left = missing_left == 1 and n_missing > 0
-    last, n_left, apart = np.int64(-1), np.int64(0), signs[1]
+    last, n_left = np.int64(-1), np.int64(0)
     while last + 1 < n_filled and filled[last + 1] <= cut:
         last += 1
         n_left += np.int64(n[at + filled[last]])
     if is_left and last < 0:  # only missing values on the left: swap the sides
-        is_left, last, n_left, apart = False, n_filled - 1, node.n_rows - n_missing, -apart
+        is_left, last, n_left = False, n_filled - 1, node.n_rows - n_missing
     elif is_left:
         n_left += n_missing
     if last < 0:
         return -math.inf
-    order = Signs(signs[0], apart, n_filled - 1)
-    score_cuts(node, at, absent if is_left else -1, last + 1, limits, order)
+    score_cuts(node, at, absent if is_left else -1, last + 1, limits)
     return cut_score(node, last, n_left, limits, -math.inf)
+
+
+@kernel(inner=True)
+def add_column_gains(
+    node: VectorNode,
+    feature: int,
+    limits: Limits,
+    own: float,
+    gains: FloatArray,
+    to: int,
+    also: int,
+) -> None:
+    """Add the gain of each cut of a column to every ``WIDTH``-th entry from ``to`` on."""
+    # They are those of a level (:mod:`hedgerow.kernels.splits.symmetric_split`), with missing
+    # values on the right.  If ``also`` is not 0, the gains with missing values on the left are
+    # added so many entries further on.  A cut that does not divide the node adds nothing.
+    n, filled, absent = node.sums.n, node.filled, node.stride - 1
+    at, n_bins = first_cell(node, feature), np.int64(node.n_bins[feature])
+    n_missing = np.int64(n[at + absent])
+    n_filled = list_bins(node, feature) - np.int64(n_missing > 0)
+    gain = 0.0
+    for side in range(2 if also != 0 else 1):
+        is_left = side == 1 and n_missing > 0
+        n_left = n_missing if is_left else np.int64(0)
+        if side == 0 or is_left:
+            score_cuts(node, at, absent if is_left else -1, n_filled, limits)
+        # Before the first bin with rows only missing values are on the left.  The cut after
+        # the last bin divides in the same way, with the sides swapped.
+        gain = gain if is_left else 0.0
+        first = np.int64(0)
+        for e in range(n_filled):
+            for b in range(first, filled[e]):
+                gains[to + side * also + b * WIDTH] += gain
+            first = filled[e]
+            n_left += np.int64(n[at + first])
+            score = cut_score(node, e, n_left, limits, -math.inf)
+            gain = score - own if score > -math.inf else 0.0
+        for b in range(first, n_bins):
+            gains[to + side * also + b * WIDTH] += gain

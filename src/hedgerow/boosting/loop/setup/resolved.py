@@ -56,6 +56,13 @@ time.
 
 _OF_BINS: Mapping[str, Any] = {"tree_method": "hist"}
 _OF_SLOPES: Mapping[str, Any] = {**_OF_BINS, "path_smooth": 0.0}
+_OF_LEVELS: Mapping[str, Any] = {**_OF_BINS, "extra_trees": False, "forced_splits": None}
+_OF_VECTORS: Mapping[str, Any] = {
+    **_OF_LEVELS,
+    "monotone_constraints": None,
+    "feature_penalties": None,
+    "path_smooth": 0.0,
+}
 _WITHOUT_BUNDLES: Mapping[str, Any] = {"max_conflict_rate": 0.0, "bundle_order": "count"}
 
 
@@ -191,9 +198,7 @@ def asks_for_vectors(params: BoostParams, several_targets: bool) -> bool:
     """Return whether leaves of several outputs are to hold vectors, by choice or by default."""
     if params.multi_strategy != "auto":
         return holds_vectors(params)
-    # A split that keeps the order of all outputs is rare: a tree for each output learns more.
-    suits = not is_symmetric(params) and params.monotone_constraints is None
-    return several_targets and suits and may_share_trees(params)
+    return several_targets and not is_symmetric(params) and may_share_trees(params)
 
 
 def may_share_trees(params: BoostParams) -> bool:
@@ -207,16 +212,17 @@ def may_share_trees(params: BoostParams) -> bool:
 
 def obstacle_to_levels(params: BoostParams) -> str | None:
     """Return the first setting that symmetric trees do not support, or None."""
-    return params.first_unlike(_OF_BINS)
+    return params.first_unlike(_OF_LEVELS)
 
 
 def obstacle_to_vectors(params: BoostParams) -> str | None:
     """Return the first setting that vector leaves do not support, or None."""
+    return params.first_unlike(_OF_VECTORS) or asks_for_bundles(params)
+
+
+def obstacle_to_gpu(params: BoostParams) -> str | None:
+    """Return the first setting whose trees a GPU does not grow: it has bins, one column each."""
     return params.first_unlike(_OF_BINS) or asks_for_bundles(params)
-
-
-obstacle_to_gpu = obstacle_to_vectors
-"""Returns the first setting whose trees a GPU does not grow: it searches bins, one column each."""
 
 
 def obstacle_to_slopes(params: BoostParams) -> str | None:

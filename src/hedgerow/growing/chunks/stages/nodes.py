@@ -27,10 +27,7 @@ from hedgerow.growing.symmetric.search import find_best, measure_node, search_jo
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.histograms.vector_histogram import Sums
 from hedgerow.kernels.primitives.barrier import barrier, share
-from hedgerow.kernels.primitives.intrinsics import bits_of_float, by_reference, float_of_bits
-
-# Fields of a node of several outputs, after those of its best split.
-FOUND_PARENT, FOUND_GIVEN, FOUND_OWN = range(FOUND_FIELDS, FOUND_FIELDS + 3)
+from hedgerow.kernels.primitives.intrinsics import by_reference
 
 
 @kernel
@@ -157,29 +154,11 @@ def subtract_job(thread: int, span: tuple[int, int], state: State, job: IntArray
 
 
 @kernel(inner=True)
-def take_best(state: State, child: int, found: IntArray) -> int:
-    """Thread 0: copy the best split that a thread has found, and return the thread."""
+def take_best(state: State, child: int, found: IntArray) -> None:
+    """Thread 0: copy the best split that a thread has found."""
     thread = best_thread(state.search.found, child)
     for k in range(FOUND_FIELDS):
         found[k] = state.search.found[thread, child, k]
-    return thread
-
-
-@kernel(inner=True)
-def keep_found(state: State, job: IntArray, found: IntArray) -> None:
-    """Thread 0: keep the best split of each child that was searched: int64 (2, fields)."""
-    trial = state.vectors.trial
-    for child in range(2):
-        if member(job, child).searched == 0:
-            continue
-        thread = take_best(state, child, found[child])
-        if state.vectors.used == 1:
-            # What the split is compared with.
-            found[child, FOUND_PARENT] = bits_of_float(trial.parent[thread, child])
-            found[child, FOUND_GIVEN] = bits_of_float(trial.given[thread, child])
-            for output in range(found.shape[1] - FOUND_OWN):
-                own = trial.own[thread, child, output]
-                found[child, FOUND_OWN + output] = bits_of_float(own)
 
 
 @kernel
@@ -187,7 +166,7 @@ def search_jobs(
     thread: int, state: State, block: tuple[int, int], jobs: IntArray, found: IntArray
 ) -> None:
     """Compute the larger children's histograms and all best splits in columns ``block``."""
-    # ``found`` is written: int64 (jobs, 2, FOUND_FIELDS or, of vectors, more).
+    # ``found`` is written: int64 (jobs, 2, FOUND_FIELDS).
     shared = by_reference(state)
     first, last = share(block[1] - block[0], thread, state.team.n_threads)
     span = (block[0] + first, block[0] + last)
@@ -202,21 +181,10 @@ def search_jobs(
                 search_child(thread, span, shared, child, node, start_of(state.level, slot))
         barrier(state.team)
         if thread == 0:
-            keep_found(shared, jobs[j], found[j])
+            for child in range(2):
+                if member(jobs[j], child).searched == 1:
+                    take_best(shared, child, found[j, child])
     barrier(state.team)
-
-
-@kernel(inner=True)
-def recall_search(state: State, found: IntArray) -> None:
-    """Read what the splits of each rank are compared with, as the searches noted it."""
-    trial = state.vectors.trial
-    for rank in range(found.shape[0]):
-        for child in range(2):
-            row = found[rank, child]
-            trial.parent[rank, child] = float_of_bits(row[FOUND_PARENT])
-            trial.given[rank, child] = float_of_bits(row[FOUND_GIVEN])
-            for output in range(len(row) - FOUND_OWN):
-                trial.own[rank, child, output] = float_of_bits(row[FOUND_OWN + output])
 
 
 @kernel
@@ -224,8 +192,6 @@ def commit_splits(state: State, jobs: IntArray, found: IntArray) -> None:
     """Write the best splits into the table of nodes: int64 (jobs, ranks, 2, fields)."""
     shared = by_reference(state)
     for j in range(len(jobs)):
-        if state.vectors.used == 1:
-            recall_search(shared, found[j])
         commit_job(shared, jobs[j], found[j])
 
 
@@ -238,7 +204,7 @@ def commit_splits(state: State, jobs: IntArray, found: IntArray) -> None:
 @kernel
 def search_chunk_level(thread: int, state: State, block: tuple[int, int], found: IntArray) -> None:
     """Compute the larger children's histograms, and the level's best cut in columns ``block``."""
-    # ``found`` is written: int64 (2, FOUND_FIELDS), the best cut and the forced one.
+    # The best cut is written to ``found``: int64 (FOUND_FIELDS,).
     shared = by_reference(state)
     first, last = share(block[1] - block[0], thread, state.team.n_threads)
     span = (block[0] + first, block[0] + last)
@@ -250,8 +216,7 @@ def search_chunk_level(thread: int, state: State, block: tuple[int, int], found:
     find_best(thread, span, shared, n_groups)
     barrier(state.team)
     if thread == 0:
-        take_best(shared, s.OF_ALL, found[s.OF_ALL])
-        take_best(shared, s.OF_FORCED, found[s.OF_FORCED])
+        take_best(shared, 0, found)
 
 
 @kernel
@@ -259,7 +224,7 @@ def next_level(state: State, is_first: int) -> None:
     """Start the levels of a tree, or else divide the nodes of the level; list those of the next."""
     shared = by_reference(state)
     if is_first == 1:
-        levels.start_levels(shared)
+        shared.level.counts[s.LEVEL] = 0
     else:
         levels.divide_level(shared)
     levels.open_level(shared)

@@ -93,22 +93,6 @@ def start_tree(state: s.State) -> None:
     bound_root(state.options.constraints, state.settings.seed, scalars[s.IS_TREE])
 
 
-@kernel(inner=True)
-def keep_vector(state: s.State, thread: int, child: int, node: int, score: float) -> float:
-    """Keep the values of a node that those below it depend on; return the gain of its split."""
-    vectors, constraints, n_outputs = state.vectors, state.options.constraints, outputs_of(state)
-    trial, values = vectors.trial, vectors.outputs.vectors
-    if constraints.growth.smooth > 0.0 or values.shape[1] > n_outputs:
-        for k in range(values.shape[1]):
-            values[node, k] = trial.own[thread, child, k]
-    if constraints.scored == 0:
-        own = trial.parent[thread, child]
-        return accepted_gain(score, own, ROUNDING * own, n_outputs * state.rules.gamma, 1.0)
-    if score == np.inf:
-        return trial.given[thread, child]
-    return score if score > 0.0 else -1.0
-
-
 @kernel(inline=True, inner=True)
 def commit_job(state: s.State, job: IntArray, found: IntArray) -> None:
     """Take over what the search of a job has found: int64 (any, 2, FOUND_FIELDS)."""
@@ -126,7 +110,9 @@ def commit_job(state: s.State, job: IntArray, found: IntArray) -> None:
                 constraints = state.options.constraints
                 gain = split_gain(constraints, node, score, left, sums, units, state.rules)
             else:
-                gain = keep_vector(state, best, child, node, score)
+                own = float_of_bits(split[s.FOUND_OWN])
+                price = outputs_of(state) * state.rules.gamma
+                gain = accepted_gain(score, own, ROUNDING * own, price, 1.0)
             tree.numbers[node, s.NUMBER_GAIN] = gain
             if gain < 0.0:
                 release_slot(tree, scalars, node)

@@ -12,12 +12,11 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
-from hedgerow.growing.core.stages.branches import bounds_above, clamp_to_node
+from hedgerow.growing.core.stages.branches import clamp_to_node
 from hedgerow.growing.core.stages.gradients import outputs_of, part_of, units_of
 from hedgerow.growing.cuda.stages import add_leaf_values, finish_leaves, upload_output
 from hedgerow.kernels.primitives.barrier import barrier, share
 from hedgerow.kernels.primitives.intrinsics import prefetch
-from hedgerow.kernels.splits.monotone import HIGH, LOW, TOWARD, Constraints
 from hedgerow.kernels.splits.split import leaf_weight
 
 _AHEAD = 32
@@ -47,22 +46,6 @@ def sum_leaves(thread: int, state: s.State, output: int, place: tuple[int, int])
 
 
 @kernel(inner=True)
-def hand_down(
-    constraints: Constraints, table: IntArray, n_nodes: int, outputs: s.Outputs, output: int
-) -> None:
-    """Thread 0: what limits the values of one output, and what they are smoothed toward."""
-    if outputs.vectors.shape[1] > outputs.scalars.shape[0]:
-        for node in range(n_nodes):
-            low, high = bounds_above(constraints, table, node, outputs, output)
-            constraints.bounds[node, LOW] = low
-            constraints.bounds[node, HIGH] = high
-    if constraints.growth.smooth > 0.0:
-        for node in range(1, n_nodes):
-            above = outputs.vectors[constraints.parent[node], output]
-            constraints.bounds[node, TOWARD] = above
-
-
-@kernel(inner=True)
 def keep_output(tree: s.Tree, n_nodes: int, outputs: s.Outputs, output: int) -> None:
     """Thread 0: keep the values of an output; after the last one, nodes have their mean cover."""
     n_outputs = outputs.scalars.shape[0]
@@ -83,8 +66,6 @@ def set_values(state: s.State, output: int, sums: IntArray) -> None:
         state.vectors.outputs,
     )
     table, numbers, constraints = state.tree.table, state.tree.numbers, state.options.constraints
-    if state.vectors.used == 1:
-        hand_down(constraints, table, state.scalars[s.IS_N_NODES], outputs, output)
     units = units_of(scalars, settings.constant_hessian, 0)
     for node in range(state.scalars[s.IS_N_NODES] - 1, -1, -1):
         left, right = table[node, s.NODE_LEFT], table[node, s.NODE_RIGHT]

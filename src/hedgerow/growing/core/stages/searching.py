@@ -25,7 +25,7 @@ from hedgerow.growing.core.stages.bundle_search import (
 from hedgerow.growing.core.stages.gradients import tree_units
 from hedgerow.kernels.histograms.histogram import filled_cells
 from hedgerow.kernels.simd.lanes import WIDTH
-from hedgerow.kernels.splits.category_search import find_set
+from hedgerow.kernels.splits.category_search import NodeSets, find_set
 from hedgerow.kernels.splits.category_split import CategorySplit, SetColumn, complete_set
 from hedgerow.kernels.splits.growth import MOST_DRAWN, draw_of
 from hedgerow.kernels.splits.monotone import SearchedNode, gain_of_set, searched_node
@@ -83,8 +83,10 @@ def search_categories(
     allowed: np.ndarray,
     node: SearchedNode,
     found: IntArray,
+    vectors: NodeSets | None,
 ) -> None:
     """Search the category columns in ``span``."""
+    # With ``vectors``, a node of several outputs, ``histogram`` and ``node`` only count rows.
     categories, constraints, bins = state.options.categories, state.options.constraints, state.bins
     places, scale = categories.places[thread], node.units.scale
     for k in range(span[0], span[1]):
@@ -97,7 +99,7 @@ def search_categories(
         if constraints.growth.drawn == 1:
             draw = draw_of(node.asked.key, feature, MOST_DRAWN)
         score, first, last = find_set(
-            histogram.sums, column, categories.rules, places, draw, node, None
+            histogram.sums, column, categories.rules, places, draw, node, vectors
         )
         if first == last:
             continue
@@ -146,4 +148,4 @@ def search_node(
         if is_better(best.score, best.feature, found):
             write_bundled(found, best, bundles, np.int64(bins.n_bins[best.feature]))
     if options.categories.places.shape[2] > 0:
-        search_categories(thread, span, state, histogram, allowed, node, found)
+        search_categories(thread, span, state, histogram, allowed, node, found, None)
