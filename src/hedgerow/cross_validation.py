@@ -23,7 +23,7 @@ from hedgerow.boosting.validation.folds import Fold, among_weighted, forward_fol
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.splits import folds_of
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.errors import AllRowsNeededError, ParameterError, brief
+from hedgerow.errors import ParameterError, brief
 from hedgerow.metrics import task_of
 from hedgerow.notebook import Viewed
 from hedgerow.peer_arguments import OF_CV, advised
@@ -144,13 +144,10 @@ def cv(
     check_bool(keep_models, "keep_models")
     check_datasets(dataset, None)
     _check(stopping_of(settings), stratified)
-    job = Job(dataset, {})
-    while True:
-        try:
-            with job.opened() as own:
-                return _of_folds(own, settings, folds, stratified, groups, keep_models)
-        except AllRowsNeededError as reason:
-            job = job.in_memory(reason)
+    for attempt in Job(dataset, {}).attempts():
+        with attempt as own:
+            found = _of_folds(own, settings, folds, stratified, groups, keep_models)
+    return found
 
 
 def _of_folds(
@@ -166,7 +163,7 @@ def _of_folds(
     trees, threads = trees_of(settings), resolve_threads(settings.get("n_jobs"))
     divided = FitOptions(StoppingParams("cv"), n_jobs=threads)  # no rows are held out
     spec = job.read(loss_of(settings).read, trees, divided)
-    objective, sample = spec.known.objective, spec.train
+    objective, sample = spec.objective, spec.train
     splits = _splits(folds, dataset, sample, stratified, groups, trees.seed, objective)
     inner = among_weighted(splits, sample.weight, "folds")
     eval_metric = settings.get("eval_metric")

@@ -103,12 +103,8 @@ class Training:
             StoppingParams(False, train_scores=settings.get("train_scores", False)),
             settings.get("eval_metric"),
             n_jobs=settings.get("n_jobs"),
-            start=spec.start,
         )
-        plan, given = plan_of(
-            spec.train, spec.known.objective, trees, options,
-            validation=spec.validation, finish=spec.finish,
-        )  # fmt: skip
+        plan, given = plan_of(spec, trees, options)
         plan, rows, stops = with_rows_aside(plan, given)
         self._ready = make_ready(plan, prepare(plan, rows), stops)
         self._params = self._ready.plan.params
@@ -131,7 +127,7 @@ class Training:
         )
 
     def __repr__(self) -> str:
-        state, objective = ", closed" if self._closed else "", self._spec.known.objective
+        state, objective = ", closed" if self._closed else "", self._spec.objective
         return f"<Training: {self.num_rounds} rounds, objective {objective.name!r}{state}>"
 
     @property
@@ -204,7 +200,7 @@ class Training:
             raise ParameterError(
                 f"learning_rate must be a number or a function; got {brief(rate)}."
             )
-        objective, schema = self._spec.known.objective, self._spec.train.table.schema
+        objective, schema = self._spec.objective, self._spec.train.table.schema
         changed = resolved(replace(self._params, **params), objective, schema)
         self._params = changed
         self._ready.state.set_params(constraints_of_inputs(changed, self._ready.inputs))

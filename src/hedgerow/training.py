@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.setup.job import Job
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
-from hedgerow.boosting.resume.checkpoint import claiming
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.classes import rescaled
 from hedgerow.boosting.row_data.dataset import Dataset
@@ -27,11 +25,9 @@ from hedgerow.boosting.validation.row_sets import (
     ValidRows,
     check_set_names,
     named_valid,
-    reads_batches,
 )
-from hedgerow.boosting.validation.splits import given_folds
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.errors import AllRowsNeededError, DataTypeError, ParameterError, brief
+from hedgerow.errors import DataTypeError, ParameterError, brief
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.objectives import PARAMETERS
 from hedgerow.objectives.custom.losses import check_form
@@ -140,27 +136,15 @@ def train(
         callbacks,
         progress,
         settings.get("n_jobs"),
+        checkpoint_at(checkpoint, checkpoint_every),
+        folds,
     )
-    kept = checkpoint_at(checkpoint, checkpoint_every)
     trees, loss = trees_of(settings), loss_of(settings)
     job = Job(dataset, named_valid(valid), start_from(init_model))
-    if folds is not None and reads_batches(dataset):
-        job = job.in_memory(AllRowsNeededError("folds number the rows of the whole table."))
-    while True:
-        try:
-            with claiming(kept), job.opened() as own:
-                spec = own.read(loss.read, trees, options)
-                objective = spec.known.objective
-                if folds is not None:
-                    given = given_folds(folds, own.rows, spec.train, objective, trees.seed)
-                    options = replace(options, folds=given)
-                model = fit(
-                    spec.train, objective, trees, replace(options, start=spec.start),
-                    validation=spec.validation, checkpoint=kept, finish=spec.finish,
-                )  # fmt: skip
-            return Booster(model)
-        except AllRowsNeededError as reason:
-            job = job.in_memory(reason)
+    for attempt in job.attempts(options.checkpoint):
+        with attempt as own:
+            model = fit(own.read(loss.read, trees, options), trees, options)
+    return Booster(model)
 
 
 def without_training(

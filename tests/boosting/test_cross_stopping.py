@@ -27,7 +27,6 @@ from hedgerow.boosting.automatic import model_selection as selection_module
 from hedgerow.boosting.automatic.repeats import find_repeats
 from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.ensemble import Additive
-from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.loop.watch import Watch
@@ -45,6 +44,7 @@ from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import take_turns
 from tests.helpers.examples import examples
+from tests.helpers.fitting import fit_sample
 
 
 @pytest.fixture(autouse=True)
@@ -217,7 +217,9 @@ def test_the_fit_on_all_rows_may_take_more_rounds() -> None:
 
     def fitted(factor: float) -> Any:
         settings = StoppingParams("cv", rounds_factor=factor)
-        return fit(sample, make_objective("squared_error"), params, FitOptions(stopping=settings))
+        return fit_sample(
+            sample, make_objective("squared_error"), params, FitOptions(stopping=settings)
+        )
 
     plain, more = fitted(1.0), fitted(1.5)
     n_rounds = plain.forest.n_rounds

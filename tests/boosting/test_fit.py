@@ -9,7 +9,6 @@ import pytest
 
 from hedgerow.boosting.loop.callbacks import ProgressBar, Round
 from hedgerow.boosting.loop.driver import FitOptions
-from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.checks import check_offset, check_vector, check_weight
 from hedgerow.boosting.validation.hold_out import rows_aside
@@ -27,6 +26,7 @@ from hedgerow.metrics import METRICS
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
+from tests.helpers.fitting import fit_sample
 from tests.helpers.terminals import Terminal
 
 PARAMS = BoostParams(n_estimators=8, min_samples_leaf=5, max_leaves=6)
@@ -49,7 +49,7 @@ def raw_scores(model, values):
 def test_model_ends_at_the_best_round() -> None:
     params = BoostParams(n_estimators=200, learning_rate=0.5, min_samples_leaf=2, max_leaves=20)
     train, validation = sample(), sample(seed=1, signal=0.0)
-    model = fit(train, OBJECTIVE, params, validation=[validation])
+    model = fit_sample(train, OBJECTIVE, params, validation=[validation])
     curve = model.training["history"]["validation"]["loss"]
     best = model.training["best_round"]
     assert best == 1 + int(np.argmin(curve)) == model.forest.n_rounds
@@ -60,16 +60,16 @@ def test_model_ends_at_the_best_round() -> None:
 
 def test_truncated_model_is_the_model_of_fewer_rounds() -> None:
     params = BoostParams(n_estimators=60, learning_rate=0.5, min_samples_leaf=2)
-    stopped = fit(sample(), OBJECTIVE, params, validation=[sample(seed=1, signal=0.0)])
+    stopped = fit_sample(sample(), OBJECTIVE, params, validation=[sample(seed=1, signal=0.0)])
     rounds = stopped.training["best_round"]
     short = BoostParams(n_estimators=rounds, learning_rate=0.5, min_samples_leaf=2)
-    whole = fit(sample(), OBJECTIVE, short)
+    whole = fit_sample(sample(), OBJECTIVE, short)
     values = sample(seed=2).table.values
     np.testing.assert_array_equal(raw_scores(stopped, values), raw_scores(whole, values))
 
 
 def test_without_early_stopping_all_rounds_are_kept() -> None:
-    model = fit(
+    model = fit_sample(
         sample(),
         OBJECTIVE,
         PARAMS,
@@ -83,7 +83,7 @@ def test_without_early_stopping_all_rounds_are_kept() -> None:
 
 def test_first_metric_decides() -> None:
     params = BoostParams(n_estimators=40, learning_rate=0.5, min_samples_leaf=2)
-    model = fit(
+    model = fit_sample(
         sample(),
         OBJECTIVE,
         params,
@@ -172,17 +172,17 @@ def test_rows_are_set_aside_by_seed() -> None:
     params = BoostParams(n_estimators=3, min_samples_leaf=5, seed=5)
     stopping = StoppingParams(early_stopping=True, validation_fraction=0.25)
     train = sample()
-    model = fit(train, OBJECTIVE, params, FitOptions(stopping))
+    model = fit_sample(train, OBJECTIVE, params, FitOptions(stopping))
     chosen = rows_aside(train.target, 0.25, stratify=False, seed=5)
     kept, aside = np.flatnonzero(~chosen), np.flatnonzero(chosen)
     assert model.training["n_rows"] == len(kept) == 150
-    by_hand = fit(train.take(kept), OBJECTIVE, params, validation=[train.take(aside)])
+    by_hand = fit_sample(train.take(kept), OBJECTIVE, params, validation=[train.take(aside)])
     assert model_to_bytes(model) == model_to_bytes(by_hand)
 
 
 def test_few_rows_give_the_base_value_only() -> None:
     few = sample(n_rows=9)
-    model = fit(few, OBJECTIVE, PARAMS)
+    model = fit_sample(few, OBJECTIVE, PARAMS)
     assert model.forest.n_trees == 0
     base = OBJECTIVE.initial_score(few.target, None)
     np.testing.assert_array_equal(raw_scores(model, few.table.values)[0], base.repeat(9))
@@ -192,7 +192,7 @@ def test_few_rows_give_the_base_value_only() -> None:
 
 
 def test_training_rows_are_evaluated_where_there_are_no_others() -> None:
-    model = fit(sample(), OBJECTIVE, PARAMS, FitOptions(eval_metric="rmse"))
+    model = fit_sample(sample(), OBJECTIVE, PARAMS, FitOptions(eval_metric="rmse"))
     curve = model.training["history"]["train"]["rmse"]
     assert len(curve) == PARAMS.n_estimators
     assert curve == sorted(curve, reverse=True)
@@ -207,7 +207,7 @@ def test_callback_sees_each_round_and_can_stop() -> None:
         seen.append(state)
         return state.round == 3
 
-    model = fit(
+    model = fit_sample(
         sample(), OBJECTIVE, PARAMS, FitOptions(eval_metric="loss", callbacks=stop_after_three)
     )
     assert model.forest.n_rounds == 3
@@ -226,12 +226,12 @@ def test_callback_cannot_change_what_it_sees() -> None:
         with pytest.raises(TypeError):
             state.history["other"] = {}
 
-    fit(sample(), OBJECTIVE, PARAMS, FitOptions(eval_metric="loss", callbacks=[meddle]))
+    fit_sample(sample(), OBJECTIVE, PARAMS, FitOptions(eval_metric="loss", callbacks=[meddle]))
 
 
 def test_who_watches_has_no_part_in_the_model() -> None:
-    plain = fit(sample(), OBJECTIVE, PARAMS)
-    watched = fit(
+    plain = fit_sample(sample(), OBJECTIVE, PARAMS)
+    watched = fit_sample(
         sample(), OBJECTIVE, PARAMS, FitOptions(callbacks=lambda state: None, progress=True)
     )
     assert model_to_bytes(plain) == model_to_bytes(watched)
@@ -240,7 +240,7 @@ def test_who_watches_has_no_part_in_the_model() -> None:
 @pytest.mark.parametrize("wrong", [3, "print", [print, 3]])
 def test_callbacks_must_be_callable(wrong) -> None:
     with pytest.raises(ParameterError, match="callbacks must be"):
-        fit(sample(), OBJECTIVE, PARAMS, FitOptions(callbacks=wrong))
+        fit_sample(sample(), OBJECTIVE, PARAMS, FitOptions(callbacks=wrong))
 
 
 def test_callback_must_answer_true_or_none() -> None:
@@ -248,7 +248,7 @@ def test_callback_must_answer_true_or_none() -> None:
         return "go"
 
     with pytest.raises(ParameterError, match="'noisy' returned 'go'"):
-        fit(sample(), OBJECTIVE, PARAMS, FitOptions(callbacks=noisy))
+        fit_sample(sample(), OBJECTIVE, PARAMS, FitOptions(callbacks=noisy))
 
 
 def test_metric_error_names_the_round() -> None:
@@ -258,7 +258,7 @@ def test_metric_error_names_the_round() -> None:
 
     fails_later.calls = 0
     with pytest.raises(LossError, match=r"round 3: eval_metric 'fails_later' returned nan"):
-        fit(sample(), OBJECTIVE, PARAMS, FitOptions(eval_metric=fails_later))
+        fit_sample(sample(), OBJECTIVE, PARAMS, FitOptions(eval_metric=fails_later))
 
 
 def state(done: int) -> Round:
@@ -284,7 +284,9 @@ def test_progress_bar_says_why_a_fit_ended(how, monkeypatch) -> None:
     n_rounds = 3 if how == "rounds" else 500
     stop = (lambda state: state.round == 4) if how == "callback" else None
     params = BoostParams(n_estimators=n_rounds, learning_rate=0.5)
-    model = fit(sample(), OBJECTIVE, params, FitOptions(stopping, progress=True, callbacks=stop))
+    model = fit_sample(
+        sample(), OBJECTIVE, params, FitOptions(stopping, progress=True, callbacks=stop)
+    )
     assert model.training["stopped_by"] == how
     last = stream.getvalue().rpartition("\r")[2]
     best, done = model.training["best_round"], len(model.training["history"]["validation"]["loss"])
@@ -297,7 +299,7 @@ def test_progress_bar_says_why_a_fit_ended(how, monkeypatch) -> None:
 
 
 def test_progress_bar_is_quiet_in_a_pipe(capsys) -> None:
-    fit(sample(), OBJECTIVE, PARAMS, FitOptions(progress=True))
+    fit_sample(sample(), OBJECTIVE, PARAMS, FitOptions(progress=True))
     captured = capsys.readouterr()
     assert captured.out == captured.err == ""
 

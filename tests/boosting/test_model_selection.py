@@ -28,7 +28,6 @@ from hedgerow.boosting.automatic.evidence import Difference, warn_of_doubts
 from hedgerow.boosting.automatic.model_selection import CandidateBest, ModelSelection, of_folds
 from hedgerow.boosting.automatic.recipe import plain_values
 from hedgerow.boosting.loop.driver import FitOptions, FitPlan
-from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.resolved import resolve, resolve_strategy
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
@@ -44,6 +43,7 @@ from hedgerow.metrics import make_metrics
 from hedgerow.model.model import Model
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
+from tests.helpers.fitting import fit_sample
 from tests.helpers.marking import crossed
 
 SQUARES = make_objective("squared_error")
@@ -62,7 +62,9 @@ def sample() -> Sample:
 
 
 def fitted(sample: Sample, params: BoostParams, **settings: Any) -> Model:
-    return fit(sample, SQUARES, params, FitOptions(StoppingParams("cv", patience=12, **settings)))
+    return fit_sample(
+        sample, SQUARES, params, FitOptions(StoppingParams("cv", patience=12, **settings))
+    )
 
 
 def scores(model: Model) -> list[float]:
@@ -96,7 +98,7 @@ def test_of_equal_settings_the_first_wins(sample: Sample) -> None:
 
 def test_a_metric_of_the_user_decides(sample: Sample) -> None:
     stopping = StoppingParams("cv", patience=12, candidates=(LARGER, LEVELS))
-    model = fit(sample, SQUARES, STUMPS, FitOptions(stopping, eval_metric="r2"))
+    model = fit_sample(sample, SQUARES, STUMPS, FitOptions(stopping, eval_metric="r2"))
     tried = scores(model)
     assert tried[0] < max(tried)  # a greater one is better
     best = model.training["folds"]["tried"][int(np.argmax(tried))]
@@ -109,7 +111,7 @@ def test_a_stride_is_a_larger_rate_of_the_folds(sample: Sample, stride: float) -
     model = fitted(sample, LARGER, stride=stride)
     large = replace(LARGER, learning_rate=0.1 * stride, n_estimators=math.ceil(60 / stride))
     stopping = StoppingParams("cv", patience=math.ceil(12 / stride))
-    by_hand = fit(sample, SQUARES, large, FitOptions(stopping))
+    by_hand = fit_sample(sample, SQUARES, large, FitOptions(stopping))
     assert model.training["history"] == by_hand.training["history"]
     n_rounds = by_hand.forest.n_rounds
     assert model.forest.n_rounds == min(60, round(n_rounds * stride))
@@ -130,7 +132,7 @@ def test_a_long_way_is_gone_in_larger_steps(sample: Sample, easy: int, times: fl
     assert model.training["folds"]["stride"] == round(3.0 / times, 3)
     assert model.training["history"] == plain.training["history"]
     by_hand = replace(LARGER, learning_rate=rate, n_estimators=model.forest.n_rounds)
-    alone = fit(sample, SQUARES, by_hand, FitOptions(StoppingParams(False)))
+    alone = fit_sample(sample, SQUARES, by_hand, FitOptions(StoppingParams(False)))
     assert np.array_equal(alone.forest.value, model.forest.value)
 
 

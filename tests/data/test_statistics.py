@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from hedgerow import HedgerowClassifier, HedgerowRegressor
 from hedgerow.booster import Booster
 from hedgerow.boosting.loop.driver import FitOptions
-from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.statistics import (
     MOST_PAIRS,
@@ -37,6 +36,7 @@ from hedgerow.objectives import make_objective
 from hedgerow.objectives.targets import several_targets
 from hedgerow.params import BoostParams
 from tests.helpers.examples import examples
+from tests.helpers.fitting import fit_sample
 from tests.helpers.marking import mostly_slow
 
 SQUARED, LOGISTIC = make_objective("squared_error"), make_objective("logistic")
@@ -265,7 +265,9 @@ def test_validation_rows_have_no_part_in_the_statistics():
     models = []
     for target in (y[:50], -5.0 * y[50:100]):
         validation = Sample(Table(rows.table.values[:50], rows.table.schema), target)
-        models.append(fit(rows, SQUARED, PARAMS, FitOptions(NO_STOPPING), validation=[validation]))
+        models.append(
+            fit_sample(rows, SQUARED, PARAMS, FitOptions(NO_STOPPING), validation=[validation])
+        )
     one, two = (replace(model, training={}) for model in models)
     assert model_to_bytes(one) == model_to_bytes(two)
 
@@ -275,7 +277,7 @@ def test_rows_set_aside_have_no_part_in_the_statistics():
     codes = rng.integers(30, size=(400, 1))
     y = rng.normal(size=400) + codes[:, 0] % 3
     rows = Sample(table_of(codes, (30,)), y)
-    model = fit(rows, SQUARED, PARAMS, FitOptions(StoppingParams(early_stopping=True)))
+    model = fit_sample(rows, SQUARED, PARAMS, FitOptions(StoppingParams(early_stopping=True)))
     statistic = model.inputs.statistics[0]
     assert model.training["n_rows"] == 360
     assert statistic.prior[0] != pytest.approx(y.mean(), abs=1e-9)
@@ -487,7 +489,7 @@ def small_model():
     y = rng.normal(size=120) + codes[:, 0]
     rows = Sample(table_of(codes, (4, 5), rng.normal(size=(120, 1))), y)
     params = BoostParams(n_estimators=2, min_samples_leaf=5, target_statistics=True)
-    return fit(rows, SQUARED, params)
+    return fit_sample(rows, SQUARED, params)
 
 
 def changed(model, **fields):

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.boosting.loop.driver import FitOptions
-from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.data import bin_table, fit_bins
 from hedgerow.data.categories.recode import drop_unused_levels
@@ -27,6 +26,7 @@ from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.helpers import engine
 from tests.helpers.examples import examples
+from tests.helpers.fitting import fit_sample
 from tests.io.test_model_file import reseal, take_apart
 from tests.reference import naive, naive_category
 
@@ -146,7 +146,9 @@ def train(table, y, n_jobs=1, objective="squared_error", **more):
     params = BoostParams(**{"n_estimators": 12, "min_samples_leaf": 3, "cat_smooth": 2.0,
                             "min_data_per_group": 5, "target_statistics": False,
                             **more})  # fmt: skip
-    return fit(Sample(table, y), make_objective(objective), params, FitOptions(n_jobs=n_jobs))
+    return fit_sample(
+        Sample(table, y), make_objective(objective), params, FitOptions(n_jobs=n_jobs)
+    )
 
 
 def same(a, b):

@@ -110,16 +110,15 @@ class TrainWork:
 
             rows = dataset(shard.partitions, shard.numbers, self.roles)
             n_threads = self.n_jobs or shard.n_threads
-            options = FitOptions(stopping, self.eval_metric, self.callback, n_jobs=n_threads)
+            kept = Checkpoint(store, self.checkpoint_every)
+            options = FitOptions(
+                stopping, self.eval_metric, self.callback, n_jobs=n_threads, checkpoint=kept
+            )
             spec = Job(rows, named_valid(valid), start).read(self.loss.read, self.params, options)
             model = fit(
-                spec.train,
-                spec.known.objective,
+                spec,
                 self.params,
-                replace(options, start=spec.start),
-                validation=spec.validation,
-                checkpoint=Checkpoint(store, self.checkpoint_every),
-                finish=spec.finish,
+                options,
                 ranks=Ranks(ranks, self.mode, count_rows(spec.train.n_rows, others)[0]),
             )
         return model_to_bytes(model)

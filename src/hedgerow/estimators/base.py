@@ -27,7 +27,6 @@ from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import UnknownCategory
 from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.errors import (
-    AllRowsNeededError,
     DataError,
     DataTypeError,
     ParameterError,
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
     from hedgerow.boosting.loop.setup.loss_spec import LossSpec
     from hedgerow.boosting.resume.continuing import Start
     from hedgerow.boosting.row_data.dataset import Dataset
-    from hedgerow.boosting.validation.folds import Fold
 
 OwnObjective: TypeAlias = "str | Callable[..., Any] | Objective"
 Auto: TypeAlias = "Literal['auto']"
@@ -368,9 +366,6 @@ class HedgerowEstimator(
         from hedgerow.boosting.automatic.defaults import choose
         from hedgerow.boosting.loop.driver import FitOptions
         from hedgerow.boosting.loop.fit import fit
-        from hedgerow.boosting.resume.checkpoint import claiming
-        from hedgerow.boosting.validation.row_sets import reads_batches
-        from hedgerow.boosting.validation.splits import given_folds
         from hedgerow.io.checkpoint_folder import checkpoint_at
 
         params, stopping = self._params(), self._stopping()
@@ -378,37 +373,23 @@ class HedgerowEstimator(
         self._check_objective()
         start, source = self._start(arguments["init_model"])
         job, automatic = self._job(arguments, start), self._automatic()
-        if self.folds is not None and reads_batches(job.rows):
-            job = job.in_memory(AllRowsNeededError("folds number the rows of the whole table."))
         # Folds cannot choose the number of rounds of a model that is or will be continued.
         continued = start is not None or self._may_continue()
         if continued and "learning_rate" in automatic:  # it must not depend on the rounds
             params = replace(params, learning_rate=self._plain("learning_rate"))
-        options = FitOptions(stopping, self.eval_metric, None, self.progress, self.n_jobs)
+        options = FitOptions(
+            stopping, self.eval_metric, None, self.progress, self.n_jobs, kept, self.folds
+        )
         read_targets = partial(self._read_targets, source=source)
         chosen = partial(choose, params, stopping, automatic, is_recorded=kept is not None,
                          goes_on=continued)  # fmt: skip
-        while True:
-            try:
-                with claiming(kept), job.opened() as own:
-                    spec = own.read(read_targets, params, options)
-                    objective, classes = spec.known.objective, spec.known.classes
-                    more: dict[str, Any] = {} if classes is None else {"classes_": classes}
-                    folds: Sequence[Fold] = ()
-                    if self.folds is not None:
-                        folds = given_folds(
-                            self.folds, own.rows, spec.train, objective, params.seed
-                        )
-                    callbacks = self._round_callbacks(partial(self._fitted, **more))
-                    model = fit(
-                        spec.train, objective, params,
-                        replace(options, callbacks=callbacks, start=spec.start, folds=folds),
-                        validation=spec.validation, checkpoint=kept, finish=spec.finish,
-                        choose=None if own.in_chunks else chosen,
-                    )  # fmt: skip
-                break
-            except AllRowsNeededError as reason:
-                job = job.in_memory(reason)
+        for attempt in job.attempts(kept):
+            with attempt as own:
+                spec = own.read(read_targets, params, options)
+                more: dict[str, Any] = {} if spec.classes is None else {"classes_": spec.classes}
+                callbacks = self._round_callbacks(partial(self._fitted, **more))
+                options = replace(options, callbacks=callbacks)
+                model = fit(spec, params, options, choose=None if own.in_chunks else chosen)
         named = classes_of_labels(model) if more else None
         if named is not None:  # by the model to continue, or by y
             more = {"classes_": named}

@@ -58,7 +58,7 @@ class Problem:
     @property
     def classes(self) -> AnyArray | None:
         """Class labels; None for other estimators."""
-        return self.spec.known.classes
+        return self.spec.classes
 
     @property
     def sample(self) -> Sample:
@@ -68,7 +68,7 @@ class Problem:
     @property
     def objective(self) -> Objective:
         """The loss."""
-        return self.spec.known.objective
+        return self.spec.objective
 
 
 def read_problem(estimator: Any, arguments: Mapping[str, Any]) -> Problem:
@@ -91,7 +91,7 @@ def read_problem(estimator: Any, arguments: Mapping[str, Any]) -> Problem:
     spec = job.read(read_targets, params)
     weigh = None
     if getattr(estimator, "class_weight", None) is not None:
-        weigh = ClassWeights(estimator.class_weight, spec.known.classes)
+        weigh = ClassWeights(estimator.class_weight, spec.classes)
     return Problem(spec, params, weigh)
 
 

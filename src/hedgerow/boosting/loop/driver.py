@@ -81,8 +81,7 @@ class FitOptions:
     callbacks  called on every rank
     progress   draw a progress bar on standard error if that is a terminal; on rank 0
     n_jobs     threads of this rank
-    start      a model to continue; the rows are read with its columns
-    folds      of early stopping, instead of drawn ones; positions among all rows
+    folds      of early stopping, as the user gave them; None: they are drawn
     """
 
     stopping: StoppingParams = field(default_factory=StoppingParams)
@@ -90,8 +89,8 @@ class FitOptions:
     callbacks: Callback | Sequence[Callback] | None = None
     progress: bool = False
     n_jobs: int | None = None
-    start: Start | None = None
-    folds: Sequence[Fold] = ()
+    checkpoint: Checkpoint | None = None
+    folds: Any = None
 
     def __post_init__(self) -> None:
         check_bool(self.progress, "progress")

@@ -41,10 +41,10 @@ from hedgerow.boosting.loop.driver import (
 from hedgerow.boosting.loop.rank_leaves import check_rule
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
 from hedgerow.boosting.loop.scored import Ranks
+from hedgerow.boosting.loop.setup.job import FitSpec
 from hedgerow.boosting.loop.setup.loss_spec import needs_all_rows
 from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
 from hedgerow.boosting.loop.setup.training_matrix import prepare_rows
-from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import with_known_levels
 from hedgerow.boosting.resume.fingerprint import Fingerprint, contents_of
 from hedgerow.boosting.row_data.metric_groups import check_watched, read_groups, refuse_groups
@@ -52,8 +52,9 @@ from hedgerow.boosting.row_data.queries import check_values, split_sample
 from hedgerow.boosting.row_data.statistics import Encoded, constraints_of_inputs, encode
 from hedgerow.boosting.validation.cross_stopping import check_folds, choose_rounds
 from hedgerow.boosting.validation.fold_rows import FoldRows
-from hedgerow.boosting.validation.folds import among_weighted
+from hedgerow.boosting.validation.folds import Fold, among_weighted
 from hedgerow.boosting.validation.row_sets import parts_of
+from hedgerow.boosting.validation.splits import given_folds
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Communicator, count_rows, gather_numbers
 from hedgerow.errors import AllRowsNeededError, DataError
@@ -74,18 +75,15 @@ GivenRows: TypeAlias = tuple[Sample, Sequence[Sample]]
 
 
 def fit(
-    train: Sample,
-    objective: Objective,
+    spec: FitSpec,
     params: BoostParams,
     options: FitOptions | None = None,
     *,
-    validation: Sequence[Sample] = (),
-    checkpoint: Checkpoint | None = None,
-    finish: Callable[[Model], Model] = lambda model: model,
     choose: Choose | None = None,
     ranks: Ranks | None = None,
 ) -> Model:
     """Train a model; tables of files are those of this rank, and each validation set is one."""
+    options, objective = options or FitOptions(), spec.objective
     on_cluster, ranks = ranks is not None, ranks or Ranks()
     if on_cluster and needs_all_rows(objective):
         raise AllRowsNeededError(
@@ -93,10 +91,7 @@ def fit(
             "which workers of a cluster do not have: use a loss of single rows, or train "
             "on a table in memory."
         )
-    plan, given = plan_of(
-        train, objective, params, options or FitOptions(),
-        validation=validation, finish=finish, choose=choose, ranks=ranks,
-    )  # fmt: skip
+    plan, given = plan_of(spec, params, options, choose=choose, ranks=ranks)
 
     def describe() -> Fingerprint:
         rows, others = given
@@ -107,7 +102,7 @@ def fit(
             contents = contents_of(rows, others, named, plan.n_threads)
         return plan.fingerprint(contents, count_rows(rows.n_rows, ranks.others)[1], sets)
 
-    with running(plan, checkpoint, describe) as (budget, recorder):
+    with running(plan, options.checkpoint, describe) as (budget, recorder):
         if plan.start is not None and plan.start.rounds_to_add(plan.params.n_estimators) == 0:
             return plan.finish(plan.start.model)
         own, rows, stops = with_rows_aside(plan, given, ranks)
@@ -135,25 +130,26 @@ def fit(
 
 
 def plan_of(
-    train: Sample,
-    objective: Objective,
+    spec: FitSpec,
     params: BoostParams,
     options: FitOptions,
     *,
-    validation: Sequence[Sample] = (),
-    finish: Callable[[Model], Model] = lambda model: model,
     choose: Choose | None = None,
     ranks: Ranks | None = None,
 ) -> tuple[FitPlan, GivenRows]:
     """Return the resolved plan of a fit and its rows; arguments as for :func:`fit`."""
-    start, stopping, ranks = options.start, options.stopping, ranks or Ranks()
-    sets = tuple(validation)
+    train, objective, start = spec.train, spec.objective, spec.start
+    stopping, ranks, sets = options.stopping, ranks or Ranks(), tuple(spec.validation)
     requested = make_metrics(options.eval_metric, objective)
     if len(sets) > 1 or isinstance(train.table, FileTable):
         refuse_groups(requested)
     metrics = read_groups(requested, sets[0] if sets else train)
     of_train = read_groups(requested, train) if stopping.train_scores else ()
-    folds = among_weighted(options.folds, train.weight, "folds")
+    folds: list[Fold] = []
+    if options.folds is not None:
+        assert spec.rows is not None
+        folds = given_folds(options.folds, spec.rows, train, objective, params.seed)
+        folds = among_weighted(folds, train.weight, "folds")
     train = train.without_zero_weights()
     sets = tuple(rows.without_zero_weights() for rows in sets)
     if start is None:
@@ -176,7 +172,7 @@ def plan_of(
     callbacks, bar = with_bar(options.callbacks, options.progress and ranks.communicator.rank == 0)
     plan = FitPlan(
         objective, params, stopping, metrics, of_train, options.eval_metric is not None, callbacks,
-        bar, resolve_threads(options.n_jobs), start, finish, folds,
+        bar, resolve_threads(options.n_jobs), start, spec.finish, folds,
     )  # fmt: skip
     return plan, (train, sets)
 

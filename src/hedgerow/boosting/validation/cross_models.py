@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from hedgerow.boosting.loop.driver import FitOptions, found_by_loss
 from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.setup.job import FitSpec
 from hedgerow.boosting.loop.watch import StoppedBy, record_of
 from hedgerow.boosting.row_data.statistics import assembled
 from hedgerow.boosting.validation.cross import FoldPlan, GrownFold, GrownFolds
@@ -54,7 +55,8 @@ def refit_model(plan: FoldPlan, folds: GrownFolds, n_rounds: int, clock: Stoppin
         sample, _ = plan.weigh(sample, sample)
     requested = params.with_rounds(n_rounds)
     stopping = StoppingParams(False, time_budget=clock.time_budget, began=clock.began)
-    model = fit(sample, plan.objective, requested, FitOptions(stopping, n_jobs=plan.n_threads))
+    spec, options = FitSpec(sample, plan.objective), FitOptions(stopping, n_jobs=plan.n_threads)
+    model = fit(spec, requested, options)
     by_budget = model.training["stopped_by"] == "time_budget"
     parameters = {**model.training["parameters"], "n_estimators": params.n_estimators}
     record = {

@@ -4,15 +4,15 @@ Estimators, :func:`hedgerow.train`, :func:`hedgerow.cv`, :class:`hedgerow.Traini
 :func:`hedgerow.cross_fit` and ranks of a cluster make a :class:`Job`; reading it checks and
 converts everything that was given, in one way::
 
-    opened     rows of files get what one reading of them needs, and lose it afterwards
+    attempts   a context for a reading of the rows; for those of files another one, which reads
+               them into memory, if an option needs that
     read       targets --> loss;  rows of files: first pass;  validation rows --> FitSpec
-    in_memory  the same job, for an option that needs rows of files in memory
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -21,6 +21,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.resume.checkpoint import Checkpoint, claiming
 from hedgerow.boosting.resume.continuing import Start, check_reading
 from hedgerow.boosting.row_data.classes import corrected, rescaled, with_class_weights
 from hedgerow.boosting.row_data.dataset import Dataset
@@ -99,6 +100,29 @@ class Job:
         """Whether rows of files stay there, and are read in batches."""
         return reads_batches(self.rows) and not self.rows.why
 
+    def attempts(
+        self, checkpoint: Checkpoint | None = None
+    ) -> Iterator[AbstractContextManager[Job]]:
+        """Yield a context for each attempt, until the body of one ends without an error.
+
+        The first attempt leaves rows of files there; if an option needs all rows in memory, which
+        may show late, the second reads them.  The contexts claim the checkpoint.
+        """
+        todo: list[Job] = [self]
+
+        @contextmanager
+        def attempt() -> Iterator[Job]:
+            try:
+                with claiming(checkpoint), todo[0].opened() as own:
+                    yield own
+            except AllRowsNeededError as reason:
+                todo[0] = todo[0].in_memory(reason)
+            else:
+                todo.clear()
+
+        while todo:
+            yield attempt()
+
     @contextmanager
     def opened(self) -> Iterator[Job]:
         """Yield the job for one reading; what is made of rows of files is deleted afterwards."""
@@ -137,6 +161,8 @@ class Job:
             from hedgerow.boosting.external import first_pass, sorted_data
 
             if self.in_chunks:
+                if options.folds is not None:
+                    raise AllRowsNeededError("folds number the rows of the whole table.")
                 first_pass.check_parts(rows, params, options.stopping)
             rows.survey(params, options.stopping.sets_rows_aside and not has_validation)
         table = rows.table() if self.in_chunks else self._table(params.zero_as_missing)
@@ -166,7 +192,9 @@ class Job:
         def finish(found: Model) -> Model:
             return with_offset_columns(corrected(found, known.by_class), names)
 
-        return FitSpec(train, samples, known, start, finish)
+        return FitSpec(
+            train, known.objective, samples, start, finish, known.classes, known.by_class, rows
+        )
 
     def continued(self, targets: Targets) -> Targets:
         """Return the training targets in the order of the model to continue, by their names.
@@ -229,15 +257,21 @@ ReadTargets: TypeAlias = Callable[[Job, int, FloatArray | None], KnownTargets]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitSpec:
-    """The rows of a fit, read.
+    """The rows of a fit, read, and its loss.
 
     validation  one sample of all sets in memory; otherwise one for each set, or of rows held out
     start       model to continue
     finish      converts the trained model to the one that is returned
+    classes     array (n_classes,): class labels
+    by_class    float64 (n_classes,): class weights
+    rows        the training rows as the user gave them
     """
 
     train: Sample
-    validation: Sequence[Sample]
-    known: KnownTargets
-    start: Start | None
-    finish: Callable[[Model], Model]
+    objective: Objective
+    validation: Sequence[Sample] = ()
+    start: Start | None = None
+    finish: Callable[[Model], Model] = lambda model: model
+    classes: AnyArray | None = None
+    by_class: FloatArray | None = None
+    rows: Dataset | None = None
