@@ -12,12 +12,9 @@ from hedgerow.argument_types import check_bool
 from hedgerow.arrays import FloatArray, IntArray, distinct
 from hedgerow.booster import Booster
 from hedgerow.boosting.loop.driver import FitOptions
-from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.setup.job import Job
+from hedgerow.boosting.loop.setup.job import FitSpec, Job
 from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.boosting.validation.cross import FoldPlan, FoldStopping, grow_folds
-from hedgerow.boosting.validation.cross_models import fold_model
 from hedgerow.boosting.validation.fold_rows import rows_of_folds
 from hedgerow.boosting.validation.folds import Fold, among_weighted, forward_folds
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
@@ -159,12 +156,12 @@ def _of_folds(
     keep_models: bool,
 ) -> CrossValidation:
     """Read the rows and train on all folds."""
-    dataset, stopping, limits = job.rows, stopping_of(settings), FoldStopping()
+    stopping, limits = stopping_of(settings), FoldStopping()
     trees, threads = trees_of(settings), resolve_threads(settings.get("n_jobs"))
     divided = FitOptions(StoppingParams("cv"), n_jobs=threads)  # no rows are held out
     spec = job.read(loss_of(settings).read, trees, divided)
     objective, sample = spec.objective, spec.train
-    splits = _splits(folds, dataset, sample, stratified, groups, trees.seed, objective)
+    splits = _splits(folds, spec, stratified, groups, trees.seed)
     inner = among_weighted(splits, sample.weight, "folds")
     eval_metric = settings.get("eval_metric")
     rows, metrics = rows_of_folds(sample, objective, trees, stopping, eval_metric, threads)
@@ -175,11 +172,7 @@ def _of_folds(
         of_train=metrics if stopping.train_scores else (),
     )  # fmt: skip
     grown = grow_folds(plan, inner)
-    models = [
-        spec.finish(fold_model(plan, fold, one))
-        for fold, one in zip(inner, grown.folds, strict=True)
-        if keep_models
-    ]
+    models = [spec.finish(fold.model()) for fold in grown.folds if keep_models]
     histories = [fold.watch.history for fold in grown.folds]
     curves = {
         name_of_rows: {
@@ -215,35 +208,23 @@ def _check(stopping: StoppingParams, stratified: object) -> None:
 
 
 def _splits(
-    folds: Any,
-    dataset: Dataset,
-    sample: Sample,
-    stratified: bool | None,
-    groups: Any,
-    seed: int,
-    objective: Any,
+    folds: Any, spec: FitSpec, stratified: bool | None, groups: Any, seed: int
 ) -> list[Fold]:
     """Return the folds as positions among all rows."""
-    is_number = isinstance(folds, int) and not isinstance(folds, bool)
+    sample, is_number = spec.train, isinstance(folds, int) and not isinstance(folds, bool)
     if stratified is not None and not is_number:
         raise ParameterError(
             "stratified has no effect with a splitter or an iterable of splits: pass a number of "
             "folds, or leave stratified out."
         )
-    row_groups = dataset.groups if groups is None else groups
-    blocks = sample.query
-    if blocks is None:
-        blocks = read_qid(row_groups, sample.n_rows, "groups")
-    elif groups is not None:
-        raise ParameterError("groups has no effect with qid: queries are the groups; leave it out.")
-    if stratified and blocks is not None:
+    stays_together = not (groups is None and sample.query is None and sample.group is None)
+    if stratified and stays_together:
         raise ParameterError(
             "stratified=True has no effect on groups or queries, which stay together: leave it out."
         )
-    of_classes = task_of(objective) in ("two classes", "classes") and sample.target.ndim == 1
-    stratify = of_classes if stratified is None else bool(stratified)
     target = sample.target if sample.target.ndim == 1 else sample.target[:, 0]
-    if stratify and not of_classes:
+    of_classes = task_of(spec.objective) in ("two classes", "classes") and sample.target.ndim == 1
+    if stratified and not of_classes:
         n_values = len(distinct(target))
         if n_values > min(_MOST_STRATA, len(target) // 2):
             raise ParameterError(
@@ -251,13 +232,10 @@ def _splits(
                 f"{len(target)} rows have {n_values} different values: leave it out."
             )
     if sample.time is not None:
-        if stratified or blocks is not None or not is_number:
+        if stratified or stays_together or not is_number:
             raise ParameterError(
                 "time has no effect with a splitter, and none with stratified, groups and qid: "
                 "pass a number of folds alone, which then test later rows, or leave time out."
             )
         return forward_folds(sample.time, folds, 1.0 / (folds + 1))
-    shown = row_groups if blocks is not sample.query else dataset.qid
-    return folds_of(
-        folds, dataset.X, dataset.y, target, stratify, seed, blocks, shown, name="folds"
-    )
+    return folds_of(folds, spec, seed, "folds", groups, stratified)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from typing import Any, NoReturn, Self
 
@@ -14,7 +15,7 @@ from hedgerow.boosting.loop.setup.job import Job
 from hedgerow.boosting.loop.setup.resolved import resolved
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.statistics import constraints_of_inputs
-from hedgerow.boosting.validation.row_sets import ValidRows, named_valid, reads_batches
+from hedgerow.boosting.validation.row_sets import ValidRows, named_valid
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.errors import DataTypeError, ParameterError, brief, did_you_mean
 from hedgerow.metrics import MetricChoice
@@ -54,7 +55,7 @@ class Training:
         early stopping: the caller decides when to stop.  ``learning_rate`` is a number or a
         function of the round.
     dataset : Dataset
-        Training rows with ``y``, in memory.
+        Training rows with ``y``, in memory or in files.
     valid : Dataset, or mapping from str to Dataset, optional
         Rows to score after each round, by the parameter ``eval_metric`` or by the loss.
         The training Dataset may be among them, as ``"train"``.
@@ -95,18 +96,22 @@ class Training:
         settings = read_settings(params)
         valid, settings = without_training(dataset, valid, settings)
         check_datasets(dataset, valid)
-        _check(settings, dataset)
+        _check(settings)
         trees = replace(trees_of(settings), n_estimators=_MOST_ROUNDS)
         job = Job(dataset, named_valid(valid), start_from(init_model))
-        self._spec = spec = job.read(loss_of(settings).read, trees)
         options = FitOptions(
             StoppingParams(False, train_scores=settings.get("train_scores", False)),
             settings.get("eval_metric"),
             n_jobs=settings.get("n_jobs"),
         )
-        plan, given = plan_of(spec, trees, options)
-        plan, rows, stops = with_rows_aside(plan, given)
-        self._ready = make_ready(plan, prepare(plan, rows), stops)
+        for attempt in job.attempts():
+            with ExitStack() as stack:
+                spec = stack.enter_context(attempt).read(loss_of(settings).read, trees, options)
+                plan, given = plan_of(spec, trees, options)
+                plan, rows, stops = with_rows_aside(plan, given)
+                self._ready = make_ready(plan, prepare(plan, rows), stops)
+                self._spec, self._rows = spec, stack.pop_all()  # until this object is closed
+                break
         self._params = self._ready.plan.params
         self._rates: list[float] = []
         self._state: BoostState | None = None
@@ -232,6 +237,7 @@ class Training:
         """Stop the threads.  :meth:`booster` still works, but :meth:`update` does not."""
         self._closed = True
         self._rounds.close()
+        self._rows.close()
 
     def _with_record(self, model: Model) -> Model:
         """Return the model with a training record of the completed rounds."""
@@ -247,13 +253,8 @@ class Training:
         return replace(model, training={**model.training, "parameters": parameters})
 
 
-def _check(settings: Mapping[str, Any], dataset: Any) -> None:
-    """Raise for rows in batches, and for parameters that determine the end of training."""
-    if reads_batches(dataset):
-        raise ParameterError(
-            "Training needs the rows in memory, but these are read in batches: pass a Dataset of a "
-            "table, or use train."
-        )
+def _check(settings: Mapping[str, Any]) -> None:
+    """Raise for parameters that determine the end of training."""
     if "n_estimators" in settings:
         raise ParameterError("n_estimators has no effect here: each update() adds a round.")
     for name in _STOPPING:

@@ -106,6 +106,63 @@ def test_cross_validation_of_files(feature: str, small_chunks: None) -> None:
     np.testing.assert_equal(files.splits, memory.splits)
 
 
+@pytest.mark.parametrize(
+    "feature", ["classes", "groups", "sample + offsets", "ranking", "Cox", "lines"]
+)
+@pytest.mark.parametrize("model", ["average", "refit"])
+def test_cross_fits_of_files(feature: str, model: Any, small_chunks: None) -> None:
+    params, rows = parts_of(feature)
+    loss, kind = params.pop("objective", "squared_error"), HedgerowRegressor
+    if feature == "classes":
+        kind, loss = HedgerowClassifier, "softmax"
+    elif feature == "ranking":
+        kind = HedgerowRanker
+    memory = rows.in_memory()
+    given = {name: value for name, value in memory.given.items() if value is not None}
+    arguments = {"weight": "sample_weight"}
+    estimator = kind(**{**params, "objective": loss, "n_jobs": 2})
+    expected, found = (
+        hedgerow.cross_fit(estimator, *given, cv=3, model=model, **more)
+        for given, more in (
+            ((memory.X, memory.y), {arguments.get(name, name): v for name, v in given.items()}),
+            ((rows.in_batches(),), {}),
+        )
+    )
+    assert [b.to_bytes() for b in found.boosters] == [b.to_bytes() for b in expected.boosters]
+    assert found.model.booster_.to_bytes() == expected.model.booster_.to_bytes()
+    np.testing.assert_array_equal(found.oof_raw, expected.oof_raw)
+    np.testing.assert_array_equal(found.oof_prediction, expected.oof_prediction)
+    np.testing.assert_equal(found.curves, expected.curves)
+    np.testing.assert_equal(found.scores, expected.scores)
+
+
+def test_balanced_cross_fits_of_files_test_rows_in_any_order(small_chunks: None) -> None:
+    _, rows = parts_of("classes")
+    estimator = HedgerowClassifier(n_estimators=4, max_leaves=5, class_weight="balanced")
+    order = np.random.default_rng(1).permutation(N_ROWS)
+    splits = [(order[:300], order[300:]), (order[200:], order[:200])]
+    memory = rows.in_memory()
+    expected = hedgerow.cross_fit(estimator, memory.X, memory.y, splits, model="refit")
+    found = hedgerow.cross_fit(estimator, rows.in_batches(), cv=splits, model="refit")
+    assert found.model.booster_.to_bytes() == expected.model.booster_.to_bytes()
+    np.testing.assert_array_equal(found.oof_prediction, expected.oof_prediction)
+
+
+@pytest.mark.parametrize("feature", ["plain", "classes + weights", "Cox", "exact", "of all"])
+def test_rounds_one_by_one_on_files(feature: str, small_chunks: None) -> None:
+    params, rows = parts_of(feature)
+    params.pop("n_estimators")
+    models = []
+    for data in (rows.in_memory(), rows.in_batches()):
+        with hedgerow.Training(params, data) as training:
+            for number in range(4):
+                training.update()
+                if number == 1:
+                    training.set_params(max_leaves=4)
+        models.append(training.booster().to_bytes())
+    assert models[0] == models[1]
+
+
 # -- validation rows, models to continue, and checkpoints -----------------------------------
 
 VALIDATED = """

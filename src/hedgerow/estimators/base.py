@@ -299,7 +299,7 @@ class HedgerowEstimator(
         )
 
         X = arguments["X"]
-        if reads_batches(X) and "X_val" in arguments:
+        if reads_batches(X):
             for name in ("y", *(value.of_fit for value in ROW_VALUES)):
                 for given in (name, f"{name}_val"):
                     if arguments.get(given) is not None:
@@ -307,7 +307,7 @@ class HedgerowEstimator(
                             f"{given} is given, but X is a Dataset of files, which names the "
                             f"columns of all values of its rows: use {given}=None."
                         )
-            sets = dict(named_valid(arguments["X_val"]))
+            sets = dict(named_valid(arguments.get("X_val")))
             for name, rows in sets.items():
                 if not isinstance(rows, Dataset):
                     raise DataTypeError(

@@ -13,7 +13,7 @@ refitted model           a model of all rows, with the number of rounds that the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -23,13 +23,19 @@ from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.booster import Booster
 from hedgerow.boosting.automatic.blending import asks_for_several
-from hedgerow.boosting.loop.sample import Sample, with_own_levels
+from hedgerow.boosting.loop.driver import FitOptions, found_by_loss, raw_of_rows
+from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.sample import with_own_levels
+from hedgerow.boosting.loop.setup.job import FitSpec, Job, KnownTargets
+from hedgerow.boosting.loop.watch import StoppedBy, record_of
 from hedgerow.boosting.row_data.classes import corrected, weights_of
-from hedgerow.boosting.validation import cross_models
+from hedgerow.boosting.row_data.statistics import assembled
+from hedgerow.boosting.row_data.targets import has_columns
 from hedgerow.boosting.validation.budget import budget_of
 from hedgerow.boosting.validation.cross import (
     FoldPlan,
     FoldStopping,
+    GrownFold,
     GrownFolds,
     grow_folds,
     in_time,
@@ -39,18 +45,13 @@ from hedgerow.boosting.validation.folds import Fold, among_weighted
 from hedgerow.boosting.validation.splits import folds_of
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.cuda.arrays import on_host
-from hedgerow.data import numbers_of
-from hedgerow.errors import ParameterError, brief
+from hedgerow.errors import DataError, ParameterError, brief
+from hedgerow.estimators import labels
 from hedgerow.estimators.base import HedgerowEstimator
-from hedgerow.estimators.cross_problem import (
-    Problem,
-    groups_of,
-    mean_weights,
-    read_problem,
-    weights_of_folds,
-)
-from hedgerow.model.model import Model
-from hedgerow.model.predict import Predictor
+from hedgerow.estimators.classifier import HedgerowClassifier
+from hedgerow.estimators.ranker import HedgerowRanker
+from hedgerow.model.forest import average_forests, with_inputs_of_all
+from hedgerow.model.model import AVERAGED, Model
 from hedgerow.notebook import Viewed
 from hedgerow.threads import resolve_threads
 
@@ -107,7 +108,7 @@ class CrossFit(Viewed):
 def cross_fit(
     estimator: Any,
     X: Any,
-    y: Any,
+    y: Any = None,
     cv: Any = 5,
     *,
     sample_weight: Any = None,
@@ -129,6 +130,7 @@ def cross_fit(
     estimator : HedgerowClassifier, HedgerowRegressor or HedgerowRanker
         Estimator with the parameters to use; it is not changed.
     X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+        Or a Dataset of files, which holds y and all values of rows.
     y : array-like of shape (n_rows,)
         As for ``fit`` of the estimator.
     cv : int, splitter or iterable of (train, test), default=5
@@ -188,50 +190,98 @@ def cross_fit(
     (2, 2)
     """
     X, y, groups, qid = map(on_host, (X, y, groups, qid))
-    arguments = dict(locals())
+    arguments = {**locals(), "groups": None}  # groups divide the folds
     _check(estimator, stopping, model)
     requested: StoppingParams = estimator._stopping()  # the clock begins
-    threads = resolve_threads(estimator.n_jobs if n_jobs is None else n_jobs)
-    problem = read_problem(estimator, arguments)
     limits = _limits(requested, stopping)
-    folds = folds_of(
-        cv, X, y, problem.sample.target, problem.classes is not None, problem.params.seed,
-        groups_of(groups, problem), qid if groups is None else groups,
-    )  # fmt: skip
-    rows, metrics = rows_of_folds(
-        problem.sample, problem.objective, problem.params, requested, estimator.eval_metric, threads
-    )
-    inner = among_weighted(folds, problem.sample.weight, "cv")
-    weights = weights_of_folds(problem, rows, inner)
-    with budget_of(requested) as budget:
-        n_refit = rows.sample.n_rows if model == "refit" else 0
-        limits = limits if budget is None else in_time(limits, budget, inner, n_refit, threads)
-        plan = FoldPlan(
-            rows, problem.objective, rows.params, limits, metrics, threads, problem.weigh
+    estimator._check_objective()
+    if isinstance(estimator, HedgerowClassifier) and has_columns(y):
+        raise DataError(
+            "cross_fit takes one label for each row, but y has several columns: call it for each "
+            "column."
         )
+    if qid is not None and not isinstance(estimator, HedgerowRanker):
+        raise ParameterError("qid has an effect only on a HedgerowRanker: use groups instead.")
+    threads = resolve_threads(estimator.n_jobs if n_jobs is None else n_jobs)
+    for attempt in estimator._job(arguments).attempts():
+        with attempt as job:
+            found = _of_folds(job, estimator, cv, groups, requested, limits, model, threads)
+    return found
+
+
+def _of_folds(
+    job: Job,
+    estimator: Any,
+    cv: Any,
+    groups: Any,
+    requested: StoppingParams,
+    limits: FoldStopping,
+    how: Merge | None,
+    n_threads: int,
+) -> CrossFit:
+    """Read the rows, train on all folds, and predict the rows that they test."""
+
+    def read_targets(job: Job, n_rows: int, weight: FloatArray | None) -> KnownTargets:
+        known = estimator._read_targets(job, n_rows, weight)
+        return replace(known, by_class=None)  # each fold has weights of its own
+
+    params = estimator._params()
+    divided = FitOptions(StoppingParams("cv"), n_jobs=n_threads)  # no rows are held out
+    spec = job.read(read_targets, params, divided)
+    if spec.train.time is not None:
+        raise ParameterError(
+            "time has no effect in cross_fit: leave it out of the Dataset, and give cv a splitter "
+            "such as TimeSeriesSplit()."
+        )
+    folds = folds_of(cv, spec, params.seed, "cv", groups)
+    rows, metrics = rows_of_folds(
+        spec.train, spec.objective, params, requested, estimator.eval_metric, n_threads
+    )
+    inner = among_weighted(folds, spec.train.weight, "cv")
+    by_class = getattr(estimator, "class_weight", None)
+    if by_class is not None and spec.classes is not None:
+        target, weight = rows.sample.target, rows.sample.weight
+        inner = [
+            replace(fold, by_class=labels.class_weights(
+                by_class, spec.classes, target[fold.train],
+                None if weight is None else weight[fold.train],
+            ))
+            for fold in inner
+        ]  # fmt: skip
+    with budget_of(requested) as budget:
+        n_refit = rows.sample.n_rows if how == "refit" else 0
+        if budget is not None:
+            limits = in_time(limits, budget, inner, n_refit, n_threads)
+        plan = FoldPlan(rows, spec.objective, rows.params, limits, metrics, n_threads)
         grown = grow_folds(plan, inner)
     models = [
-        problem.spec.finish(corrected(cross_models.fold_model(plan, fold, one), by_class))
-        for fold, one, by_class in zip(inner, grown.folds, weights, strict=True)
+        spec.finish(corrected(one.model(), fold.by_class))
+        for fold, one in zip(inner, grown.folds, strict=True)
     ]
-    raw, prediction = _out_of_fold(folds, inner, grown, models, rows, problem, threads)
+    raw, prediction = _out_of_fold(folds, inner, grown, models, rows, spec)
+    merged = None
+    if how == "average":
+        merged = spec.finish(corrected(_average(plan, grown), _mean_weights(inner)))
+    elif how == "refit":
+        merged = _refit(job, estimator, plan, grown, requested, divided)
+    classes = {} if spec.classes is None else {"classes_": spec.classes}
     return CrossFit(
         oof_prediction=prediction,
         oof_raw=raw,
         scores={m.name: np.array([one.scores[m.name] for one in grown.folds]) for m in metrics},
         curves=_curves(grown),
-        boosters=tuple(Booster(one, problem.classes) for one in models),
-        best_rounds=np.array(cross_models.rounds_of(grown.folds), dtype=np.int64),
+        boosters=tuple(Booster(one, spec.classes) for one in models),
+        best_rounds=np.array([one.forest.n_rounds for one in grown.folds], dtype=np.int64),
         splits=tuple((fold.train, fold.test) for fold in folds),
-        model=_merged(estimator, model, plan, grown, problem, weights, requested),
+        model=None if merged is None else clone(estimator)._adopt(merged, **classes),
     )
 
 
 def _check(estimator: Any, stopping: str, model: str | None) -> None:
     if not isinstance(estimator, HedgerowEstimator) or hasattr(estimator, "to_local"):
         raise ParameterError(
-            "cross_fit trains a HedgerowClassifier, HedgerowRegressor or HedgerowRanker on a table "
-            f"in memory; got {type(estimator).__name__}."
+            "cross_fit trains a HedgerowClassifier, HedgerowRegressor or HedgerowRanker; got "
+            f"{type(estimator).__name__}."
         )
     if model is not None and not is_one_of(model, ("average", "refit")):
         raise ParameterError(f"model must be 'average', 'refit' or None; got {brief(model)}.")
@@ -286,26 +336,26 @@ def _out_of_fold(
     grown: GrownFolds,
     models: Sequence[Model],
     rows: FoldRows,
-    problem: Problem,
-    n_threads: int,
+    spec: FitSpec,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the mean raw score and prediction of each row over the folds that test it."""
-    sample, objective = problem.sample, problem.objective
+    sample, n_outputs = spec.train, spec.objective.n_outputs
     counted = np.ones(sample.n_rows, dtype=np.bool_)
     if sample.weight is not None:
         counted = sample.weight > 0.0
     numbers = np.flatnonzero(counted)
     n_tests = np.zeros(sample.n_rows)
-    raw = np.zeros((objective.n_outputs, sample.n_rows))
+    raw = np.zeros((n_outputs, sample.n_rows))
     linked: FloatArray | None = None
     for number, fold in enumerate(folds):
-        tested = numbers[inner[number].test]
-        booster = Booster(models[number])
-        parts, others = [(tested, grown.folds[number].raw)], fold.test[~counted[fold.test]]
-        if weights_of(booster.model) is not None:  # trained with another base score
-            parts, others = [], fold.test
+        model = models[number]
+        booster, parts = Booster(model), [(numbers[inner[number].test], grown.folds[number].raw)]
+        others = fold.test[~counted[fold.test]]  # rows of weight 0 have no binned form
+        if weights_of(model) is not None:  # trained with another base score
+            parts, others = [], np.sort(fold.test)  # files are read in this order
         if len(others):
-            parts.append((others, _raw_of(models[number], rows, sample.take(others), n_threads)))
+            _, (seen,) = with_own_levels(rows.original, [sample.take(others)], lenient=True)
+            parts.append((others, raw_of_rows(model.forest, seen, model.inputs, rows.n_threads)))
         for place, scores in parts:
             values = booster.link(scores)
             if linked is None:
@@ -320,16 +370,6 @@ def _out_of_fold(
     return raw[0] if len(raw) == 1 else np.ascontiguousarray(raw.T), linked
 
 
-def _raw_of(model: Model, rows: FoldRows, sample: Sample, n_threads: int) -> FloatArray:
-    """Return raw scores from values, for rows of weight 0, which have no binned form."""
-    _, (seen,) = with_own_levels(rows.original, [sample], lenient=True)
-    values = numbers_of(seen.table)
-    if model.inputs is not None:
-        values = model.inputs.values(values, model.schema, n_threads)
-    raw = Predictor(model.forest, model.split_schema.kinds).raw_scores(values, n_threads)
-    return raw if sample.offset is None else raw + sample.offset
-
-
 def _curves(grown: GrownFolds) -> dict[str, FloatArray]:
     histories = [one.watch.history[one.watch.rows] for one in grown.folds]
     found = {}
@@ -342,26 +382,54 @@ def _curves(grown: GrownFolds) -> dict[str, FloatArray]:
     return found
 
 
-def _merged(
-    estimator: Any,
-    how: str | None,
-    plan: FoldPlan,
-    grown: GrownFolds,
-    problem: Problem,
-    weights: Sequence[FloatArray | None],
-    clock: StoppingParams,
-) -> Any:
-    """Return the averaged or refitted model as a fitted estimator."""
-    if how is None:
-        return None
-    if how == "average":
-        found = cross_models.average_model(plan, grown)
-        by_class = mean_weights(weights)
-    else:
-        rounds = np.mean(cross_models.rounds_of(grown.folds))
-        n_rounds = max(1, round(float(rounds)))
-        found = cross_models.refit_model(plan, grown, n_rounds, clock)
-        by_class = None if problem.weigh is None else problem.weigh.of(plan.rows.sample)
-    found = problem.spec.finish(corrected(found, by_class))
-    more = {} if problem.classes is None else {"classes_": problem.classes}
-    return clone(estimator)._adopt(found, **more)
+def _average(plan: FoldPlan, grown: GrownFolds) -> Model:
+    """Return one model whose raw score is the mean of the raw scores of the fold models."""
+    sample, folds = plan.rows.sample, grown.folds
+    forests, joined = [fold.forest for fold in folds], None
+    if inputs := [fold.inputs for fold in folds if fold.inputs is not None]:
+        forests, joined = with_inputs_of_all(forests, inputs)
+    forest, watch = average_forests(forests), folds[0].watch
+    record = record_of(sample.n_rows, plan.params, watch)
+    record |= {"history": {"cv": grown.curves}, "best_round": None, AVERAGED: len(folds)}
+    record["stopped_by"] = _stopped_by(folds)
+    record.pop("out_of_bag", None)
+    record |= found_by_loss(watch.objective, forest, sample, joined, plan.n_threads)
+    schema = sample.table.schema
+    return assembled(forest, schema, watch.objective, record, joined, folds[0].n_copies)
+
+
+def _mean_weights(folds: Sequence[Fold]) -> FloatArray | None:
+    """Return the geometric mean of the class weights of folds, as raw scores are averaged."""
+    known = [fold.by_class for fold in folds if fold.by_class is not None]
+    if not known or all(np.array_equal(by_class, known[0]) for by_class in known):
+        return known[0] if known else None
+    return np.asarray(np.exp(np.mean(np.log(known), axis=0)))
+
+
+def _refit(
+    job: Job, estimator: Any, plan: FoldPlan, grown: GrownFolds, clock: StoppingParams,
+    divided: FitOptions,
+) -> Model:  # fmt: skip
+    """Return a model of all rows with the mean number of rounds, or fewer if the time runs out."""
+    n_rounds = max(1, round(float(np.mean([fold.forest.n_rounds for fold in grown.folds]))))
+    params = replace(estimator._params().with_rounds(n_rounds), oob_score=plan.params.oob_score)
+    spec = job.read(estimator._read_targets, params, divided)
+    spec = replace(spec, train=replace(spec.train, group=None, time=None))
+    stopping = StoppingParams(False, time_budget=clock.time_budget, began=clock.began)
+    model = fit(spec, params, FitOptions(stopping, n_jobs=plan.n_threads))
+    by_budget = model.training["stopped_by"] == "time_budget"
+    n_estimators = {"n_estimators": plan.params.n_estimators}
+    record = {
+        **model.training,
+        "parameters": {**model.training["parameters"], **n_estimators},
+        "history": {"cv": grown.curves},
+        "best_round": model.forest.n_rounds,
+        "stopped_by": "time_budget" if by_budget else _stopped_by(grown.folds),
+    }
+    return replace(model, training=record)
+
+
+def _stopped_by(folds: Sequence[GrownFold]) -> StoppedBy:
+    """Return why the first fold ended, or ``"time_budget"`` if that ended any fold."""
+    reasons: list[StoppedBy] = [fold.watch.stopped_by for fold in folds]
+    return "time_budget" if "time_budget" in reasons else reasons[0]

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from hedgerow.argument_types import check_bool
+from hedgerow.arrays import FloatArray
 from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.callbacks import Callback, ProgressBar
 from hedgerow.boosting.loop.rounds import BoostState
@@ -326,23 +327,28 @@ def found_by_loss(
 ) -> dict[str, Any]:
     """Return what a loss adds to the record after training, such as a baseline hazard.
 
-    The rows are read again, as new rows: bins would not do, because the trees of a model to
-    continue split between them, and conflicts in bundles hide values.
+    Bins would not do, because the trees of a model to continue split between them, and conflicts
+    in bundles hide values.
     """
     describe: Callable[..., dict[str, Any]] | None = getattr(objective, "fit_record", None)
     if describe is None:
         return {}
-    table, schema, start = train.table, train.table.schema, 0
+    return describe(train.target, raw_of_rows(forest, train, inputs, n_threads), train.weight)
+
+
+def raw_of_rows(forest: Forest, rows: Sample, inputs: Inputs | None, n_threads: int) -> FloatArray:
+    """Return raw scores of rows, which are read again, as new rows."""
+    table, schema, start = rows.table, rows.table.schema, 0
     predictor = Predictor(forest, schema.kinds if inputs is None else inputs.schema(schema).kinds)
     parts = []
     for block in table.blocks() if isinstance(table, FileTable | MappedTable) else (table,):
         values = numbers_of(block)
         if inputs is not None:
             values = inputs.values(values, schema, n_threads)
-        raw, rows = predictor.raw_scores(values, n_threads), slice(start, start + block.n_rows)
-        parts.append(raw if train.offset is None else raw + train.offset[:, rows])
-        start = rows.stop
-    return describe(train.target, np.concatenate(parts, axis=1), train.weight)
+        raw, stop = predictor.raw_scores(values, n_threads), start + block.n_rows
+        parts.append(raw if rows.offset is None else raw + rows.offset[:, start:stop])
+        start = stop
+    return np.concatenate(parts, axis=1)
 
 
 def with_out_of_bag(params: BoostParams, stopping: StoppingParams, n_rows: int) -> BoostParams:

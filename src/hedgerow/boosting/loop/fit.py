@@ -54,7 +54,7 @@ from hedgerow.boosting.validation.cross_stopping import check_folds, choose_roun
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold, among_weighted
 from hedgerow.boosting.validation.row_sets import parts_of
-from hedgerow.boosting.validation.splits import given_folds
+from hedgerow.boosting.validation.splits import folds_of
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Communicator, count_rows, gather_numbers
 from hedgerow.errors import AllRowsNeededError, DataError
@@ -147,8 +147,7 @@ def plan_of(
     of_train = read_groups(requested, train) if stopping.train_scores else ()
     folds: list[Fold] = []
     if options.folds is not None:
-        assert spec.rows is not None
-        folds = given_folds(options.folds, spec.rows, train, objective, params.seed)
+        folds = folds_of(options.folds, spec, params.seed, "folds")
         folds = among_weighted(folds, train.weight, "folds")
     train = train.without_zero_weights()
     sets = tuple(rows.without_zero_weights() for rows in sets)

@@ -30,14 +30,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.loop.driver import FitPlan, PreparedRows, watched_rows
+from hedgerow.boosting.loop.driver import FitPlan, PreparedRows, found_by_loss, watched_rows
 from hedgerow.boosting.loop.rounds import BoostState, rounds
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.watch import Watch
-from hedgerow.boosting.row_data.statistics import constraints_of_inputs
+from hedgerow.boosting.loop.watch import Watch, record_of
+from hedgerow.boosting.row_data.statistics import assembled, constraints_of_inputs
 from hedgerow.boosting.validation.budget import Budget
-from hedgerow.boosting.validation.fold_rows import FoldRows, Weigh
+from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
 from hedgerow.data.inputs import Inputs
@@ -46,6 +46,7 @@ from hedgerow.growing.core.tree import GrownTree, joined
 from hedgerow.metrics import Metric
 from hedgerow.metrics.queries import query_rows, query_weights
 from hedgerow.model.forest import Forest
+from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 from hedgerow.once import once
 from hedgerow.params import BoostParams
@@ -109,7 +110,6 @@ class FoldPlan:
     metrics     the first one decides
     n_threads   largest number of folds grown at the same time; spare threads are shared among them.
                 Small folds are grown one after another, by one thread.
-    weigh       changes the weights of a fold's rows
     keep_trees  False: forests keep no trees, only the base score
     of_train    metrics for the training rows of each fold, in addition to its test rows
     """
@@ -120,7 +120,6 @@ class FoldPlan:
     stopping: FoldStopping
     metrics: Sequence[Metric]
     n_threads: int
-    weigh: Weigh | None = None
     keep_trees: bool = True
     of_train: Sequence[Metric] = ()
 
@@ -302,7 +301,7 @@ class GrownFold:
     def _begin(self) -> None:
         """Take the rows of the fold, and make its loop."""
         shared, stopping = self._shared, self._shared.stopping
-        rows = self._prepared = shared.rows.fold(self._fold, shared.weigh, shared.n_threads)
+        rows = self._prepared = shared.rows.fold(self._fold, shared.n_threads)
         requested = StoppingParams("oob") if stopping.by_out_of_bag else StoppingParams()
         params = constraints_of_inputs(shared.params, rows.inputs)
         metrics, of_train = tuple(shared.metrics), tuple(shared.of_train)
@@ -342,12 +341,23 @@ class GrownFold:
         self.n_rows = prepared.train.n_rows
         if self.n_rows < 2 * state.params.min_samples_leaf:
             kept = 0  # too few rows for a split
-        self.raw = np.ascontiguousarray(self._scores_after(state, kept, interrupted))
+        raw = np.ascontiguousarray(self._scores_after(state, kept, interrupted))
+        part = state.scored[0]
         self.forest = state.freeze(kept if self._shared.keep_trees else 0)
-        self.scores = state.scored[0].score(watch.objective, self.raw)
+        self.scores, self.raw = part.score(watch.objective, raw), raw[:, part.columns]
         self.trees, self.n_inputs = state.trees(kept), state.n_features
         self.inputs, self.n_copies = prepared.inputs, prepared.seen.n_copies
         self.close()
+
+    def model(self) -> Model:
+        """Return the model of the fold, as a fit on its rows would."""
+        shared, objective = self._shared, self.watch.objective
+        record = record_of(self.n_rows, shared.params, self.watch)
+        if hasattr(objective, "fit_record"):
+            sample = shared.rows.sample.take(self._fold.train)
+            record |= found_by_loss(objective, self.forest, sample, self.inputs, shared.n_threads)
+        schema = shared.rows.sample.table.schema
+        return assembled(self.forest, schema, objective, record, self.inputs, self.n_copies)
 
     def gains(self) -> FloatArray:
         """Return the sum of the gains of the splits of each input, shape (n_inputs,)."""

@@ -19,10 +19,10 @@ rows, or, where bins do not have all that they need, read the files again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from hedgerow.boosting.loop.setup.training_matrix import (
     choose_bins,
     prepare_rows,
 )
+from hedgerow.boosting.row_data.classes import with_class_weights
 from hedgerow.boosting.row_data.metric_groups import read_groups, refuse_several
 from hedgerow.boosting.row_data.queries import check_values
 from hedgerow.boosting.row_data.statistics import (
@@ -85,9 +86,6 @@ Kinds of trees are compared on the same folds.  Target statistics of the folds o
 columns took a sixth of a default fit.
 """
 
-Weigh: TypeAlias = "Callable[[Sample, Sample], tuple[Sample, Sample]]"
-"""Function that weights the training and test rows of a fold."""
-
 
 class FoldRows:
     """All rows, with preparations that all folds share.
@@ -106,12 +104,12 @@ class FoldRows:
     ) -> None:
         self.original = sample
         self.sample, _ = with_own_levels(sample)
-        self._objective, self.params, self._n_threads = objective, params, n_threads
+        self._objective, self.params, self.n_threads = objective, params, n_threads
         schema, is_hist = self.sample.table.schema, params.tree_method == "hist"
         self.whole: PreparedRows | None = None
         self._crossed: Encoded | None = None
         self._kept: BinSpec | None = None
-        self._kept_folds: dict[int, tuple[Fold, Weigh | None, PreparedRows]] = {}
+        self._kept_folds: dict[int, tuple[Fold, PreparedRows]] = {}
         self._sums = SumsPool()
         self._files: FoldsOfFiles | None = None
         if isinstance(sample.table, FileTable):
@@ -135,7 +133,7 @@ class FoldRows:
     def for_trees(self, params: BoostParams) -> FoldRows:
         """Return the rows for other parameters; prepare again only if their form differs."""
         if form_of(params) != form_of(self.params):
-            return FoldRows(self.original, self._objective, params, self._n_threads)
+            return FoldRows(self.original, self._objective, params, self.n_threads)
         other = copy(self)
         other.params = params
         return other
@@ -151,24 +149,26 @@ class FoldRows:
         if self._files is not None:
             self._files.stack.close()
 
-    def fold(self, fold: Fold, weigh: Weigh | None = None, n_threads: int = 1) -> PreparedRows:
+    def fold(self, fold: Fold, n_threads: int = 1) -> PreparedRows:
         """Return the rows of one fold; those of small tables are kept for further calls."""
         kept = self._kept_folds.get(id(fold))
-        if kept is not None and kept[0] is fold and kept[1] is weigh:
-            return kept[2]
-        found = self._make_fold(fold, weigh, n_threads)
+        if kept is not None and kept[0] is fold:
+            return kept[1]
+        found = self._make_fold(fold, n_threads)
         if found.seen.matrix.n_rows * found.seen.matrix.n_features < _KEPT_CELLS:
-            self._kept_folds[id(fold)] = (fold, weigh, found)
+            self._kept_folds[id(fold)] = (fold, found)
         return found
 
-    def _make_fold(self, fold: Fold, weigh: Weigh | None, n_threads: int) -> PreparedRows:
+    def _make_fold(self, fold: Fold, n_threads: int) -> PreparedRows:
         sample, files, whole = self.sample, self._files, self.whole
         if whole is not None and files is None:  # the bins have the values
             table = Table(np.empty((sample.n_rows, 0)), sample.table.schema)
             sample = replace(sample, table=table)
-        train, test = weighted_parts(sample, fold, weigh)
-        part = ScoredRows(ONLY, test)
         if files is not None:  # which are read from front to back
+            fold = replace(fold, train=np.sort(fold.train))
+        train, test = weighted_parts(sample, fold)
+        part = ScoredRows(ONLY, test)
+        if files is not None:
             place = np.argsort(fold.test)
             part = replace(part, columns=np.argsort(place))
             fold, test = replace(fold, test=fold.test[place]), test.take(place)
@@ -260,13 +260,12 @@ def form_of(params: BoostParams) -> list[Any]:
     return [getattr(params, f.name) for f in fields(params) if f.name not in _OF_TREES]
 
 
-def weighted_parts(sample: Sample, fold: Fold, weigh: Weigh | None = None) -> tuple[Sample, Sample]:
+def weighted_parts(sample: Sample, fold: Fold) -> tuple[Sample, Sample]:
     """Return the training rows and the test rows of a fold, with their weights."""
     train, test = sample.take(fold.train), sample.take(fold.test)
     if fold.train_weight is not None:
         train = replace(train, weight=fold.train_weight)
     if fold.test_weight is not None:
         test = replace(test, weight=fold.test_weight)
-    if weigh is not None:
-        train, test = weigh(train, test)
+    train, test = (with_class_weights(rows, fold.by_class) for rows in (train, test))
     return train.without_equal_weights(), test.without_equal_weights()

@@ -51,6 +51,7 @@ class Fold:
     train, test                int64: row numbers; a row is in both only if its weight is divided
     train_weight, test_weight  float64: weights of these rows; None: the weights of the sample
     n_tested                   int64 (n_test,): observations of each test row; None: one each
+    by_class                   float64 (n_classes,): factors on the weights of rows of each class
     """
 
     train: IntArray
@@ -58,6 +59,7 @@ class Fold:
     train_weight: FloatArray | None = None
     test_weight: FloatArray | None = None
     n_tested: IntArray | None = None
+    by_class: FloatArray | None = None
 
 
 def draw_folds(

@@ -8,67 +8,71 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
-from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.arrays import AnyArray, IntArray, distinct
+from hedgerow.boosting.loop.setup.job import FitSpec
+from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.boosting.validation.folds import Fold, draw_folds
 from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
 from hedgerow.metrics import task_of
 from hedgerow.metrics.queries import first_seen
-from hedgerow.objectives import Objective
 
 
 def folds_of(
-    cv: Any,
-    X: Any,
-    y: Any,
-    target: FloatArray,
-    stratify: bool,
+    folds: Any,
+    spec: FitSpec,
     seed: int,
-    groups: IntArray | None,
-    given_groups: Any,
-    name: str = "cv",
+    name: str,
+    groups: Any = None,
+    stratify: bool | None = None,
 ) -> list[Fold]:
-    """Return the folds of ``cv``; raise if it has another type, or a split is invalid."""
-    n_rows = len(target)
-    if isinstance(cv, numbers.Integral) and not isinstance(cv, bool):
-        if not 2 <= int(cv) <= n_rows:
+    """Return the folds that a user gave, as positions among all rows.
+
+    They are a number of folds, a splitter of scikit-learn, or pairs of row numbers; messages call
+    them ``name``.  Queries, or else ``groups``, or else the groups of the rows, are not divided.
+    ``stratify``: whether drawn folds spread each class evenly; None: if there are classes.
+    """
+    rows, sample = spec.rows, spec.train
+    assert rows is not None
+    blocks, shown = sample.query, rows.qid if sample.query is not None else groups
+    if blocks is not None and groups is not None:
+        raise ParameterError(
+            "groups has no effect with qid: queries are the groups that stay together. Leave "
+            "groups out."
+        )
+    if groups is not None:
+        blocks = read_qid(groups, sample.n_rows, "groups")
+    elif blocks is None and sample.group is not None:
+        blocks, shown = first_seen(sample.group), rows.groups
+    n_rows, target = sample.n_rows, sample.target
+    if isinstance(folds, numbers.Integral) and not isinstance(folds, bool):
+        if not 2 <= int(folds) <= n_rows:
             raise ParameterError(
                 f"{name} must be at least 2 and at most the number of rows, {n_rows}; got "
-                f"{brief(cv)}."
+                f"{brief(folds)}."
             )
-        return draw_folds(target, int(cv), stratify, seed, groups)
-    text = isinstance(cv, str | bytes)
-    if hasattr(cv, "split") and not text:
+        if stratify is None:
+            stratify = task_of(spec.objective) in ("two classes", "classes") and target.ndim == 1
+        target = target if target.ndim == 1 else target[:, 0]
+        return draw_folds(target, int(folds), stratify, seed, blocks)
+    text = isinstance(folds, str | bytes)
+    if hasattr(folds, "split") and not text:
+        X = rows.X
         table = X if hasattr(X, "shape") and len(X.shape) == 2 else np.zeros((n_rows, 1))
-        pairs: Iterable[Any] = cv.split(table, y, given_groups)
-    elif isinstance(cv, Iterable) and not text and getattr(cv, "ndim", 1) > 0:
-        pairs = cv
+        pairs: Iterable[Any] = folds.split(table, rows.y, shown)
+    elif isinstance(folds, Iterable) and not text and getattr(folds, "ndim", 1) > 0:
+        pairs = folds
     else:
         raise ParameterError(
             f"{name} must be a number of folds, a splitter with a method split, or an iterable of "
-            f"(train, test) row numbers; got {brief(cv)}."
+            f"(train, test) row numbers; got {brief(folds)}."
         )
-    folds = [_fold(pair, number, n_rows, name) for number, pair in enumerate(pairs)]
-    if not folds:
+    found = [_fold(pair, number, n_rows, name) for number, pair in enumerate(pairs)]
+    if not found:
         raise ParameterError(f"{name} has no splits: it needs at least one pair (train, test).")
-    if groups is not None:
-        for number, fold in enumerate(folds):
-            _check_groups(fold, number, groups, name)
-    return folds
-
-
-def given_folds(
-    folds: Any, rows: Dataset, sample: Sample, objective: Objective, seed: int
-) -> list[Fold]:
-    """Return ``folds`` for early stopping; ``sample`` has the rows of ``rows`` as numbers."""
-    blocks = sample.query
-    if blocks is None and sample.group is not None:
-        blocks = first_seen(sample.group)
-    shown = rows.groups if sample.query is None else rows.qid
-    target = sample.target if sample.target.ndim == 1 else sample.target[:, 0]
-    stratify = task_of(objective) in ("two classes", "classes") and sample.target.ndim == 1
-    return folds_of(folds, rows.X, rows.y, target, stratify, seed, blocks, shown, name="folds")
+    if blocks is not None:
+        for number, fold in enumerate(found):
+            _check_groups(fold, number, blocks, name)
+    return found
 
 
 def _fold(pair: Any, number: int, n_rows: int, name: str) -> Fold:
