@@ -21,7 +21,6 @@ from hedgerow import (
     train,
 )
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.validation.cross_stopping import divided
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.data import read_any
 from hedgerow.metrics import GroupedMetric
@@ -187,7 +186,7 @@ PLAIN_TREES: dict[str, Any] = {"linear_leaves": False, "feature_crosses": None}
 def folds_of(X: Any, y: np.ndarray, seed: int) -> list[tuple[list[int], list[int], Any]]:
     """Return the rows of the folds, and their weights."""
     sample, squares = Sample(read_any(X), y), make_objective("squared_error")
-    found = divided(FoldRows(sample, squares, BoostParams(), 1), 5, True, seed)[0]
+    found = FoldRows(sample, squares, BoostParams(), 1).divided(5, True, seed)[0]
     return [(f.train.tolist(), f.test.tolist(), f.test_weight is None) for f in found]
 
 

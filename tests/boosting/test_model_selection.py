@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import hedgerow
 from hedgerow import (
     FoldsWarning,
     HedgerowClassifier,
@@ -25,7 +28,12 @@ from hedgerow.boosting.automatic import model_selection as selection_module
 from hedgerow.boosting.automatic.candidates import FEWEST_ROWS, DataSize, candidates_for
 from hedgerow.boosting.automatic.defaults import choose
 from hedgerow.boosting.automatic.evidence import Difference, warn_of_doubts
-from hedgerow.boosting.automatic.model_selection import CandidateBest, ModelSelection, of_folds
+from hedgerow.boosting.automatic.model_selection import (
+    CandidateBest,
+    ChosenRounds,
+    ModelSelection,
+    of_folds,
+)
 from hedgerow.boosting.automatic.recipe import plain_values
 from hedgerow.boosting.loop.driver import FitOptions, FitPlan
 from hedgerow.boosting.loop.sample import Sample
@@ -33,7 +41,6 @@ from hedgerow.boosting.loop.setup.resolved import resolve, resolve_strategy
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.validation import cross as cross_module
 from hedgerow.boosting.validation.budget import Budget
-from hedgerow.boosting.validation.cross_stopping import ChosenRounds, choose_rounds
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import draw_folds
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
@@ -319,8 +326,9 @@ def test_a_slow_learner_is_found_abreast(sample: Sample) -> None:
             at_equal_learning=at_equal_learning,
         )
         rows = FoldRows(sample, SQUARES, params, 1)
-        found[at_equal_learning] = ModelSelection(rows, folds, SQUARES, stopping, (LOSS,), 1, None)
-        found[at_equal_learning].hold(params)
+        plan = FitPlan(SQUARES, params, stopping, (LOSS,), folds=folds)
+        found[at_equal_learning] = ModelSelection(plan, rows)
+        found[at_equal_learning].choose()
     assert found[False].tried[1]["rounds"] == 40  # far from the best score of the first settings
     assert found[False].best.params == params
     assert found[True].best.params == slow
@@ -470,8 +478,8 @@ def selection_of(sample: Sample, budget: Budget | None = None) -> ModelSelection
     stopping = StoppingParams("cv", patience=12, candidates=others)
     rows = FoldRows(sample, SQUARES, params, 1)
     folds = draw_folds(sample.target, 5, False, 0, None, None)
-    found = ModelSelection(rows, folds, SQUARES, stopping, (LOSS,), 1, budget)
-    found.hold(params)
+    found = ModelSelection(FitPlan(SQUARES, params, stopping, (LOSS,), folds=folds), rows, budget)
+    found.choose()
     return found
 
 
@@ -496,7 +504,7 @@ def choose_within_budget(
     budget = Budget(100.0, 0.0, clock=clock)
     params = resolve_strategy(resolve(LARGER, SQUARES), SQUARES)
     rows = FoldRows(sample, SQUARES, of_folds(params, stopping.stride), 1)
-    return choose_rounds(rows, FitPlan(SQUARES, params, stopping, (LOSS,)), budget)
+    return ModelSelection(FitPlan(SQUARES, params, stopping, (LOSS,)), rows, budget).choose()
 
 
 @pytest.mark.parametrize("stride", [1.0, 2.0])
@@ -559,7 +567,7 @@ def test_folds_that_cannot_be_drawn_try_nothing() -> None:
     sample = Sample(table, np.arange(4.0), group=np.zeros(4, np.uint64))
     stopping = StoppingParams("cv", is_cautious=True, candidates=(LARGER,))
     rows = FoldRows(sample, SQUARES, STUMPS, 1)
-    found = choose_rounds(rows, FitPlan(SQUARES, STUMPS, stopping, (LOSS,)))
+    found = ModelSelection(FitPlan(SQUARES, STUMPS, stopping, (LOSS,)), rows).choose()
     assert found.params is STUMPS
     assert "tried" not in found.record
 
@@ -601,3 +609,26 @@ def test_candidates_are_compatible_with_the_users_parameters(
     settled = "max_leaves" in params or params.get("grow_policy") == "symmetric"
     tried = [one for one in model.chosen_params_["tried"] if "feature_crosses" not in one]
     assert (len(tried) == 1) == settled
+
+
+def test_a_default_fit_takes_few_frames_to_the_trees() -> None:
+    """Each layer between ``fit`` and the compiled trees is one more to read."""
+    root, deepest = Path(hedgerow.__file__).parent, 0
+
+    def note(frame: Any, event: str, _: Any) -> None:
+        nonlocal deepest
+        if event == "call" and frame.f_code.co_name == "_work":
+            names = []
+            while frame is not None:
+                names.append(frame.f_code.co_filename)
+                frame = frame.f_back
+            deepest = max(deepest, sum(name.startswith(str(root)) for name in names))
+
+    X = np.random.default_rng(0).normal(size=(150, 3))
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        HedgerowRegressor(n_jobs=1).fit(pd.DataFrame(X), X[:, 0])
+    finally:
+        sys.setprofile(before)
+    assert 0 < deepest <= 13

@@ -13,7 +13,6 @@ from hedgerow import HedgerowClassifier
 from hedgerow.boosting.automatic.recipe import plain_values
 from hedgerow.boosting.automatic.repeats import find_repeats
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.validation import cross_stopping
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.data import read_any
@@ -40,7 +39,7 @@ def are_observations(*columns: Any, is_classes: bool = True) -> bool:
 def divided(sample: Sample, n_folds: int = 5, is_classes: bool = True) -> list[Fold]:
     squares = make_objective("squared_error")
     rows = FoldRows(sample, squares, BoostParams(), 1)
-    return cross_stopping.divided(rows, n_folds, is_classes, 0)[0]
+    return rows.divided(n_folds, is_classes, 0)[0]
 
 
 # -- copies or observations ----------------------------------------------------

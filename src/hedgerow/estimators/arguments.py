@@ -45,7 +45,7 @@ def check_arguments(
     method: Callable[..., Any], arguments: Mapping[str, Any], estimator: Any
 ) -> None:
     """Raise for arguments that a method of an estimator does not have."""
-    known = parameters_of(method)
+    known = [name for name in parameters_of(method) if name != "others"]
     wrong = [name for name in arguments if name not in known]
     if not wrong:
         return

@@ -32,6 +32,7 @@ from hedgerow.errors import (
     ParameterError,
     brief,
 )
+from hedgerow.estimators.arguments import check_arguments
 from hedgerow.estimators.common import seed_of, warn_about_names
 from hedgerow.estimators.explaining import BoostedExplanations
 from hedgerow.estimators.hooks import FitHooks
@@ -363,6 +364,10 @@ class HedgerowEstimator(
 
     def _fit_rows(self, arguments: Mapping[str, Any]) -> Self:
         """Train on the rows among the arguments of ``fit``."""
+        if others := arguments["others"]:
+            check_arguments(type(self).fit, others, self)
+        if self._has_hooks:
+            return self._fit_with_hooks(arguments)
         from hedgerow.boosting.automatic.defaults import choose
         from hedgerow.boosting.loop.driver import FitOptions
         from hedgerow.boosting.loop.fit import fit

@@ -16,7 +16,6 @@ from hedgerow.boosting.row_data.targets import Targets, has_columns
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.estimators import labels
 from hedgerow.estimators.base import HedgerowEstimator
-from hedgerow.estimators.hooks import with_hooks
 from hedgerow.estimators.multilabel import (
     label_classes,
     label_objective,
@@ -283,7 +282,6 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         tags.classifier_tags.multi_label = self.objective not in ("softmax", "one_vs_all")
         return tags
 
-    @with_hooks
     def fit(
         self,
         X: Any,
@@ -300,6 +298,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         init_model: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: float = CHECKPOINT_SECONDS,
+        **others: Never,
     ) -> Self:
         """Train on X and y.
 

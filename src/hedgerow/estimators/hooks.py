@@ -26,20 +26,17 @@ import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from typing import Any, Literal, Self, TypeVar, cast
+from typing import Any, Literal, Self
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
 from hedgerow.boosting.loop.callbacks import Callback, Round
 from hedgerow.errors import ParameterError, brief
-from hedgerow.estimators.arguments import check_arguments
 from hedgerow.estimators.snapshots import snapshot
 from hedgerow.model.model import Model
 
 HOOKS = ("setup", "on_fit_task_begin", "on_fit_task_end", "teardown")
-
-_Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
 
 def has_hooks(callback: object) -> bool:
@@ -56,13 +53,6 @@ def _listed(callbacks: Any) -> list[Any]:
     if callbacks is None:
         return []
     return list(callbacks) if isinstance(callbacks, Sequence) else [callbacks]
-
-
-def plain_callbacks(callbacks: Any) -> Any:
-    """Return the callbacks that are not scikit-learn callbacks, unchecked."""
-    if not any(map(has_hooks, _listed(callbacks))):
-        return callbacks
-    return [callback for callback in _listed(callbacks) if not has_hooks(callback)]
 
 
 class RoundHooks:
@@ -104,6 +94,10 @@ class FitHooks(BaseEstimator, ABC):
     def _params(self) -> Any:
         """Return the validated parameters of the trees."""
 
+    @abstractmethod
+    def _fit_rows(self, arguments: Mapping[str, Any]) -> Self:
+        """Train on the rows among the arguments of ``fit``."""
+
     @available_if(_scikit_learn_has_callbacks)  # type: ignore[untyped-decorator]
     def set_callbacks(self, *callbacks: Any) -> Self:
         """Set scikit-learn callbacks, which clones and searches share.
@@ -133,11 +127,53 @@ class FitHooks(BaseEstimator, ABC):
 
     def _round_callbacks(self, attributes: Callable[[Model], dict[str, Any]]) -> Any:
         """Return the callbacks of the current fit."""
-        plain = plain_callbacks(self.callbacks)
         hooks: RoundHooks | None = vars(self).get("_round_hooks")
         if hooks is None:
-            return plain
-        return [*_listed(plain), hooks.begin(attributes)]
+            return self.callbacks
+        plain = [callback for callback in _listed(self.callbacks) if not has_hooks(callback)]
+        return [*plain, hooks.begin(attributes)]
+
+    @property
+    def _has_hooks(self) -> bool:
+        """Whether the fit to begin has scikit-learn callbacks, which do not yet surround it."""
+        known = vars(self)
+        waits = bool(known.get("_skl_callbacks")) or any(map(has_hooks, _listed(self.callbacks)))
+        return waits and "_round_hooks" not in known
+
+    def _fit_with_hooks(self, arguments: Mapping[str, Any]) -> Self:
+        """Run :meth:`_fit_rows` as a fit of scikit-learn with callbacks."""
+        hooked = [callback for callback in _listed(self.callbacks) if has_hooks(callback)]
+        before = vars(self).get("_skl_callbacks")
+        _check_hooks(hooked)
+        # Wrong parameters raise before a bar is drawn; the fit draws the seed of a RandomState.
+        checked = snapshot(self)
+        checked.__dict__["random_state"] = deepcopy(vars(self).get("random_state"))
+        checked._params()  # noqa: SLF001
+        from sklearn.callback import with_callbacks
+
+        weight = arguments["sample_weight"]
+        metadata = None if weight is None else {"sample_weight": weight}
+        data = {"X": arguments["X"], "y": arguments["y"], "metadata": metadata}
+
+        def run(own: Self) -> None:
+            n_rounds = own.n_estimators
+            context = own._init_callback_context(
+                max_subtasks=None if isinstance(n_rounds, str) else n_rounds
+            )
+            context.call_on_fit_task_begin(estimator=own, **data)
+            own.__dict__["_round_hooks"] = RoundHooks(own, context, data)
+            own._fit_rows(arguments)
+            context.call_on_fit_task_end(estimator=own, reconstruction_attributes=dict, **data)
+
+        # scikit-learn keeps the context of a fit in the estimator, which other threads may fit.
+        own = snapshot(self)
+        own.__dict__["_skl_callbacks"] = [*(before or []), *hooked]
+        with_callbacks(run)(own)
+        kept = {"_skl_callbacks": before} if before is not None else {}
+        gone = ("_round_hooks", "_skl_callbacks")
+        fitted = {name: value for name, value in vars(own).items() if name not in gone}
+        self.__dict__ = fitted | kept | self.get_params(deep=False)
+        return self
 
 
 def _check_hooks(callbacks: Sequence[Any]) -> None:
@@ -154,52 +190,3 @@ def _check_hooks(callbacks: Sequence[Any]) -> None:
                 f"callbacks has {brief(callback)}, which has some methods of a scikit-learn "
                 f"callback, but not {', '.join(missing)}: add these (they may do nothing)."
             )
-
-
-def _check_params(estimator: FitHooks) -> None:
-    """Raise for wrong parameters, but leave a ``RandomState`` as it is: the fit draws its seed."""
-    checked = snapshot(estimator)
-    checked.__dict__["random_state"] = deepcopy(estimator.__dict__.get("random_state"))
-    checked._params()  # noqa: SLF001
-
-
-def with_hooks(fit: _Fit) -> _Fit:
-    """Decorate a ``fit(X, y, sample_weight, ...)`` method to support scikit-learn callbacks."""
-
-    @functools.wraps(fit)
-    def fit_with_hooks(estimator: Any, X: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
-        check_arguments(fit, kwargs, estimator)
-        hooked = [callback for callback in _listed(estimator.callbacks) if has_hooks(callback)]
-        before = estimator.__dict__.get("_skl_callbacks")
-        if not hooked and not before:
-            return fit(estimator, X, y, *args, **kwargs)
-        _check_hooks(hooked)
-        _check_params(estimator)  # before a bar is drawn
-        from sklearn.callback import with_callbacks
-
-        weight = args[0] if args else kwargs.get("sample_weight")
-        metadata = None if weight is None else {"sample_weight": weight}
-        known = {"X": X, "y": y, "metadata": metadata}
-
-        def run(own: Any) -> Any:
-            n_rounds = own.n_estimators
-            context = own._init_callback_context(  # noqa: SLF001
-                max_subtasks=None if isinstance(n_rounds, str) else n_rounds
-            )
-            context.call_on_fit_task_begin(estimator=own, **known)
-            own.__dict__["_round_hooks"] = RoundHooks(own, context, known)
-            found = fit(own, X, y, *args, **kwargs)
-            context.call_on_fit_task_end(estimator=own, reconstruction_attributes=dict, **known)
-            return found
-
-        # scikit-learn keeps the context of a fit in the estimator, which other threads may fit.
-        own = snapshot(estimator)
-        own.__dict__["_skl_callbacks"] = [*(before or []), *hooked]
-        with_callbacks(run)(own)
-        kept = {"_skl_callbacks": before} if before is not None else {}
-        gone = ("_round_hooks", "_skl_callbacks")
-        fitted = {name: value for name, value in vars(own).items() if name not in gone}
-        estimator.__dict__ = fitted | kept | estimator.get_params(deep=False)
-        return estimator
-
-    return cast(_Fit, fit_with_hooks)

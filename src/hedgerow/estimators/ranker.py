@@ -15,7 +15,6 @@ from hedgerow.boosting.row_data.queries import read_qid, require_queries, weight
 from hedgerow.boosting.row_data.targets import Targets, require_target, target_column
 from hedgerow.errors import AbsentAttributeError
 from hedgerow.estimators.base import HedgerowEstimator
-from hedgerow.estimators.hooks import with_hooks
 from hedgerow.metrics.queries import query_rows
 from hedgerow.metrics.ranking import RankingMetric
 from hedgerow.objectives import RANKING
@@ -288,7 +287,6 @@ class HedgerowRanker(HedgerowEstimator):
     label_gain: Sequence[float] | None = None
     position_bias_regularization: float | None = None
 
-    @with_hooks
     def fit(
         self,
         X: Any,
@@ -306,6 +304,7 @@ class HedgerowRanker(HedgerowEstimator):
         init_model: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: float = CHECKPOINT_SECONDS,
+        **others: Never,
     ) -> Self:
         """Train on the rows of queries.
 

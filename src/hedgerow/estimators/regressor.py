@@ -15,7 +15,6 @@ from hedgerow.boosting.row_data.event_times import read_times
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import Targets, has_columns, require_target, target_column
 from hedgerow.estimators.base import HedgerowEstimator
-from hedgerow.estimators.hooks import with_hooks
 from hedgerow.estimators.scores import r2
 from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.objectives import make_objective
@@ -301,7 +300,6 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         tags.target_tags.multi_output = True
         return tags
 
-    @with_hooks
     def fit(
         self,
         X: Any,
@@ -318,6 +316,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         init_model: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: float = CHECKPOINT_SECONDS,
+        **others: Never,
     ) -> Self:
         """Train on X and y.
 

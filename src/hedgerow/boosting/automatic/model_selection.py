@@ -1,4 +1,9 @@
-"""The selection of tree parameters by cross-validation.
+"""The number of rounds and the kind of trees of a fit, by cross-validation.
+
+``early_stopping="cv"`` divides the rows into five folds, whose models grow side by side
+until the loss of all test rows together stops falling.  Then the model is trained on all
+rows, with the best number of rounds, or with fewer rounds of a larger learning rate.  No row
+is lost to validation, and every row contributes to the decision.
 
 Glossary
 --------
@@ -17,13 +22,17 @@ stride      learning rate of the folds over the learning rate of the model: one 
 The same rows judge all candidates, so chance affects all scores alike.  A large learning rate
 shows which trees suit the data, and how many rounds they need, nearly as well as a small one:
 `docs/defaults-experiments.md` has the measurements.
+
+An interrupt (Ctrl-C) ends the folds once each has completed a round: the model of all rows
+then has the best number of rounds so far.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
@@ -31,12 +40,17 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import IntArray
+from hedgerow.boosting.automatic.blending import Member, weights_of
 from hedgerow.boosting.automatic.candidates import strongest_crosses
-from hedgerow.boosting.automatic.cost import seconds_of_round
-from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, TestedRows
-from hedgerow.boosting.loop.callbacks import FoldRound
+from hedgerow.boosting.automatic.cost import FastRate, seconds_of_round
+from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, TestedRows, warn_of_doubts
+from hedgerow.boosting.automatic.recipe import HIGHEST_RATE
+from hedgerow.boosting.automatic.time_recipe import SHORT_PATH, BudgetSchedule
+from hedgerow.boosting.loop.callbacks import FoldRound, report_folds
+from hedgerow.boosting.loop.driver import FitPlan
 from hedgerow.boosting.loop.setup.resolved import resolved
-from hedgerow.boosting.loop.training_loop import is_second
+from hedgerow.boosting.loop.training_loop import TWICE, is_second
+from hedgerow.boosting.loop.watch import StoppedBy
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.cross import (
     FoldPlan,
@@ -45,10 +59,11 @@ from hedgerow.boosting.validation.cross import (
     grow_folds,
 )
 from hedgerow.boosting.validation.fold_rows import FoldRows
-from hedgerow.boosting.validation.folds import Fold
+from hedgerow.boosting.validation.folds import Fold, can_judge, folds_to_test, forward_folds
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
 from hedgerow.data.schema import Schema
-from hedgerow.metrics import Metric, task_of
+from hedgerow.errors import DataError, InterruptedFitWarning
+from hedgerow.metrics import task_of
 from hedgerow.objectives import Objective
 from hedgerow.once import once
 from hedgerow.params import BoostParams
@@ -84,6 +99,28 @@ _SOLVED = 1e-3
 
 _MANY_FOLDS = 2
 """From this number of folds on, the first fold decides whether the others are worth the time."""
+
+
+_STILL_FALLING = 0.8
+_FURTHER = 2.0
+"""Factor on the rounds of the model if time ran out while the validation curve still fell, which
+means that the best round was in the last fifth."""
+
+_UNTESTED_ROUNDS = 100
+"""Number of rounds if folds cannot be drawn, for example with one row of each class."""
+
+_UNJUDGED_ROUNDS = 20
+"""Number of rounds if all tested targets are the same: each round then lowers their loss.
+
+With one row of class 1 among 600, 5,000 or 15,000, the loss of new rows is 0.2% below that of a
+constant after 10 or 20 rounds, and 2% above it after 100 (means of six generated tables).
+"""
+
+_FORWARD = 3
+"""Folds that test later rows, and random folds beside them, if rows have times.
+
+`docs/defaults-experiments.md` has the comparison: later rows alone are few to learn from.
+"""
 
 
 @dataclass(slots=True)
@@ -132,7 +169,8 @@ class CandidateBest(BestRound):
         self.bests.append(self.score)
         waited = n_rounds - self._reference_round
         out_of_patience = out_of_patience or waited >= self._grown_patience()
-        return out_of_patience or self._is_hopeless() or self._is_ahead()
+        is_ahead = self.to_beat is not None and self.metric.improves(self.score, self.to_beat)
+        return out_of_patience or self._is_hopeless() or is_ahead
 
     def next_end(self, n_rounds: int) -> int:
         """Return the round in which patience may end, or the first comparison with the rival.
@@ -146,9 +184,6 @@ class CandidateBest(BestRound):
 
     def _grown_patience(self) -> float:
         return self.least + _PATIENCE_SHARE * self._reference_round
-
-    def _is_ahead(self) -> bool:
-        return self.to_beat is not None and self.metric.improves(self.score, self.to_beat)
 
     def _is_hopeless(self) -> bool:
         n = len(self.bests)
@@ -186,14 +221,54 @@ class Entry:
         return len(next(iter(self.grown.curves.values())))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ChosenRounds:
+    """Result of early stopping by cross-validation.
+
+    params       the best parameters; with a time budget the learning rate may follow the clock
+    curves       score of all test rows after each round of the folds, by metric
+    rows         the rows of all folds
+    record       settings of the folds, for the training record
+    interrupted  whether an interrupt ended the folds
+    fold_rate    learning rate of the folds, if the model's rates follow the clock; else NaN
+    members      kinds of trees of a blend, the first with ``params``; none: there is one kind
+    """
+
+    params: BoostParams
+    n_rounds: int
+    curves: dict[str, list[float]]
+    rows: FoldRows
+    record: dict[str, Any]
+    interrupted: bool = False
+    fold_rate: float = math.nan
+    members: tuple[Member, ...] = ()
+
+    def record_with(self, rates: Sequence[float] | float) -> dict[str, Any]:
+        """Return the record; its stride compares the folds with the model's ``rates``."""
+        if math.isnan(self.fold_rate):
+            return self.record
+        return {**self.record, "stride": round(self.fold_rate / float(np.mean(rates)), 3)}
+
+    def complete(self, record: dict[str, Any], n_kept: int) -> None:
+        """Add the result of the folds to the record of a model of ``n_kept`` rounds."""
+        record["best_round"] = min(self.n_rounds, n_kept)
+        record["folds"] = self.record_with(record["parameters"]["learning_rate"])
+
+    @property
+    def stopped_by(self) -> StoppedBy:
+        """Why a fit with this number of rounds ends."""
+        if self.interrupted:
+            return "interrupt"
+        return "early_stopping" if self.n_rounds < self.params.n_estimators else "rounds"
+
+
 class ModelSelection:
     """Comparison of candidates on the same folds, one candidate after the other.
 
+    plan         of the fit; the first metric decides
     rows         rows in the form that the first settings need
-    metrics      the first metric decides
     budget       candidates are tried while there is time
-    alike        int64 (n_rows,): rows with the same number are one observation
-    report       receives the state of the folds after their rounds
+    folds        all of them that are tested
     best         the entry with the best score; the first one if scores are equal
     tried        for each entry the best score, its round, and the parameters that differ from the
                  first; ``chosen`` marks the best of several
@@ -203,22 +278,11 @@ class ModelSelection:
 
     best: Entry
 
-    def __init__(
-        self,
-        rows: FoldRows,
-        folds: Sequence[Fold],
-        objective: Objective,
-        stopping: StoppingParams,
-        metrics: Sequence[Metric],
-        n_threads: int,
-        budget: Budget | None,
-        alike: IntArray | None = None,
-        report: Callable[[FoldRound], None] = lambda state: None,
-    ) -> None:
-        self._rows, self._folds, self._objective = rows, folds, objective
-        self._request, self._metrics, self._n_threads = stopping, metrics, n_threads
-        self._budget, self._report = budget, report
-        self._alike = alike
+    def __init__(self, plan: FitPlan, rows: FoldRows, budget: Budget | None = None) -> None:
+        self.plan, self.rows, self.request = plan, rows, plan.stopping
+        self._budget, self._metric = budget, plan.metrics[0]
+        self.folds: list[Fold] = []
+        self._alike: IntArray | None = None  # rows with the same number are one observation
         self._limits = FoldStopping(pooled=True, may_end=lambda: not is_second())
         self._is_solved, self._spent = False, 0.0
         self.tried: list[dict[str, Any]] = []
@@ -226,45 +290,80 @@ class ModelSelection:
         self.entries: list[Entry] = []
         self.interrupted = False
 
-    def hold(self, params: BoostParams) -> None:
-        """Try ``params``, then the candidates, until an interrupt or the end of the budget."""
-        share = share_of_folds(self._request)
+    def choose(self) -> ChosenRounds:
+        """Choose the number of rounds of a fit; its parameters too, if others are to be tried.
+
+        Candidates are tried until an interrupt or the end of the budget.
+        """
+        params, request, rows, metric = self.plan.params, self.request, self.rows, self._metric
+        sample, target = rows.sample, rows.sample.target
+        record: dict[str, Any] = {
+            "early_stopping": "cv",
+            "patience": request.patience,
+            "rounds_factor": request.rounds_factor,
+            "stride": request.stride,
+        }
+
+        def untested(n_rounds: int, n_drawn: int) -> ChosenRounds:
+            few = min(n_rounds, params.n_estimators)
+            return ChosenRounds(params, few, {}, rows, {**record, "folds": [n_drawn, 0]})
+
+        n_folds, n_tested = request.folds if sample.time is None else (_FORWARD, _FORWARD)
+        stratify = task_of(self.plan.objective) in ("two classes", "classes")
+        try:
+            folds, self._alike = rows.divided(n_folds, stratify, params.seed, self.plan.folds)
+        except DataError:
+            if not request.is_cautious:
+                raise
+            return untested(_UNTESTED_ROUNDS, 0)
+        folds, n_drawn = folds_to_test(folds, target, n_tested), len(folds)
+        if sample.time is not None:
+            later = forward_folds(sample.time, _FORWARD, 0.5)
+            folds, n_drawn = folds + later, n_drawn + len(later)
+        if request.is_cautious and not can_judge(folds, target):
+            return untested(_UNJUDGED_ROUNDS, n_drawn)
+        self.folds, record["folds"] = folds, [n_drawn, len(folds)]
         if self._budget is not None:
-            self._limits = replace(self._limits, is_late=self._budget.deadline(share))
+            late = self._budget.deadline(share_of_folds(request))
+            self._limits = replace(self._limits, is_late=late)
         first = self._try(params)
         assert first is not None
-        self._note(params, first)
+        self._note(first)
         self._prefer(first)
         for other, by, may_lose_early in self._others():
-            if (may_lose_early and not self._is_promising(other)) or self._is_excluded(other):
+            if self._is_excluded(other):
                 continue
             at_equal_rounds = self._scores_of_best() if may_lose_early else ()
-            entry = self._try(other, at_equal_rounds=at_equal_rounds)
+            if may_lose_early and len(folds) >= _MANY_FOLDS:
+                grown, few = self.best.grown.folds[0], len(folds[0].test) < _ENOUGH_TESTED
+                best = grown.scores[metric.name]
+                curve = () if few else grown.watch.history[grown.watch.rows][metric.name]
+                so_far = list(accumulate(curve, lambda a, b: b if metric.improves(b, a) else a))
+                entry = self._try(other, folds[:1], to_beat=best, at_equal_rounds=so_far)
+                leads = entry is not None and metric.improves(
+                    entry.grown.folds[0].scores[metric.name], best
+                )
+                if not leads or self._is_excluded(other):
+                    continue
+            entry = self._try(other, folds, at_equal_rounds=at_equal_rounds)
             if entry is None:
                 continue
-            self._note(params, entry)
-            improves = self._metrics[0].improves(entry.score, self.best.score)
-            if improves and (by is None or self._leads(entry, by)):
+            self._note(entry)
+            if metric.improves(entry.score, self.best.score) and (
+                by is None
+                or self.tested.difference(
+                    *(self.tested.losses(each.grown.folds) for each in (self.best, entry))
+                ).exceeds(by)
+            ):
                 self._prefer(entry)
         if len(self.tried) > 1:
             self.tried[self._place]["chosen"] = True
+        return self._found({**record, "tried": self.tried})
 
     @once
     def tested(self) -> TestedRows:
         """The tested rows of all folds."""
-        return TestedRows(self._rows.sample, self._folds, self._alike)
-
-    def _crossed(self) -> BoostParams | None:
-        """Return the best settings with crosses of the strongest columns; None without crosses.
-
-        Columns are strong only if the best settings gain more than chance explains.
-        """
-        if not self._request.tries_crosses or self._is_doubtful():
-            return None
-        folds, schema = self.best.grown.folds, self._rows.sample.table.schema
-        gains = np.sum([fold.gains() for fold in folds], axis=0)
-        crosses = strongest_crosses(gains, schema, folds[0].inputs)
-        return replace(self.best.params, feature_crosses=crosses) if crosses else None
+        return TestedRows(self.rows.sample, self.folds, self._alike)
 
     def _others(self) -> Iterator[tuple[BoostParams, float | None, bool]]:
         """Yield the candidates, each when those before it have been tried.
@@ -272,24 +371,39 @@ class ModelSelection:
         Each comes with the standard errors by which it must lead, and whether it may lose on the
         first fold, or at equal rounds.
         """
-        request = self._request
+        request = self.request
         for other in request.candidates:
             yield other, request.lead, False
         for other in request.rare:
             yield other, _CLEARLY, False
         if request.plain is not None:
             yield request.plain, _CLEARLY, True
-        if (crossed := self._crossed()) is not None:
-            yield crossed, _BEYOND_DOUBT, True
-        if (finer := self._finer()) is not None:
-            yield finer, None, False
+        # Columns are strong only if the best settings gain more than chance explains.
+        if request.tries_crosses and not self._is_doubtful():
+            grown, schema = self.best.grown.folds, self.rows.sample.table.schema
+            gains = np.sum([fold.gains() for fold in grown], axis=0)
+            if crosses := strongest_crosses(gains, schema, grown[0].inputs):
+                yield replace(self.best.params, feature_crosses=crosses), _BEYOND_DOUBT, True
+        # The best sum of rates is larger at a low rate, so folds at that rate must find the number
+        # of rounds, if there is time for them.
+        best, finest, budget = self.best, request.finest_rate, self._budget
+        if finest is None or budget is None or best.grown.late:
+            return
+        times_finer = best.params.learning_rate / finest
+        seconds = best.seconds * times_finer / share_of_folds(request)
+        if times_finer > 1.0 and not budget.late_but_for(seconds)():
+            most = math.ceil(best.params.n_estimators * times_finer)
+            yield replace(best.params, learning_rate=finest, n_estimators=most), None, False
 
     def _prefer(self, entry: Entry) -> None:
         """Make ``entry``, the latest one, the best one so far."""
         self.best, self._place = entry, len(self.tried) - 1
-        self._leave_time_for_model()
-        tries_others = not self._request.only_counts_rounds
-        if tries_others and task_of(self._objective) in ("two classes", "classes"):
+        if self._budget is not None:  # leave enough time for the model with these settings
+            share = share_of_folds(self.request)
+            late = self._budget.late_but_for(entry.seconds * (1.0 - share) / share)
+            self._limits = replace(self._limits, is_late=late)
+        tries_others = not self.request.only_counts_rounds
+        if tries_others and task_of(self.plan.objective) in ("two classes", "classes"):
             start, left = (
                 self.tested.mean(losses(entry.grown.folds))
                 for losses in (self.tested.start_losses, self.tested.losses)
@@ -300,13 +414,13 @@ class ModelSelection:
         """Return whether all has been tried, or ``other`` would cost too much at equal rounds."""
         if self.interrupted or self._is_solved or self._limits.is_late():
             return True
-        allowance = self._request.allowance
-        expected = self._cost(other, len(self._folds), self.best.n_rounds)
+        allowance = self.request.allowance
+        expected = self._cost(other, len(self.folds), self.best.n_rounds)
         return allowance is not None and self._spent + expected > allowance.candidates
 
     def _cost(self, params: BoostParams, n_folds: int, n_rounds: int) -> float:
         """Return the estimated seconds of the rounds of folds; 0 if nothing bounds them."""
-        allowance = self._request.allowance
+        allowance = self.request.allowance
         if allowance is None:
             return 0.0
         return n_folds * n_rounds * seconds_of_round(allowance.size, params)
@@ -316,59 +430,11 @@ class ModelSelection:
         best = self.best.grown.best
         return best.bests if isinstance(best, CandidateBest) else ()
 
-    def _is_promising(self, other: BoostParams) -> bool:
-        """Return whether other settings lead on the first fold, which takes less time than all.
-
-        True without a test if there are few folds, or nothing else is tried.
-        """
-        first, name = self._folds[:1], self._metrics[0].name
-        if len(self._folds) < _MANY_FOLDS or self._is_excluded(other):
-            return True
-        grown = self.best.grown.folds[0]
-        best, curve = grown.scores[name], grown.watch.history[grown.watch.rows][name]
-        if len(first[0].test) < _ENOUGH_TESTED:
-            curve = []
-        at_equal_rounds = best_so_far(curve, self._metrics[0])
-        entry = self._try(other, folds=first, to_beat=best, at_equal_rounds=at_equal_rounds)
-        return entry is not None and self._metrics[0].improves(
-            entry.grown.folds[0].scores[name], best
-        )
-
     def _is_doubtful(self) -> bool:
         """Return whether the best settings so far gain no more than chance explains."""
         grown = self.best.grown.folds
         losses = self.tested.start_losses(grown), self.tested.losses(grown)
         return not self.tested.difference(*losses).exceeds(BEYOND_CHANCE)
-
-    def _leads(self, entry: Entry, by: float) -> bool:
-        """Return whether ``entry`` leads the best settings by more than ``by`` standard errors."""
-        losses, ours = (self.tested.losses(e.grown.folds) for e in (self.best, entry))
-        return self.tested.difference(losses, ours).exceeds(by)
-
-    def _leave_time_for_model(self) -> None:
-        """Move the deadline, so that the model with the best settings so far has enough time."""
-        if self._budget is not None:
-            share = share_of_folds(self._request)
-            late = self._budget.late_but_for(self.best.seconds * (1.0 - share) / share)
-            self._limits = replace(self._limits, is_late=late)
-
-    def _finer(self) -> BoostParams | None:
-        """Return the best settings at the lowest rate; None if there is no time for them.
-
-        The best sum of rates is larger at a low rate, so folds at that rate must find the number
-        of rounds.
-        """
-        best, finest, budget = self.best, self._request.finest_rate, self._budget
-        if finest is None or budget is None or best.grown.late:
-            return None
-        if best.params.learning_rate <= finest:
-            return None
-        times_finer = best.params.learning_rate / finest
-        share = share_of_folds(self._request)
-        if budget.late_but_for(best.seconds * times_finer / share)():
-            return None
-        most = math.ceil(best.params.n_estimators * times_finer)
-        return replace(best.params, learning_rate=finest, n_estimators=most)
 
     def _try(
         self,
@@ -382,19 +448,35 @@ class ModelSelection:
         They also end when their best score is behind that of ``at_equal_rounds``.  A first
         interrupt ends the comparison: None unless the folds have complete rounds.
         """
-        began = time.monotonic()
+        began, request, plan, metric = time.monotonic(), self.request, self.plan, self._metric
+        folds = folds or self.folds
+        requested = params_of_folds(params, request)
+        # The report must not hold this object, which holds the folds: they hold the report.
+        best_before = self.best.score if self.tried else None
+        number, n_folds, callbacks = len(self.tried) + 1, len(folds), plan.callbacks
+        more = (request.plain, request.tries_crosses or None, request.finest_rate)
+        n_all = 1 + len(request.candidates) + len(request.rare) + len(more) - more.count(None)
+
+        def report(n_rounds: int, score: float) -> None:
+            best = trial.score
+            if best_before is not None and metric.improves(best_before, best):
+                best = best_before
+            report_folds(callbacks, FoldRound(
+                number, n_all, n_folds, n_rounds, requested.n_estimators, metric.name, score,
+                best, time.monotonic() - request.began,
+            ))  # fmt: skip
+
         try:
-            requested = params_of_folds(params, self._request)
-            rows = self._rows.for_trees(requested)
-            folds, best = folds or self._folds, self._judge(params, to_beat, at_equal_rounds)
-            limits = replace(
-                self._limits, best=best, after_rounds=self._reporter(requested, len(folds), best)
-            )
-            plan = FoldPlan(
-                rows, self._objective, requested, limits, self._metrics, self._n_threads,
-                keep_trees=False,
+            rows = self.rows.for_trees(requested)
+            trial = self._judge(params, to_beat, at_equal_rounds)
+            limits = replace(self._limits, best=trial, after_rounds=report)
+            grown = grow_folds(
+                FoldPlan(
+                    rows, plan.objective, requested, limits, plan.metrics, plan.n_threads,
+                    keep_trees=False,
+                ),
+                folds,
             )  # fmt: skip
-            grown = grow_folds(plan, folds)
         except KeyboardInterrupt as error:
             twice = isinstance(error.__context__, KeyboardInterrupt)
             if not self.tried or twice or is_second():
@@ -402,39 +484,14 @@ class ModelSelection:
             self.interrupted = True
             return None
         entry = Entry(params, rows, grown, time.monotonic() - began)
-        self._spent += self._cost(params, len(folds), entry.n_rounds)
+        self._spent += self._cost(params, n_folds, entry.n_rounds)
         self.interrupted = grown.interrupted
         return entry
-
-    def _reporter(
-        self, requested: BoostParams, n_folds: int, trial: BestRound
-    ) -> Callable[[int, float], None]:
-        """Return a function that reports the rounds of folds with the parameters ``requested``."""
-        request, metric = self._request, self._metrics[0]
-        more = (request.plain, request.tries_crosses or None, request.finest_rate)
-        others = len(request.candidates) + len(request.rare) + sum(one is not None for one in more)
-        # Not this object, which holds the folds: they hold the function.
-        tell, number = self._report, len(self.tried) + 1
-        before = self.best.score if self.tried else None
-
-        def report(n_rounds: int, score: float) -> None:
-            best = trial.score
-            if before is not None and metric.improves(before, best):
-                best = before
-            elapsed = time.monotonic() - request.began
-            tell(
-                FoldRound(
-                    number, 1 + others, n_folds, n_rounds, requested.n_estimators, metric.name,
-                    score, best, elapsed,
-                )
-            )  # fmt: skip
-
-        return report
 
     def _judge(
         self, params: BoostParams, to_beat: float | None, at_equal_rounds: Sequence[float]
     ) -> BestRound:
-        requested, metric = self._request, self._metrics[0]
+        requested, metric = self.request, self._metric
         stride, rate_ratio = requested.stride, 1.0
         if self.tried and params.learning_rate < self.best.params.learning_rate:
             rate_ratio = params.learning_rate / self.best.params.learning_rate
@@ -461,7 +518,8 @@ class ModelSelection:
             judge.rival = self._scores_of_best()[-1:]
         return judge
 
-    def _note(self, first: BoostParams, entry: Entry) -> None:
+    def _note(self, entry: Entry) -> None:
+        first = self.plan.params
         others = {
             name: getattr(entry.params, name)
             for name in BoostParams.__dataclass_fields__
@@ -473,17 +531,116 @@ class ModelSelection:
         rounds = 0 if best is None else best.round
         score = entry.score if math.isfinite(entry.score) else None
         self.tried.append({"score": score, "rounds": rounds, **others})
-        if self._request.most_members > 1:
+        if self.request.most_members > 1:
             self.entries.append(entry)
 
+    # -- what the folds tell about the model ------------------------------------------------
 
-def best_so_far(scores: Sequence[float], metric: Metric) -> list[float]:
-    """Return the best of the scores up to each round."""
+    def _found(self, record: dict[str, Any]) -> ChosenRounds:
+        """Derive rounds and rates from the selected parameters."""
+        best, grown, request = self.best, self.best.grown, self.request
+        params, n_rounds = best.params, best.params.n_estimators
+        # Folds too small for a split show nothing about the rounds for all rows.
+        fewest = min(len(fold.train) for fold in self.folds) // 2
+        if grown.best is None or not (self.interrupted or params.min_samples_leaf <= fewest):
+            return ChosenRounds(params, n_rounds, grown.curves, best.rows, record)
+        n_seen, trust = best.n_rounds, 1.0
+        if request.is_cautious:
+            losses = self.tested.start_losses(grown.folds), self.tested.losses(grown.folds)
+            gain = self.tested.difference(*losses)
+            warn_of_doubts(gain, self.tested.by_fold(*losses))
+            trust = gain.trust(BEYOND_CHANCE)
+        params, n_rounds, times = _of_all_rows(best, request, trust)
+        record = {**record, "stride": round(request.stride / times, 3)}
+        members: tuple[Member, ...] = ()
+        if self.interrupted:
+            warnings.warn(
+                "the fit was interrupted while folds chose the number of rounds: the model now "
+                f"trains on all rows for {n_rounds} rounds, according to the first {n_seen} rounds "
+                f"of the folds. Another interrupt within {TWICE:g} seconds stops the program as "
+                "usual.",
+                InterruptedFitWarning,
+                stacklevel=2,
+            )
+        elif request.most_members > 1:
+            members = self._blended(fewest)
+        fold_rate = math.nan
+        if request.finest_rate is not None:
+            # The total step length stays, in rounds as small as the remaining time allows.
+            assert request.time_budget is not None
+            rate, end = params.learning_rate, request.began + request.time_budget
+            finest = min(request.finest_rate, rate)
+            seconds = best.seconds / (len(self.folds) * n_seen)
+            schedule = BudgetSchedule(n_rounds * rate, end, seconds, finest, HIGHEST_RATE)
+            most = math.ceil(params.n_estimators * rate / finest)
+            params = replace(params, learning_rate=schedule, n_estimators=most)
+            n_rounds, fold_rate = schedule.n_rounds, rate * request.stride
+        return ChosenRounds(
+            params, n_rounds, grown.curves, best.rows, record, self.interrupted, fold_rate, members
+        )
 
-    def better(best: float, score: float) -> float:
-        return score if metric.improves(score, best) else best
+    def _blended(self, fewest: int) -> tuple[Member, ...]:
+        """Return the members of a blend; none if the best candidate is better alone.
 
-    return list(accumulate(scores, better))
+        ``fewest`` is the largest number of rows in all leaves of a tree on any fold.
+        """
+        schema, tested = self.best.rows.sample.table.schema, self.tested
+        levels = max(schema.n_levels(j) for j in range(schema.n_features))
+
+        def fits(entry: Entry) -> bool:
+            bins = {entry.params.max_bins, self.best.params.max_bins}
+            same_bins = len(bins) == 1 or levels <= min(bins)  # of categories
+            is_judged = math.isfinite(entry.score) and entry.params.min_samples_leaf <= fewest
+            return is_judged and same_bins
+
+        places = [k for k, entry in enumerate(self.entries) if fits(entry)]
+        entries = [self.entries[k] for k in places]
+        kinds, best = [entry.grown.folds for entry in entries], entries.index(self.best)
+        weights = weights_of(tested, kinds, best, self.request.most_members)
+        if weights[best] == 1.0:
+            return ()
+        members = []
+        for k in sorted(range(len(entries)), key=lambda k: (k != best, -weights[k])):
+            if weights[k] > 0.0:
+                start, end = tested.start_losses(kinds[k]), tested.losses(kinds[k])
+                trust = tested.difference(start, end).trust(BEYOND_CHANCE)
+                params, n_rounds, _ = _of_all_rows(entries[k], self.request, trust)
+                members.append(Member(params.with_rounds(n_rounds), weights[k]))
+                self.tried[places[k]]["weight"] = weights[k]
+        return tuple(members)
+
+
+def _of_all_rows(
+    entry: Entry, stopping: StoppingParams, trust: float
+) -> tuple[BoostParams, int, float]:
+    """Return parameters and rounds of a model with a candidate, and the factor on its rate."""
+    grown, params, n_seen = entry.grown, entry.params, entry.n_rounds
+    assert grown.best is not None
+    best, requested = grown.best.round, params_of_folds(params, stopping)
+    rate, n_rounds = requested.learning_rate, best * stopping.stride
+    still_falls = best / n_seen >= _STILL_FALLING
+    if isinstance(rate, FastRate):
+        further = n_seen == requested.n_estimators and best > _STILL_FALLING * n_seen
+        n_rounds = (_FURTHER if further else 1.0) * rate.path(best) / params.learning_rate
+    if grown.late and stopping.finest_rate is not None and still_falls:
+        n_rounds = max(_FURTHER * n_rounds, SHORT_PATH / params.learning_rate)
+    if stopping.is_cautious:
+        n_rounds = max(1, round(n_rounds * trust))
+    n_rounds = min(round(n_rounds * stopping.rounds_factor), params.n_estimators)
+    # Small learning rates are worth their time if few rounds suffice.  If many are needed, larger
+    # rates learn as well: `docs/defaults-experiments.md` has the figures.
+    easy, times = stopping.easy_rounds, 1.0
+    if easy is not None and n_rounds > easy:
+        times = round(min(math.sqrt(n_rounds / easy), stopping.stride), 2)
+    if stopping.allowance is not None:
+        most = stopping.allowance.most_rounds(params)
+        highest = max(times, HIGHEST_RATE / params.learning_rate)
+        times = min(max(times, math.ceil(100 * n_rounds / most) / 100), highest)
+        n_rounds = min(n_rounds, round(most * times))
+    if times > 1.0:
+        params, n_rounds = of_folds(params, times), round(n_rounds / times)
+        params = replace(params, learning_rate=round(params.learning_rate, 6))
+    return params, n_rounds, times
 
 
 def share_of_folds(stopping: StoppingParams) -> float:

@@ -33,8 +33,7 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.resume.continuing import Start, check_reading
 from hedgerow.boosting.row_data.groups import check_held_out
 from hedgerow.boosting.row_data.queries import split_sample, without_queries
-from hedgerow.boosting.validation.cross_stopping import check_folds
-from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.boosting.validation.stopping import StoppingParams, check_folds
 from hedgerow.data import SparseTable, Table, recode
 from hedgerow.data.binning.cut_sample import CutSample, masses_of_levels
 from hedgerow.data.schema import check_same_names, with_more_levels

@@ -66,7 +66,7 @@ from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 
 if TYPE_CHECKING:
-    from hedgerow.boosting.validation.cross_stopping import ChosenRounds
+    from hedgerow.boosting.automatic.model_selection import ChosenRounds
     from hedgerow.boosting.validation.folds import Fold
     from hedgerow.growing.chunks.space import Spaces
 
@@ -310,7 +310,7 @@ def grow_model(
     with watch.assembling(ready.assemble):
         forest = grow_forest(ready.state, watch, recorder)
     if watch.stopped_by == "rounds" and chosen is not None:
-        watch.stopped_by = chosen.stopped_by(chosen.params.n_estimators)
+        watch.stopped_by = chosen.stopped_by
     ended = watch.stopped_by in ("callback", "time_budget", "interrupt")
     model = ready.assemble(forest if ended else join(forest) or forest)
     if plan.bar is not None:

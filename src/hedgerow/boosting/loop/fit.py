@@ -24,7 +24,7 @@ import numpy as np
 from hedgerow.boosting.automatic.blending import joined_members
 from hedgerow.boosting.automatic.candidates import DataSize
 from hedgerow.boosting.automatic.magnitudes import check_differences
-from hedgerow.boosting.automatic.model_selection import of_folds, with_resolved
+from hedgerow.boosting.automatic.model_selection import ModelSelection, of_folds, with_resolved
 from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.callbacks import with_bar
 from hedgerow.boosting.loop.driver import (
@@ -50,12 +50,11 @@ from hedgerow.boosting.resume.fingerprint import Fingerprint, contents_of
 from hedgerow.boosting.row_data.metric_groups import check_watched, read_groups, refuse_groups
 from hedgerow.boosting.row_data.queries import check_values, split_sample
 from hedgerow.boosting.row_data.statistics import Encoded, constraints_of_inputs, encode
-from hedgerow.boosting.validation.cross_stopping import check_folds, choose_rounds
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold, among_weighted
 from hedgerow.boosting.validation.row_sets import parts_of
 from hedgerow.boosting.validation.splits import folds_of
-from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.boosting.validation.stopping import StoppingParams, check_folds
 from hedgerow.comm.base import Communicator, count_rows, gather_numbers
 from hedgerow.errors import AllRowsNeededError, DataError
 from hedgerow.metrics import make_metrics
@@ -110,7 +109,7 @@ def fit(
         if own.stopping.by_folds and stops is not None:
             faster = of_folds(own.params, own.stopping.stride)
             folds = FoldRows(rows[0], objective, faster, own.n_threads)
-            chosen = choose_rounds(folds, own, budget)
+            chosen = ModelSelection(own, folds, budget).choose()
             chosen.rows.close()
             own, stops = replace(own, params=chosen.params, is_scored=False), None
             rows, prepared = (chosen.rows.sample, ()), chosen.rows.whole

@@ -8,7 +8,7 @@ Reasons why a fit ends (``stopped_by`` in its record):
 ``callback``       a callback returned True
 ``time_budget``    another round would exceed the time budget
 ``interrupt``      Ctrl-C: the model keeps the complete rounds, or the number of rounds that
-                   the folds had chosen by then (:mod:`hedgerow.boosting.validation.cross_stopping`)
+                   the folds had chosen by then (:mod:`hedgerow.boosting.automatic.model_selection`)
 =================  =====================================================================
 
 An interrupt before the first complete round raises ``KeyboardInterrupt``.  So does a second

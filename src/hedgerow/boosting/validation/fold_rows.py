@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.arrays import IntArray
-from hedgerow.boosting.automatic.repeats import Repeats, find_repeats
+from hedgerow.boosting.automatic.repeats import find_repeats
 from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.driver import PreparedRows, check_out_of_bag
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
@@ -50,7 +50,12 @@ from hedgerow.boosting.row_data.statistics import (
     kept_columns,
     n_values,
 )
-from hedgerow.boosting.validation.folds import Fold
+from hedgerow.boosting.validation.folds import (
+    Fold,
+    deal_observations,
+    draw_folds,
+    lists_in_any_order,
+)
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import AnyTable, BinnedMatrix, Table
@@ -58,6 +63,7 @@ from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.row_store import ChunkStore
 from hedgerow.growing.core.setup import SumsPool
 from hedgerow.metrics import Metric, MetricChoice, make_metrics
+from hedgerow.metrics.queries import first_seen
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 
@@ -209,15 +215,29 @@ class FoldRows:
         )
         return PreparedRows(train, encoded.train, seen, others, (part,), encoded.inputs)
 
-    def repeats(self, seed: int, is_classes: bool) -> Repeats | None:
-        """Decide whether rows with the same values are copies or observations."""
-        sample = self.sample
-        if self._files is not None:
-            table = self._files.compared()
-            if table is None:
-                return None
-            sample = replace(sample, table=table)
-        return find_repeats(sample, seed, is_classes)
+    def divided(
+        self, n_folds: int, stratify: bool, seed: int, given: Sequence[Fold] = ()
+    ) -> tuple[list[Fold], IntArray | None]:
+        """Return folds, and numbers that rows of one observation share; None: each row is one."""
+        sample, own = self.sample, list(given)
+        if sample.query is not None:
+            folds = own or draw_folds(sample.target, n_folds, False, seed, sample.query)
+            return lists_in_any_order(folds, seed), sample.query
+        groups = None if sample.group is None else first_seen(sample.group)
+        if own:
+            return own, groups
+        if groups is not None:
+            return draw_folds(sample.target, n_folds, stratify, seed, groups), groups
+        compared = self._files.compared() if self._files is not None else sample.table
+        repeats = None
+        if compared is not None:
+            repeats = find_repeats(replace(sample, table=compared), seed, stratify)
+        if repeats is None:
+            return draw_folds(sample.target, n_folds, stratify, seed), None
+        if repeats.row is not None:
+            return deal_observations(sample, n_folds, stratify, repeats), None
+        alike = repeats.number
+        return draw_folds(sample.target, n_folds, stratify, seed, alike=alike), alike
 
 
 def rows_of_folds(

@@ -26,6 +26,7 @@ from hedgerow.params import BoostParams, Interval
 if TYPE_CHECKING:
     from hedgerow.boosting.automatic.blending import Blend, Member
     from hedgerow.boosting.automatic.cost import Allowance
+    from hedgerow.boosting.resume.continuing import Start
 
 VALIDATION_STREAM = 2
 """Stream of :mod:`hedgerow.kernels.primitives.hashing` that chooses validation rows."""
@@ -202,6 +203,34 @@ class StoppingParams:
     def sets_rows_aside(self) -> bool:
         """Whether a fit without validation rows of the user holds out some of its own."""
         return self.is_on(False) and not self.by_out_of_bag and not self.by_folds
+
+
+def check_folds(
+    stopping: StoppingParams,
+    has_validation: bool,
+    start: Start | None = None,
+    has_folds: bool = False,
+) -> None:
+    """Raise ``ParameterError`` if ``"cv"`` meets validation rows or a model to continue.
+
+    ``has_folds``: whether the user gives folds, which have no effect without ``"cv"``.
+    """
+    if has_folds and not stopping.by_folds and stopping.time_budget is None:
+        raise ParameterError(
+            "folds have no effect, because early stopping does not use folds here: use "
+            "early_stopping='cv' without validation rows, or leave folds out."
+        )
+    if stopping.by_folds and start is not None:
+        raise ParameterError(
+            f"early_stopping='cv' trains folds from the first round, but the rounds of "
+            f"{start.name} have seen the rows of all folds: use early_stopping=True or False, or "
+            "train a new model."
+        )
+    if stopping.by_folds and has_validation:
+        raise ParameterError(
+            "early_stopping='cv' uses folds of the training rows, so validation rows have no "
+            "effect: leave them out, or use early_stopping=True."
+        )
 
 
 @dataclass(frozen=True, slots=True)
