@@ -407,7 +407,7 @@ FAR = [
     known.Gamma(np.ones(3), np.full(3, 2.0)),
     known.Gamma(np.full(3, 1e-100), np.full(3, 1e6)),
     known.Poisson(np.ones(3)),
-    known.Poisson(np.full(3, 1e12)),
+    known.Poisson(np.full(3, 1e9)),
     known.Poisson(np.zeros(3)),
     known.NegativeBinomial(np.ones(3), np.full(3, 2.0)),
     known.NegativeBinomial(np.full(3, 1e-100), np.full(3, 1e6)),

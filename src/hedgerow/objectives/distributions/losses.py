@@ -50,7 +50,6 @@ from hedgerow.objectives import line_search as ls
 from hedgerow.objectives.base import LossRows
 from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
 from hedgerow.objectives.distributions import predicted
-from hedgerow.objectives.distributions.count_laws import HALF_LOG_2PI
 from hedgerow.objectives.domain import LOWEST_MEAN, POSITIVE, Domain, refuse_first
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.roots import root_of_mean
@@ -145,7 +144,8 @@ class NormalLoss(DistributionLoss):
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         far = self._far(target, raw)
-        return np.asarray(0.5 * far * far + _clipped(raw[1], _FARTHEST_SCALE) + HALF_LOG_2PI)
+        scale = _clipped(raw[1], _FARTHEST_SCALE)
+        return np.asarray(0.5 * far * far + scale + predicted.HALF_LOG_2PI)
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
         h[:] = 1.0

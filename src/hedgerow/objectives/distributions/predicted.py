@@ -35,13 +35,18 @@ from scipy import special
 
 from hedgerow.arrays import FloatArray, real_numbers
 from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
-from hedgerow.objectives.distributions import count_laws
 from hedgerow.params import Interval
 
 _SEED = Interval(0, math.inf, integer=True)
 _LEVEL = Interval(0.0, 1.0, low_open=True, high_open=True)
 _FARTHEST = 700.0
 """exp of this number is finite."""
+HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+_SMALL_SIZE = 10.0
+_NARROW = 40.0
+"""Value of v**2 at the end of the range above which the remaining integral is negligible."""
+_ANGLES = 96
+_STEPS, _END = 28, 6.6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,11 +102,8 @@ class Distribution(ABC):
             raise ParameterError(
                 f"p must be a number in (0, 1), or a list of such numbers; got {brief(p)}."
             )
-        return self._quantiles(levels[..., None]).T.reshape(len(self), *levels.shape)
-
-    def _quantiles(self, p: FloatArray) -> FloatArray:
-        """Return quantiles of levels of shape (n_levels, 1) or (1,), a column for each row."""
-        return np.asarray(self._law().ppf(p))
+        found = np.asarray(self._law().ppf(levels[..., None]))
+        return found.T.reshape(len(self), *levels.shape)
 
     def interval(self, level: float = 0.9) -> FloatArray:
         """Return lower and upper end of the central interval, float64 (n_rows, 2).
@@ -115,10 +117,7 @@ class Distribution(ABC):
         """Return the probability of a target up to ``y``, float64 (n_rows,)."""
         at = self._targets(y)
         with np.errstate(all="ignore"):
-            return self._cdf(at)
-
-    def _cdf(self, at: FloatArray) -> FloatArray:
-        return np.asarray(self._law().cdf(at))
+            return np.asarray(self._law().cdf(at))
 
     def log_pdf(self, y: Any) -> FloatArray:
         """Return the log density at ``y``, or the log probability of a count; (n_rows,)."""
@@ -127,7 +126,8 @@ class Distribution(ABC):
             return np.where(np.isinf(at), -np.inf, self._log_pdf(at))
 
     def _log_pdf(self, at: FloatArray) -> FloatArray:
-        return np.asarray(self._law().logpdf(at))
+        law = self._law()
+        return np.asarray(law.logpmf(at) if self.discrete else law.logpdf(at))
 
     def sample(self, n: int = 1, random_state: int | np.random.Generator | None = None) -> Any:
         """Draw ``n`` targets for each row."""
@@ -264,19 +264,11 @@ class Poisson(Distribution):
     def variance(self) -> FloatArray:
         return self.rate
 
-    def _cdf(self, at: FloatArray) -> FloatArray:
-        return count_laws.poisson_cdf(at, self.rate)
-
-    def _log_pdf(self, at: FloatArray) -> FloatArray:
-        return count_laws.poisson_log_probability(at, self.rate)
-
-    def _quantiles(self, p: FloatArray) -> FloatArray:
-        return count_laws.poisson_quantile(p, self.rate)
-
     def _crps(self, at: FloatArray) -> FloatArray:
         rate, here = self.rate, np.exp(self._log_pdf(np.floor(at)))
-        own = (at - rate) * (2.0 * self._cdf(at) - 1.0) + 2.0 * rate * here
-        return np.asarray(own - count_laws.poisson_mean_difference(rate))
+        own = (at - rate) * (2.0 * self.cdf(at) - 1.0) + 2.0 * rate * here
+        # Half the mean difference of two draws.
+        return np.asarray(own - rate * (special.i0e(2.0 * rate) + special.i1e(2.0 * rate)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -301,24 +293,49 @@ class NegativeBinomial(Distribution):
     def variance(self) -> FloatArray:
         return np.asarray(self.rate + self.rate**2 / self.size)
 
-    def _cdf(self, at: FloatArray) -> FloatArray:
-        return count_laws.binomial_cdf(at, self.rate, self.size)
-
-    def _log_pdf(self, at: FloatArray) -> FloatArray:
-        return count_laws.binomial_log_probability(at, self.rate, self.size)
-
-    def _quantiles(self, p: FloatArray) -> FloatArray:
-        return count_laws.binomial_quantile(p, self.rate, self.size)
-
     def _crps(self, at: FloatArray) -> FloatArray:
         rate, size = self.rate, self.size
         whole = np.floor(at)
         here = np.exp(self._log_pdf(whole)) * (1.0 + np.maximum(whole, 0.0) / size)
-        own = (at - rate) * (2.0 * self._cdf(at) - 1.0) + 2.0 * rate * here
-        return np.asarray(own - count_laws.binomial_mean_difference(rate, size))
+        own = (at - rate) * (2.0 * self.cdf(at) - 1.0) + 2.0 * rate * here
+        return np.asarray(own - _mean_difference(rate, size))
 
 
 def check_level(level: Any) -> None:
     """Raise ``ParameterError`` unless ``level`` is a number in (0, 1)."""
     if level not in _LEVEL:
         raise ParameterError(f"level must be {_LEVEL}; got {brief(level)}.")
+
+
+def _mean_difference(rate: FloatArray, size: FloatArray) -> FloatArray:
+    """Return half the mean difference of two draws of a negative binomial distribution.
+
+    It is ``m (1 + m / r) H`` of mean m and size r (Wei and Held 2014), with H hypergeometric::
+
+        x = 4 (m / r) (1 + m / r)
+        H = 2F1(r + 1, 1/2; 2; -x) = 4 / pi * integral over a from 0 to pi / 2 of
+                                     cos(a)**2 (1 + x sin(a)**2)**-(r + 1)
+
+    For sizes up to 10, SciPy's function has full precision.  Above, the trapezoidal rule computes
+    the integral, with negligible error for a periodic function.  A narrow integrand is computed in
+    the variable v that makes it Gaussian: ``v**2 = (r + 1) log(1 + x sin(a)**2)``.
+    """
+    rate, size = np.broadcast_arrays(rate, size)
+    power, x = size + 1.0, 4.0 * rate / size * (1.0 + rate / size)
+    found, small, end = np.empty(rate.shape), size <= _SMALL_SIZE, power * np.log1p(x)
+    found[small] = special.hyp2f1(power[small], 0.5, 2.0, -x[small])
+    wide = ~small & (end < _NARROW)
+    n, at = power[wide], x[wide]
+    total = np.full(n.shape, 0.5)  # at 0; at pi / 2 the integrand is 0
+    for angle in np.arange(1, _ANGLES) * (0.5 * math.pi / _ANGLES):
+        total += math.cos(angle) ** 2 * np.exp(-n * np.log1p(at * math.sin(angle) ** 2))
+    found[wide] = total * (2.0 / _ANGLES)
+    narrow = ~small & ~(end < _NARROW)
+    n, at, step = power[narrow], x[narrow], _END / _STEPS
+    total = 0.5 * np.sqrt(n)  # at 0, where v / sqrt(...) has this limit
+    for v in np.arange(1, _STEPS + 1) * step:
+        less = np.expm1(v * v / n)
+        share = np.minimum(less / at, 1.0)  # sin(a)**2
+        total += np.sqrt(1.0 - share) * (v / np.sqrt(less)) * np.exp(v * v / n - v * v)
+    found[narrow] = (4.0 / math.pi) * step * total / (n * np.sqrt(at))
+    return rate * (1.0 + rate / size) * found

@@ -30,7 +30,7 @@ from scipy.special import erfcx, expit, log_expit, log_ndtr
 from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError, ParameterError, brief
-from hedgerow.objectives.distributions.count_laws import HALF_LOG_2PI
+from hedgerow.objectives.distributions.predicted import HALF_LOG_2PI
 from hedgerow.objectives.domain import LARGEST
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LONGEST_STEP, LeafRule, Slopes, root_rule
