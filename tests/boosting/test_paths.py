@@ -34,7 +34,7 @@ from tests.helpers.rank_trainings import cut, train_ranks
 
 ON_ONE_WORKER = {
     "of all", "absolute of all", "weighted squares of all", "own classes", "Cox", "Cox of events",
-    "Cox of truth values", "folds", "exact", "approx", "statistics",
+    "Cox of truth values", "folds", "exact", "approx", "statistics", "line search",
 }  # fmt: skip
 """Pieces that need all rows on one worker of a cluster (reasons: docs/distributed.md)."""
 

@@ -102,8 +102,7 @@ class SumsRule:
 
 
 LeafRule: TypeAlias = QuantileRule | RootRule | SumsRule
-"""The rule by which a loss finds leaf values.  An objective with such a rule has a method
-``leaf_rule(output)``, which the search on chunks uses too."""
+"""The rule by which a loss finds leaf values; an objective with one has ``leaf_rule(output)``."""
 
 
 def root_rule(
@@ -225,37 +224,27 @@ class LeafRows:
     ) -> FloatArray:
         """Return the root of the sum of the first derivatives in each leaf."""
         n_leaves, sizes = len(self.starts) - 1, np.diff(self.starts)
-
-        def sums(step: FloatArray) -> Slopes:
-            first, second = slopes(np.repeat(step, sizes))
-            return self.sums(first), self.sums(second)
-
-        return roots_of_sums(sums, np.full(n_leaves, lowest), np.full(n_leaves, highest))
-
-
-def roots_of_sums(
-    sums: Callable[[FloatArray], Slopes], low: FloatArray, high: FloatArray
-) -> FloatArray:
-    """Return the step of each leaf, between ``low`` and ``high``, at which a sum is 0."""
-    step = np.clip(np.zeros(len(low)), low, high)
-    for _ in range(_STEPS):
-        slope, curvature = sums(step)
-        high = np.where(slope > 0.0, step, high)
-        low = np.where(slope < 0.0, step, low)
-        with np.errstate(all="ignore"):
-            proposed = step - slope / curvature
-        inside = (proposed > low) & (proposed < high)
-        # At a root the Newton step may round to the present step, which is an end of the interval:
-        # bisection would leave the root again.
-        at_root = np.abs(proposed - step) <= _CLOSE * np.maximum(1.0, np.abs(step))
-        inside |= at_root & (proposed >= low) & (proposed <= high)
-        following = np.where(inside, proposed, 0.5 * (low + high))
-        following = np.where(slope == 0.0, step, following)
-        moved = np.abs(following - step)
-        step = following
-        if (moved <= _CLOSE * np.maximum(1.0, np.abs(step))).all():
-            break
-    return step
+        low: FloatArray = np.full(n_leaves, lowest)
+        high: FloatArray = np.full(n_leaves, highest)
+        step = np.clip(np.zeros(n_leaves), low, high)
+        for _ in range(_STEPS):
+            slope, curvature = map(self.sums, slopes(np.repeat(step, sizes)))
+            high = np.where(slope > 0.0, step, high)
+            low = np.where(slope < 0.0, step, low)
+            with np.errstate(all="ignore"):
+                proposed = step - slope / curvature
+            inside = (proposed > low) & (proposed < high)
+            # At a root the Newton step may round to the present step, which is an end of the
+            # interval: bisection would leave the root again.
+            at_root = np.abs(proposed - step) <= _CLOSE * np.maximum(1.0, np.abs(step))
+            inside |= at_root & (proposed >= low) & (proposed <= high)
+            following = np.where(inside, proposed, 0.5 * (low + high))
+            following = np.where(slope == 0.0, step, following)
+            moved = np.abs(following - step)
+            step = following
+            if (moved <= _CLOSE * np.maximum(1.0, np.abs(step))).all():
+                break
+        return step
 
 
 def _quantile_alike(values: FloatArray, mass: int, level: float) -> float:

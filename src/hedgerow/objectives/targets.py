@@ -22,7 +22,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.objectives.base import LossRows, Objective
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LeafRows, LeafRule
+from hedgerow.objectives.line_search import LeafRows
 
 _OF_SINGLE = (
     *("name", "kernel_id", "constant_hessian", "second_order", "level", "rowwise", "squares"),
@@ -137,26 +137,6 @@ class SeveralTargets(Objective):
         """Return the column of one target of :meth:`predict`, in the form of its own loss."""
         column = np.ascontiguousarray(prediction[:, output])
         return np.column_stack([1.0 - column, column]) if self.task == "labels" else column
-
-
-def leaf_rule_of(objective: Objective, output: int) -> LeafRule | None:
-    """Return the rule of the leaves of an output's trees, by which rows in chunks are searched.
-
-    With several targets it takes the target and the raw score of the output.  None for a loss
-    that compares rows, and for one whose ``leaf_steps`` follow no rule.
-    """
-    if isinstance(objective, SeveralTargets):
-        return leaf_rule_of(objective.singles[output], 0)
-    if not objective.rowwise:
-        return None
-    loss = getattr(objective, "inner", objective)
-    for kind in type(loss).__mro__:
-        if "leaf_rule" in vars(kind):
-            rule: LeafRule = cast(Any, loss).leaf_rule(output)
-            return rule
-        if "leaf_steps" in vars(kind):  # of the user, instead of a rule
-            return None
-    return None
 
 
 def mean_of(values: Iterator[float]) -> float:

@@ -1,46 +1,35 @@
-"""Leaf values from the rows of all ranks, for losses whose leaves are searched.
+"""Leaf values that are quantiles of the rows of all ranks (absolute error, quantiles, mape, hinge).
 
 Each rank has some rows of each leaf (:class:`hedgerow.objectives.line_search.LeafRows`, in which
 leaves may be empty).  The values equal those of ``LeafRows.steps_by`` for the rows of all ranks:
-
-sums        of derivatives are summed in the order of the rows of all ranks
-            (:mod:`hedgerow.objectives.ordered_sum`), so that a search takes the same steps
-quantiles   are found for all leaves at once, digit by digit of the keys of the steps
-            (:mod:`hedgerow.kernels.tables.keys`), as in :mod:`hedgerow.objectives.global_sums`;
-            weights are counted in integer units
+quantiles are found for all leaves at once, digit by digit of the keys of the steps
+(:mod:`hedgerow.kernels.tables.keys`), as in :mod:`hedgerow.objectives.global_sums`; weights are
+counted in integer units.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.comm.base import Communicator, gather_numbers
+from hedgerow.comm.base import Communicator
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.kernels.primitives.exact_sum import exact_sum
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.objectives import Objective
+from hedgerow.objectives.base import MeanLoss
 from hedgerow.objectives.global_sums import merged
 from hedgerow.objectives.line_search import (
-    LONGEST_STEP,
     LeafRows,
-    LeafRule,
     QuantileRule,
-    RootRule,
-    Slopes,
-    SumsRule,
     around,
     masses_of,
-    roots_of_sums,
     share_of,
     unit_of,
 )
-from hedgerow.objectives.ordered_sum import FIELDS, part_of_sum, sum_of_parts
-from hedgerow.objectives.targets import SeveralTargets, leaf_rule_of
+from hedgerow.objectives.targets import SeveralTargets
 
 _SIGN = np.uint64(1 << 63)
 _MOST_BITS = 16
@@ -52,13 +41,17 @@ _HALF = 23
 """Number of low bits: weights are added in two parts that float64 holds exactly."""
 
 
-def check_rule(objective: Objective, output: int) -> LeafRule:
-    """Return the rule by which the leaves of an output are searched; raise if there is none."""
-    rule = leaf_rule_of(objective, output)
-    if rule is None:
+def check_rule(objective: Objective, output: int) -> QuantileRule:
+    """Return the rule of the leaves of an output; raise unless their values are quantiles."""
+    loss: Any = objective
+    if isinstance(objective, SeveralTargets):
+        loss, output = objective.singles[output], 0
+    loss = getattr(loss, "inner", loss)  # an object of the user
+    rule = loss.leaf_rule(output) if isinstance(loss, MeanLoss) and loss.rowwise else None
+    if not isinstance(rule, QuantileRule):
         raise AllRowsNeededError(
             f"leaf_estimation='line_search' with objective {objective.name!r} needs the rows of a "
-            "leaf at once, because its leaf_steps follow no leaf_rule: on several ranks use "
+            "leaf at once, because its leaf values are not quantiles: on several ranks use "
             "'auto', 'newton' or 'gradient'."
         )
     return rule
@@ -77,77 +70,7 @@ def steps_on_ranks(
     rule = check_rule(objective, output)
     if isinstance(objective, SeveralTargets):
         rows, output = objective.rows_of_target(rows, output), 0
-    if isinstance(rule, QuantileRule):
-        return _Quantiles(rule, output, rows, others).steps()
-    counts = gather_numbers(np.diff(rows.starts), others).reshape(others.size, -1)
-    sums = _LeafSums(rows, others, counts.sum(axis=0), counts[: others.rank].sum(axis=0))
-    if isinstance(rule, SumsRule):
-        values = rule.values
-        return rule.step(*sums.of(lambda target, raw, step: values(target, raw)))
-    slopes, n_leaves = rule.slopes, len(rows.starts) - 1
-    low, high = np.full(n_leaves, -LONGEST_STEP), np.full(n_leaves, LONGEST_STEP)
-    if rule.reach is not None:
-        low, high = sums.extent(rule)
-
-    def at(step: FloatArray) -> Slopes:
-        first, second = sums.of(lambda target, raw, own: slopes(target, raw)(own), step)
-        return first, second
-
-    return roots_of_sums(at, low, high)
-
-
-Values = Callable[[FloatArray, FloatArray, FloatArray], Sequence[FloatArray]]
-"""A function of targets, raw scores and steps of some rows; returns the unweighted summands."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _LeafSums:
-    """Sums over the rows of leaves; ``counts`` are those of all ranks, ``before`` of lower ones."""
-
-    rows: LeafRows
-    others: Communicator
-    counts: IntArray
-    before: IntArray
-
-    def of(self, values: Values, step: FloatArray | None = None) -> list[FloatArray]:
-        """Return the weighted sums of ``values`` of the rows of each leaf at its ``step``."""
-        rows, n_leaves = self.rows, len(self.counts)
-        own = np.repeat(np.zeros(n_leaves) if step is None else step, np.diff(rows.starts))
-        given = rows.target, rows.raw, own
-        if len(own) == 1:  # NumPy adds up the scores of a single row in another order
-            given = np.repeat(rows.target, 2, axis=0), np.repeat(rows.raw, 2, axis=1), own.repeat(2)
-        found = [of_value[: len(own)] for of_value in values(*given)]
-        before, counts = self.before.tolist(), self.counts.tolist()
-        leaves = list(zip(pairwise(rows.starts.tolist()), before, counts, strict=True))
-        parts = []
-        for of_value in found:
-            weighted = of_value * rows.weight
-            parts += [part_of_sum(weighted[a:b], place, n) for (a, b), place, n in leaves]
-        numbers = np.repeat(np.arange(len(parts)), list(map(len, parts)))
-        empty = np.zeros((0, FIELDS), dtype=np.int64)
-        message = np.column_stack([numbers, np.concatenate([empty, *parts])])
-        gathered = gather_numbers(message.astype(np.int64).reshape(-1), self.others)
-        entries = gathered.reshape(-1, 1 + FIELDS)
-        n_sums = int(entries[:, 0].max()) + 1
-        order = np.argsort(entries[:, 0], kind="stable")
-        ends = np.cumsum(np.bincount(entries[:, 0], minlength=n_sums))
-        split = np.split(entries[order, 1:], ends[:-1])
-        sums = map(sum_of_parts, split, counts * (n_sums // n_leaves))
-        return list(np.array(list(sums)).reshape(-1, n_leaves))
-
-    def extent(self, rule: RootRule) -> tuple[FloatArray, FloatArray]:
-        """Return the smallest and the largest ``reach`` of the rows of each leaf."""
-        assert rule.reach is not None
-        rows = self.rows
-        most = np.full((2, len(self.counts)), keys_of_floats(np.array([-np.inf]))[0])
-        present = np.flatnonzero(np.diff(rows.starts))
-        if len(present) > 0:
-            keys = keys_of_floats(rule.reach(rows.target, rows.raw))
-            # The complement of a key has the reverse order.
-            for row, values in zip(most, (~keys, keys), strict=True):
-                row[present] = np.maximum.reduceat(values, rows.starts[:-1][present])
-        most = self.others.allreduce(most.reshape(-1), "max").reshape(most.shape)
-        return floats_of_keys(~most[0]), floats_of_keys(most[1])
+    return _Quantiles(rule, output, rows, others).steps()
 
 
 class _Quantiles:
