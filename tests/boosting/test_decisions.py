@@ -23,7 +23,6 @@ from hedgerow import (
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.data import read_any
-from hedgerow.metrics import GroupedMetric
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.helpers.examples import examples
@@ -103,10 +102,6 @@ def positive(y: np.ndarray, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return raw - y, np.ones_like(y)
 
 
-def by_size(**more: Any) -> Any:
-    return HedgerowRegressor(n_estimators=6, eval_metric=GroupedMetric("rmse", **more))
-
-
 CASES: dict[str, tuple[Any, Rows]] = {
     "levels": (HedgerowRegressor(), numbers(200)),
     "classes": (HedgerowClassifier(), classes(150)),
@@ -122,7 +117,6 @@ CASES: dict[str, tuple[Any, Rows]] = {
     ),
     "offset": (HedgerowRegressor(), numbers(150)._replace(more={"offset": np.ones(150)})),
     "own loss": (HedgerowRegressor(objective=positive, n_estimators=5), numbers(150)),
-    "metric of groups": (by_size(groups="town"), numbers(120)),
 }  # fmt: skip
 
 

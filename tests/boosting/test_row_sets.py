@@ -19,7 +19,6 @@ from hedgerow import (
 from hedgerow.boosting.validation.row_sets import stack_tables, validation_sets
 from hedgerow.data import read_any
 from hedgerow.errors import DataError, DataTypeError, ParameterError
-from hedgerow.metrics import GroupedMetric
 
 lightgbm = pytest.importorskip("lightgbm")
 
@@ -135,20 +134,6 @@ def test_offsets_belong_to_each_set() -> None:
     assert model.evals_result_["old"]["mae"][-1] == pytest.approx(score)
     with pytest.raises(DataError, match="validation rows have no offset"):
         estimator.fit(X[:200], Y[:200], offset=base[:200], X_val=SETS)
-
-
-def test_metric_of_groups_by_column() -> None:
-    X1 = X.copy()
-    X1[:, 3] = X1[:, 3] > 0
-    sets = {"new": (X1[200:300], Y[200:300]), "old": (X1[300:], Y[300:])}
-    metric = GroupedMetric("mae", groups=3, reduce="worst")
-    model = HedgerowRegressor(**PLAIN, eval_metric=metric, train_scores=True)
-    model.fit(X1[:200], Y[:200], X_val=sets)
-    for name, place in PLACES.items():
-        wrong = np.abs(Y[place] - model.predict(X1[place]))
-        worst = max(wrong[X1[place, 3] == group].mean() for group in (0, 1))
-        (curve,) = model.evals_result_[name].values()
-        assert curve[-1] == pytest.approx(worst)
 
 
 def test_checkpoint_keeps_all_curves(tmp_path: Path) -> None:

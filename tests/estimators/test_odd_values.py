@@ -31,7 +31,6 @@ from hedgerow.errors import (
     brief,
     did_you_mean,
 )
-from hedgerow.metrics import GroupedMetric
 from hedgerow.objectives import PARAMETERS
 from hedgerow.schedules import ExponentialDecay
 
@@ -369,13 +368,7 @@ def test_plots_say_what_they_draw() -> None:
             draw(X)
 
 
-def test_metrics_of_groups() -> None:
-    def fit(name: str, value: Any) -> None:
-        metric = GroupedMetric(**{"metric": "mae", "groups": CLASSES, name: value})
-        HedgerowRegressor(n_estimators=2, eval_metric=metric).fit(X, Y)
-
-    assert faults(fit, ["metric", "reduce"]) == {}
-
+def test_lists_of_metrics() -> None:
     def fit_with_list(name: str, value: Any) -> None:
         HedgerowRegressor(n_estimators=2, **{name: ["mae", value]}).fit(X, Y)
 

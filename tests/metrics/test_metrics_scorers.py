@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import pickle
 from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 from sklearn.metrics import f1_score, fbeta_score, get_scorer, make_scorer, max_error
 
 from hedgerow import (
     Dataset,
     HedgerowClassifier,
-    HedgerowRanker,
     HedgerowRegressor,
-    cross_fit,
     train,
 )
 from hedgerow.errors import DataError, DataTypeError, LossError, ParameterError
 from hedgerow.io import model_to_bytes
-from hedgerow.metrics import GroupedMetric, by_group, make_metrics
+from hedgerow.metrics import by_group, make_metrics
 from hedgerow.metrics.distributions import coverage, winkler
 from hedgerow.objectives import make_objective
 
@@ -175,118 +171,6 @@ def rows_of(rows, groups, g):
     return X[rows][groups[rows] == g]
 
 
-def test_worst_and_mean_of_groups_of_the_validation_rows() -> None:
-    half = np.arange(N // 2, N)
-    metrics = [GroupedMetric("mae", GROUP[half]), GroupedMetric("mae", GROUP[half], "mean"),
-             GroupedMetric("mae", GROUP[half], None), "mae"]  # fmt: skip
-    model = HedgerowRegressor()
-    found = last_scores(model, Y, metrics)
-    worst, each = worst_of(model, half, GROUP)
-    assert list(found) == [
-        "mae[worst of group]", "mae[mean of group]",
-        *(f"mae[group={g}]" for g in "abc"), "mae",
-    ]  # fmt: skip
-    assert found["mae[worst of group]"] == pytest.approx(worst)
-    assert found["mae[mean of group]"] == pytest.approx(np.mean(list(each.values())))
-    for g in "abc":
-        assert found[f"mae[group={g}]"] == pytest.approx(each[g])
-
-
-def test_worst_of_scores_that_should_be_high_is_the_least() -> None:
-    half = np.arange(N // 2, N)
-    metrics = [GroupedMetric("auc", GROUP[half]), GroupedMetric("auc", GROUP[half], None)]
-    found = last_scores(HedgerowClassifier(), TWO, metrics)
-    assert found["auc[worst of group]"] == min(found[f"auc[group={g}]"] for g in "abc")
-    metric = make_metrics(metrics[0], make_objective("logistic"))[0]
-    assert metric.higher_is_better
-
-
-@pytest.mark.parametrize("column", ["town", "size", "code", 3])
-def test_groups_by_column_are_those_by_values(frame, column) -> None:
-    values = frame[column] if isinstance(column, str) else frame.iloc[:, column]
-    y, weight = Y.copy(), WEIGHT.copy()
-    weight[::7] = 0.0
-    scores = []
-    for groups in (column, values.to_numpy()):
-        model = HedgerowRegressor(
-            n_estimators=3, early_stopping=True, eval_metric=GroupedMetric("rmse", groups), n_jobs=1
-        )
-        model.fit(frame, y, weight)  # rows of weight 0 left out, others set aside
-        (curve,) = model.evals_result_["validation"].values()
-        scores.append(curve)
-    assert scores[0] == scores[1]
-
-
-def test_groups_of_scorers_functions_raw_scores_and_missing_values() -> None:
-    def largest(y, prediction, weight):
-        return float(np.abs(y - prediction).max())
-
-    groups = pd.Series(GROUP[N // 2 :]).where(GROUP[N // 2 :] != "c", None)
-    metrics = [GroupedMetric(item, groups.to_numpy(), None)
-             for item in ("neg_mean_absolute_error", largest, "loss")]  # fmt: skip
-    found = last_scores(HedgerowRegressor(), Y, metrics)
-    assert "largest[group=None]" in found
-    assert len(found) == 9
-    assert found["neg_mean_absolute_error[group=None]"] < 0.0
-    rows = Y[N // 2 :][groups.isna()]
-    assert len(rows) > 0
-    raw = [GroupedMetric("hinge", groups.to_numpy())]
-    assert last_scores(HedgerowClassifier(), THREE, raw)["hinge[worst of group]"] > 0.0
-
-
-def test_a_group_without_a_score_is_named() -> None:
-    group = np.where(Y[N // 2 :] > 0.0, "up", "down")
-    with pytest.raises(
-        DataError, match=r"'auc' of the \d+ rows with group 'down'.*merge this group"
-    ):
-        last_scores(HedgerowClassifier(), TWO, GroupedMetric("auc", group))
-
-
-def test_what_groups_cannot_be_is_an_error() -> None:
-    with pytest.raises(DataError, match="groups of a GroupedMetric has 3 values for 200 rows"):
-        last_scores(HedgerowRegressor(), Y, GroupedMetric("mae", ["a", "b", "c"]))
-    with pytest.raises(ParameterError, match="no column 'town'"):
-        last_scores(HedgerowRegressor(), Y, GroupedMetric("mae", "town"))
-    with pytest.raises(ParameterError, match="must be 'worst', 'mean' or None"):
-        GroupedMetric("mae", GROUP, "best")
-    with pytest.raises(ParameterError, match="another GroupedMetric"):
-        GroupedMetric(GroupedMetric("mae", GROUP), GROUP)
-    with pytest.raises(ParameterError, match="use reduce='worst'"):
-        HedgerowRegressor(eval_metric=GroupedMetric("mae", 0, None), early_stopping=True).fit(X, Y)
-    with pytest.raises(ParameterError, match="ranks the rows of queries"):
-        HedgerowRanker(eval_metric=GroupedMetric("ndcg", 0)).fit(X, THREE, qid=np.arange(N) // 9)
-    with pytest.raises(ParameterError, match="compares rows with each other"):
-        train({"objective": "cox", "eval_metric": GroupedMetric("loss", 0)}, Dataset(X, Y + 9.0))
-
-
-def test_groups_of_batches_are_those_of_memory() -> None:
-    def batches():
-        yield X[:150], Y[:150]
-        yield X[150:], Y[150:]
-
-    metrics = {"eval_metric": GroupedMetric("mae", 0), "n_estimators": 2}
-    found = train(metrics, Dataset.from_batches(batches)).to_bytes()
-    assert found == train(metrics, Dataset(X, Y)).to_bytes()
-
-
-def test_a_checkpoint_knows_its_groups(tmp_path) -> None:
-    def fit(groups) -> HedgerowRegressor:
-        model = HedgerowRegressor(n_estimators=3, eval_metric=GroupedMetric("mae", groups))
-        return model.fit(X, Y, checkpoint=tmp_path / "kept", checkpoint_every=0.0)
-
-    first = fit(GROUP).evals_result_
-    assert fit(GROUP).evals_result_ == first
-    with pytest.raises(Exception, match=r"groups of mae\[worst of group\] has changed"):
-        fit(GROUP[::-1])
-
-
-def test_metrics_of_groups_are_copied_and_pickled() -> None:
-    metrics = GroupedMetric("mae", GROUP)
-    model = clone(HedgerowRegressor(eval_metric=metrics))
-    assert (model.get_params()["eval_metric"].groups == GROUP).all()
-    assert repr(pickle.loads(pickle.dumps(metrics))) == "GroupedMetric('mae', groups=<400 rows>, reduce='worst')"  # fmt: skip  # noqa: E501
-
-
 def test_by_group_scores_each_group() -> None:
     metric = make_metrics("f1", make_objective("logistic"))[0]
     labels, p = (Y > 0).astype(float), 1 / (1 + np.exp(-X[:, 0]))
@@ -330,27 +214,6 @@ def test_scores_of_distributions_know_no_rows_of_weight_zero() -> None:
         coverage(y, ends, [1.0, 2.0])
 
 
-def test_folds_score_groups_of_their_own_test_rows() -> None:
-    model = HedgerowRegressor(eval_metric=GroupedMetric("mae", GROUP), **SETTINGS)
-    weight = np.where(np.arange(N) % 6 == 0, 0.0, 1.0)
-    result = cross_fit(model, X, Y, sample_weight=weight, model=None)
-    for (_, test), score in zip(result.splits, result.scores["mae[worst of group]"], strict=True):
-        rows = test[weight[test] > 0.0]
-        errors = np.abs(Y - result.oof_prediction)
-        assert score == pytest.approx(
-            max(errors[rows][g == GROUP[rows]].mean() for g in np.unique(GROUP[rows]))
-        )
-    each = GroupedMetric("mae", GROUP, None)
-    with pytest.raises(ParameterError, match="a fold may lack rows"):
-        cross_fit(HedgerowRegressor(eval_metric=each), X, Y)
-    chosen = HedgerowRegressor(
-        n_estimators=20, early_stopping="cv", eval_metric=GroupedMetric("mae", GROUP)
-    )
-    assert list(chosen.fit(X, Y).evals_result_["cv"]) == ["mae[worst of group]"]
-    with pytest.raises(ParameterError, match="a fold may lack rows"):
-        chosen.set_params(eval_metric=["mae", each]).fit(X, Y)
-
-
 # -- names -----------------------------------------------------------------------------
 
 
@@ -384,7 +247,6 @@ def scored(y, p, more=None):
         ("eval_metric", Distance),
         ("eval_metric", lambda: make_scorer(partial(scored), greater_is_better=False)),
         ("eval_metric", lambda: make_scorer(scored, more=Rate())),
-        ("eval_metric", lambda: GroupedMetric(partial(distance), X[:, 0] > 0.0)),
         ("objective", Squares),
         ("objective", lambda: partial(lambda more, y, raw: (raw - y, np.ones(len(y))), 1.0)),
         ("learning_rate", Rate),

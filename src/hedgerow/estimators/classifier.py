@@ -183,7 +183,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         How much ``"focal"`` reduces the weight of well-classified rows; None means 2.
     focal_alpha : float in (0, 1), or None, default=None
         Weight of the second class with ``"focal"``, the first has the rest of 1; None: both have 1.
-    eval_metric : str, callable, GroupedMetric, sequence of these, or None, default=None
+    eval_metric : str, callable, sequence of these, or None, default=None
         Metrics to record after each round, such as ``"logloss"``, ``"accuracy"`` and ``"auc"``;
         None means ``"loss"``.  A callable is a scorer of scikit-learn, or a function of ``(y_true,
         prediction, weight)``.  Early stopping uses the first (docs/metrics.md).

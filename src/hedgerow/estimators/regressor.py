@@ -201,7 +201,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         Distribution of the log of the time with ``"aft"``; None: ``"normal"``.
     aft_scale : float > 0, or None, default=None
         Scale of ``aft_distribution``; None means 1.
-    eval_metric : str, callable, GroupedMetric, sequence of these, or None, default=None
+    eval_metric : str, callable, sequence of these, or None, default=None
         Metrics to record after each round, such as ``"rmse"``, ``"mae"``, ``"r2"`` and ``"crps"``;
         None means ``"loss"``.  A callable is a scorer of scikit-learn, or a function of ``(y_true,
         prediction, weight)``.  Early stopping uses the first (docs/metrics.md).

@@ -207,7 +207,7 @@ def permutation_importance(
         Rows that the model was not trained on; a Model knows no labels, but 0, 1, ...
     columns : names or positions, optional
         Default: all; other columns have no row in the result.
-    metric : name, callable or GroupedMetric, optional
+    metric : name or callable, optional
         Same as ``eval_metric`` of the estimators; default: the loss of the model.
     n_repeats : int, default=5
         Permutations of each column.

@@ -6,7 +6,6 @@ by name       :data:`METRICS` and :data:`ALIASES` (:mod:`hedgerow.metrics.catalo
               rankings: :mod:`hedgerow.metrics.ranking`
 scorers       of scikit-learn, by name or as made by ``make_scorer``
               (:mod:`hedgerow.metrics.scorers`)
-groups        :class:`GroupedMetric`: a metric for each group of rows
 functions     ``function(y_true, prediction, weight) -> float``
 ============  ==================================================================
 
@@ -18,7 +17,6 @@ targets.  A custom function gets all targets at once, as arrays of shape
 """
 
 from hedgerow.metrics.base import (
-    GroupedMetric,
     Metric,
     MetricChoice,
     MetricFunction,
@@ -34,7 +32,6 @@ from hedgerow.metrics.making import make_metrics, metrics_of_queries
 __all__ = [
     "ALIASES",
     "METRICS",
-    "GroupedMetric",
     "Metric",
     "MetricChoice",
     "MetricFunction",

@@ -18,7 +18,6 @@ from hedgerow.metrics import scorers as sk
 from hedgerow.metrics.catalogue import ALIASES, METRICS, find_metric
 from hedgerow.metrics.curves import concordance
 from hedgerow.metrics.distributions import OF_DISTRIBUTIONS, score_of_raw
-from hedgerow.metrics.groups import GroupScores
 from hedgerow.metrics.ranking import NAMES, RankingMetric, ranking_metric
 from hedgerow.metrics.scores import Center, Mean, RowSums
 from hedgerow.objectives.targets import SeveralTargets, mean_of
@@ -38,12 +37,12 @@ def make_metrics(
     """Build the metrics of ``eval_metric``; early stopping uses the first."""
     if eval_metric is None:
         eval_metric = _LOSS
-    if isinstance(eval_metric, str | mb.GroupedMetric) or callable(eval_metric):
+    if isinstance(eval_metric, str) or callable(eval_metric):
         eval_metric = (eval_metric,)
     if not isinstance(eval_metric, Sequence) or len(eval_metric) == 0:
         raise ParameterError(
-            "eval_metric must be a name, a callable, a GroupedMetric, a sequence of these, or "
-            f"None; got {brief(eval_metric)}."
+            "eval_metric must be a name, a callable, a sequence of these, or None; got "
+            f"{brief(eval_metric)}."
         )
     metrics = tuple(_make_metric(item, objective) for item in eval_metric)
     names = [metric.name for metric in metrics]
@@ -58,8 +57,6 @@ def make_metrics(
 
 def _make_metric(item: object, objective: Objective) -> mb.Metric:
     task = mb.scored_as(objective)
-    if isinstance(item, mb.GroupedMetric):
-        return _grouped(item, objective, task)
     own_function = callable(item) and not sk.is_scorer(item)
     if isinstance(objective, SeveralTargets) and not own_function:
         single = _make_metric(item, objective.single)
@@ -81,23 +78,6 @@ def _make_metric(item: object, objective: Objective) -> mb.Metric:
         if of_queries is not None:
             return mb.Metric(item, of_queries, True, ("ranking",), built_in=True)
     return _by_name(item, objective, task)
-
-
-def _grouped(item: mb.GroupedMetric, objective: Objective, task: mb.Task) -> mb.Metric:
-    if task == "ranking":
-        raise ParameterError(
-            "a GroupedMetric scores rows, but this model ranks the rows of queries: use the "
-            "metric itself."
-        )
-    if is_one_of(item.metric, (_LOSS,)) and not objective.rowwise:
-        raise ParameterError(
-            f"the loss of objective {objective.name!r} compares rows with each other, so "
-            "a group has no loss of its own: use another metric in GroupedMetric."
-        )
-    inner = _make_metric(item.metric, objective)
-    scores = GroupScores(inner, item.groups, item.reduce)  # whose rows are not known yet
-    name = f"{inner.name}[{item.reduce or 'each'} of {scores.by}]"
-    return mb.Metric(name, scores, inner.higher_is_better, inner.tasks, inner.from_raw)
 
 
 def _by_name(item: object, objective: Objective, task: mb.Task) -> mb.Metric:

@@ -44,7 +44,7 @@ class Evaluation(BoosterPart):
             also with ``weight``, ``offset`` and ``qid``.  Rows in files and batches
             (``Dataset.from_files``) are read in batches, and their scores and targets
             stay in memory.
-        metric : str, callable, GroupedMetric or sequence of these, optional
+        metric : str, callable or sequence of these, optional
             As ``eval_metric`` of :func:`train`; None: the loss.
         n_jobs : int, optional
             Largest number of threads; default: all available ones.
@@ -74,7 +74,7 @@ class Evaluation(BoosterPart):
                 f"eval takes a Dataset, which holds rows and their targets; got a "
                 f"{type(dataset).__name__}: make one, Dataset(X, y)."
             )
-        from hedgerow.boosting.row_data.metric_groups import bound_metrics, read_groups
+        from hedgerow.boosting.row_data.queries import bound_metrics
         from hedgerow.metrics import evaluate, make_metrics
 
         threads = resolve_threads(n_jobs)
@@ -89,7 +89,6 @@ class Evaluation(BoosterPart):
             if self._classes is not None and dataset.y is not None:
                 dataset = dataset.having(y=column_of(dataset.y, "y"))
             sample, raw = self._scored(dataset, threads)
-        metrics = read_groups(metrics, sample)
         if sample.weight is not None:
             raw = np.ascontiguousarray(raw[:, sample.weight > 0.0])
             sample = sample.without_zero_weights()

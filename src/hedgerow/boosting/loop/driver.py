@@ -43,9 +43,9 @@ from hedgerow.boosting.resume.fingerprint import (
     settings_of,
     text_of,
 )
-from hedgerow.boosting.row_data.metric_groups import bound_metrics
 from hedgerow.boosting.row_data.queries import (
     bias_record,
+    bound_metrics,
     with_positions,
     with_queries,
 )

@@ -25,7 +25,6 @@ from hedgerow.boosting.automatic.blending import joined_members
 from hedgerow.boosting.automatic.candidates import DataSize
 from hedgerow.boosting.automatic.magnitudes import check_differences
 from hedgerow.boosting.automatic.model_selection import ModelSelection, of_folds, with_resolved
-from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.callbacks import with_bar
 from hedgerow.boosting.loop.driver import (
     FitOptions,
@@ -47,7 +46,6 @@ from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
 from hedgerow.boosting.loop.setup.training_matrix import prepare_rows
 from hedgerow.boosting.resume.continuing import with_known_levels
 from hedgerow.boosting.resume.fingerprint import Fingerprint, contents_of
-from hedgerow.boosting.row_data.metric_groups import check_watched, read_groups, refuse_groups
 from hedgerow.boosting.row_data.queries import check_values, split_sample
 from hedgerow.boosting.row_data.statistics import Encoded, constraints_of_inputs, encode
 from hedgerow.boosting.validation.fold_rows import FoldRows
@@ -94,11 +92,10 @@ def fit(
 
     def describe() -> Fingerprint:
         rows, others = given
-        named = plan.metrics if plan.is_scored else ()
         sets = tuple(name for some in others if some.sets for name in some.sets.names)
         contents = {}
         if not on_cluster:  # which checks its partitions itself, and may divide them anew
-            contents = contents_of(rows, others, named, plan.n_threads)
+            contents = contents_of(rows, others, plan.n_threads)
         return plan.fingerprint(contents, count_rows(rows.n_rows, ranks.others)[1], sets)
 
     with running(plan, options.checkpoint, describe) as (budget, recorder):
@@ -139,11 +136,8 @@ def plan_of(
     """Return the resolved plan of a fit and its rows; arguments as for :func:`fit`."""
     train, objective, start = spec.train, spec.objective, spec.start
     stopping, ranks, sets = options.stopping, ranks or Ranks(), tuple(spec.validation)
-    requested = make_metrics(options.eval_metric, objective)
-    if len(sets) > 1 or isinstance(train.table, FileTable):
-        refuse_groups(requested)
-    metrics = read_groups(requested, sets[0] if sets else train)
-    of_train = read_groups(requested, train) if stopping.train_scores else ()
+    metrics = make_metrics(options.eval_metric, objective)
+    of_train = metrics if stopping.train_scores else ()
     folds: list[Fold] = []
     if options.folds is not None:
         folds = folds_of(options.folds, spec, params.seed, "folds")
@@ -197,7 +191,6 @@ def with_rows_aside(
     if start is not None:
         params = start.params_to_add(params)
         train, sets = with_known_levels(train, sets, start.model.schema)
-    check_watched(plan.metrics, stopping, stops)
     params = with_out_of_bag(params, stopping, count_rows(train.n_rows, ranks.others)[1])
     limits = (stopping.patience, stopping.min_delta) if stops else None
     return replace(plan, params=params), (train, sets), limits

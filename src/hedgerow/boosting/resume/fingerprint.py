@@ -33,7 +33,6 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation.stopping import CLOCK_FIELDS, StoppingParams
 from hedgerow.data import AnyTable, Schema, SparseTable, Table
 from hedgerow.metrics import Metric
-from hedgerow.metrics.groups import GroupScores
 from hedgerow.objectives import Objective, parameters_of
 from hedgerow.objectives.custom.losses import Linked
 from hedgerow.params import BoostParams
@@ -97,9 +96,7 @@ def _names(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
     return [*one, *(name for name in other if name not in one)]
 
 
-def contents_of(
-    train: Sample, validation: Sequence[Sample], metrics: Sequence[Metric], n_threads: int = 1
-) -> dict[str, str]:
+def contents_of(train: Sample, validation: Sequence[Sample], n_threads: int = 1) -> dict[str, str]:
     """Return digests of rows of positive weight, in memory before rows are held out.
 
     Those of files take a pass over them, and depend neither on batches nor on chunks.
@@ -107,9 +104,6 @@ def contents_of(
     contents = {"columns": schema_digest(train.table.schema)} | _contents_of(train, "", n_threads)
     for number, rows in enumerate(validation):
         contents |= _contents_of(rows, f"_val[{number}]" if number else "_val", n_threads)
-    for metric in metrics:
-        if isinstance(metric.function, GroupScores):
-            contents[f"groups of {metric.name}"] = array_digest(metric.function.codes, n_threads)
     return contents
 
 

@@ -31,10 +31,10 @@ from hedgerow.boosting.row_data.groups import (
 )
 from hedgerow.boosting.validation.hold_out import queries_aside, rows_aside
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.comm.base import Alone, Communicator
+from hedgerow.comm.base import Alone, Communicator, gather_numbers
 from hedgerow.cuda.arrays import host_array
 from hedgerow.errors import DataError, DataTypeError, HedgerowWarning, ParameterError, brief
-from hedgerow.metrics import scored_as, task_of
+from hedgerow.metrics import Metric, metrics_of_queries, scored_as, task_of
 from hedgerow.metrics.queries import first_seen, query_rows
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
@@ -357,6 +357,24 @@ def split_sample(
     else:
         aside = rows_aside(target, fraction, stratify, seed, others)
     return np.flatnonzero(~aside), np.flatnonzero(aside)
+
+
+def bound_metrics(
+    metrics: Sequence[Metric],
+    scored: Sample,
+    objective: Objective,
+    others: Communicator | None = None,
+) -> tuple[Metric, ...]:
+    """Bind the metrics of a ranking to the queries of the scored rows, of all ranks."""
+    from hedgerow.objectives.ranking.losses import RankingLoss
+
+    if not isinstance(objective, RankingLoss):
+        return tuple(metrics)
+    query = scored.query
+    if query is not None and others is not None:
+        query = gather_numbers(query, others)
+    n_rows = scored.n_rows if query is None else len(query)
+    return metrics_of_queries(metrics, objective, query_rows(query, n_rows))
 
 
 def with_queries(

@@ -40,7 +40,6 @@ from hedgerow.boosting.loop.setup.training_matrix import (
     prepare_rows,
 )
 from hedgerow.boosting.row_data.classes import with_class_weights
-from hedgerow.boosting.row_data.metric_groups import read_groups, refuse_several
 from hedgerow.boosting.row_data.queries import check_values
 from hedgerow.boosting.row_data.statistics import (
     Encoded,
@@ -257,8 +256,7 @@ def rows_of_folds(
     check_values(kept, (), objective, params, stopping, has_validation=True)
     with kept.naming_rows():
         objective.check_target(kept.target)
-    metrics = read_groups(make_metrics(eval_metric, objective), sample)
-    refuse_several(metrics)
+    metrics = make_metrics(eval_metric, objective)
     if stopping.by_out_of_bag:
         check_out_of_bag(params, kept.n_rows)
         params = replace(params, oob_score=True)
