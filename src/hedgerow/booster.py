@@ -51,7 +51,8 @@ from hedgerow.once import once
 from hedgerow.params import PredictionKind
 from hedgerow.peer_arguments import OF_BOOSTER, OF_PREDICT, NamesOfPeers, refuse_arguments
 from hedgerow.plot.curves import CurveViews
-from hedgerow.plot.views import InspectionPictures, TreeViews
+from hedgerow.plot.tree_views import TreeViews
+from hedgerow.plot.views import InspectionPictures
 from hedgerow.threads import check_jobs, resolve_threads
 
 if TYPE_CHECKING:

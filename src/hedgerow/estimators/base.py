@@ -44,7 +44,6 @@ from hedgerow.inspection.background import Inspected
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM, Objective
-from hedgerow.objectives.custom.losses import check_form
 from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, PredictionKind, boost_params
 from hedgerow.peer_arguments import OF_ESTIMATORS, NamesOfPeers
 from hedgerow.peer_words import objective_hint
@@ -237,8 +236,10 @@ class HedgerowEstimator(
         )
 
     def _check_objective(self) -> None:
-        check_form(self.objective)
         if not isinstance(self.objective, str):
+            from hedgerow.objectives.custom.losses import check_form  # names need no such loss
+
+            check_form(self.objective)
             return  # a custom objective is called later, with the targets
         if self.objective == CUSTOM:
             raise ParameterError(

@@ -9,14 +9,13 @@ import numpy as np
 
 from hedgerow.data import Table
 from hedgerow.estimators.snapshots import of_one_fit
-from hedgerow.explain.explanation import Explanation
-from hedgerow.explain.outputs import Outputs, read_outputs
-from hedgerow.explain.views import Request, explain_rows, named
-from hedgerow.model.cart_tree import CartTree
 from hedgerow.threads import resolve_threads
 
 if TYPE_CHECKING:
     from hedgerow.booster import Booster
+    from hedgerow.explain.explanation import Explanation
+    from hedgerow.explain.outputs import Outputs
+    from hedgerow.model.cart_tree import CartTree
 
 
 class BoostedExplanations(ABC):
@@ -182,11 +181,13 @@ class TreeExplanations(ABC):
         memory_limit: int | float | str | None,
         n_jobs: int | None,
     ) -> Explanation:
+        from hedgerow.explain.cart import CartGame
+        from hedgerow.explain.outputs import read_outputs
+        from hedgerow.explain.views import Request, explain_rows, named
+
         table = self._read(X)
         columns, names = self._explained_outputs()
         chosen, single = read_outputs(outputs, names)
-        from hedgerow.explain.cart import CartGame
-
         game = CartGame.of(self.tree_, columns if chosen is None else [columns[k] for k in chosen])
         others = None
         if background is not None:

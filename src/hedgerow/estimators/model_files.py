@@ -12,11 +12,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.convert.exporting import ExportFormat, ExportReport
 from hedgerow.errors import DataTypeError, ModelFormatError, ParameterError, UnknownNameError, brief
 from hedgerow.estimators.arguments import NamedArguments
 from hedgerow.estimators.snapshots import of_one_fit
-from hedgerow.io import load_model, save_model
 from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM
 from hedgerow.schedules import SCHEDULES, Schedule, schedule_of_record, schedule_record
@@ -24,6 +22,7 @@ from hedgerow.threads import resolve_threads
 
 if TYPE_CHECKING:
     from hedgerow.booster import Booster
+    from hedgerow.convert.exporting import ExportFormat, ExportReport
 
 
 class ModelFiles(NamedArguments, BaseEstimator, ABC):
@@ -83,6 +82,8 @@ class ModelFiles(NamedArguments, BaseEstimator, ABC):
         OSError
             If the file cannot be written.  An existing file then stays intact.
         """
+        from hedgerow.io import save_model  # a fit needs no files
+
         check_is_fitted(self)
         save_model(self.booster_.model, path, estimator=self._to_record())
 
@@ -125,6 +126,8 @@ class ModelFiles(NamedArguments, BaseEstimator, ABC):
         OSError
             If the file cannot be read.
         """
+        from hedgerow.io import load_model
+
         model, record = load_model(path)
         try:
             return cls._from_record(model, record)

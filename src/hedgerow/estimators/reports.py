@@ -26,12 +26,12 @@ from hedgerow.arrays import FloatArray
 from hedgerow.data.reading.frames import FrameLibrary
 from hedgerow.errors import AbsentAttributeError
 from hedgerow.model.model import BLEND
-from hedgerow.model.monotone import Direction, Feature, MonotoneReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from hedgerow.booster import Booster
+    from hedgerow.model.monotone import Direction, Feature, MonotoneReport
 
 
 class _Word(str):

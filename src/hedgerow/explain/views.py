@@ -18,7 +18,6 @@ from hedgerow.data.sparse import SparseTable
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.explain.explanation import Explanation
 from hedgerow.explain.outputs import Outputs, forest_of_outputs, names_of_outputs, read_outputs
-from hedgerow.io.streaming import as_batches
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.forest import without_vectors
 from hedgerow.once import once
@@ -266,6 +265,8 @@ class ExplainedPredictions(BoosterPart):
         [2, 1]
         """
         check_batch_rows(batch_rows)
+        from hedgerow.io.streaming import as_batches  # estimators have no such method
+
         for number, table in enumerate(as_batches(batches, int(batch_rows))):
             with named(f"batch {number}"):
                 found = self.explain(

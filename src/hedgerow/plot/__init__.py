@@ -3,19 +3,24 @@
 Functions that draw need matplotlib, and raise ``ImportError`` where it is not installed.
 """
 
-from hedgerow.plot.classifier import plot_calibration, plot_confusion
-from hedgerow.plot.curves import plot_history
-from hedgerow.plot.effects import plot_curves, plot_joint_dependence, plot_partial_dependence
-from hedgerow.plot.explained import (
-    plot_beeswarm,
-    plot_dependence,
-    plot_interactions,
-    plot_waterfall,
-)
-from hedgerow.plot.importance import plot_importance
-from hedgerow.plot.labels import Division, Labelled
-from hedgerow.plot.picture import plot_tree
-from hedgerow.plot.text import forest_frame, tree_dot, tree_rules, tree_text
+from typing import TYPE_CHECKING
+
+from hedgerow.once import imported_once
+
+if TYPE_CHECKING:
+    from hedgerow.plot.classifier import plot_calibration, plot_confusion
+    from hedgerow.plot.curves import plot_history
+    from hedgerow.plot.effects import plot_curves, plot_joint_dependence, plot_partial_dependence
+    from hedgerow.plot.explained import (
+        plot_beeswarm,
+        plot_dependence,
+        plot_interactions,
+        plot_waterfall,
+    )
+    from hedgerow.plot.importance import plot_importance
+    from hedgerow.plot.labels import Division, Labelled
+    from hedgerow.plot.picture import plot_tree
+    from hedgerow.plot.text import forest_frame, tree_dot, tree_rules, tree_text
 
 __all__ = [
     "Division",
@@ -37,3 +42,17 @@ __all__ = [
     "tree_rules",
     "tree_text",
 ]
+
+__getattr__ = imported_once(
+    __name__,
+    {
+        "classifier": ("plot_calibration", "plot_confusion"),
+        "curves": ("plot_history",),
+        "effects": ("plot_curves", "plot_joint_dependence", "plot_partial_dependence"),
+        "explained": ("plot_beeswarm", "plot_dependence", "plot_interactions", "plot_waterfall"),
+        "importance": ("plot_importance",),
+        "labels": ("Division", "Labelled"),
+        "picture": ("plot_tree",),
+        "text": ("forest_frame", "tree_dot", "tree_rules", "tree_text"),
+    },
+)
