@@ -251,7 +251,7 @@ def test_the_command_line_takes_parameters_and_checkpoints(tmp_path, monkeypatch
 
     expected = run()
     assert "read at once" in capsys.readouterr().out
-    monkeypatch.setattr("hedgerow.cli.reading.tables._bytes_in_memory", lambda path, kind: 10**12)
+    monkeypatch.setattr("hedgerow.cli.reading.tables.bytes_in_memory", lambda _: 10**12)
     limit = ("--memory-limit", "40 MB", "--cache-dir", str(tmp_path))
     assert run(*limit) == expected
     assert run(*limit, "--checkpoint", str(kept)) == expected

@@ -191,7 +191,7 @@ def run(arguments: list[Any], model: Path) -> bytes:
 @pytest.fixture
 def too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat small tables as larger than memory."""
-    monkeypatch.setattr(tables, "_bytes_in_memory", lambda path, kind: 10**12)
+    monkeypatch.setattr(tables, "bytes_in_memory", lambda _: 10**12)
 
 
 COMMANDS = [
@@ -222,7 +222,7 @@ def test_command_line(
     for paths in ways:
         assert run(["train", *paths, *more], model) == expected
     assert "read at once" in capsys.readouterr().out
-    monkeypatch.setattr(tables, "_bytes_in_memory", lambda path, kind: 10**12)
+    monkeypatch.setattr(tables, "bytes_in_memory", lambda _: 10**12)
     for paths in ([folder / "all.csv"], *ways):
         assert run(["train", *paths, *more, "--memory-limit", "100 MB"], model) == expected
         assert "read in batches, binned rows on disk" in capsys.readouterr().out
@@ -249,7 +249,7 @@ def test_command_line_goes_on(
     later = ["train", paths[1], *options, "--init-model", first]
     limit = ["--memory-limit", "100 MB", "--cache-dir", tmp_path]
     expected = run(later, tmp_path / "m")
-    monkeypatch.setattr(tables, "_bytes_in_memory", lambda path, kind: 10**12)
+    monkeypatch.setattr(tables, "bytes_in_memory", lambda _: 10**12)
     assert run([*later, *limit], tmp_path / "m") == expected
     if target == "label":
         table.with_columns(label=pl.lit("maybe")).write_csv(paths[1])
@@ -272,7 +272,7 @@ def test_command_line_rankings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     plain, placed = [*options, "--drop", "place"], [*options, "--position", "place"]
     held_out = [*plain, "--valid", tmp_path / "valid.csv"]
     expected = [run(each, tmp_path / "m") for each in (plain, held_out, placed)]
-    monkeypatch.setattr(tables, "_bytes_in_memory", lambda path, kind: 10**12)
+    monkeypatch.setattr(tables, "bytes_in_memory", lambda _: 10**12)
     found = [run([*each, *limit], tmp_path / "m") for each in (plain, held_out, placed)]
     assert found == expected
 

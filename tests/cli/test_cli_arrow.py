@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from hedgerow.cli.main import main
-from hedgerow.data import read_table
-from hedgerow.errors import DataError, DataTypeError
-from tests.helpers.file_tables import read_whole
+from tests.helpers.file_tables import columns_of
 
 pa = pytest.importorskip("pyarrow")
 feather = pytest.importorskip("pyarrow.feather")
@@ -21,16 +19,7 @@ N = 40
 Y = pa.array(np.arange(N) % 7 + 0.5)
 SIZE = pa.array(np.random.default_rng(0).normal(size=N))
 NESTED = pa.array([{"a": 1}] * N)
-FEW = ["--target", "y", "--set", "n_estimators=2", "--set", "early_stopping=false", "--no-score"]
-
-TIMES = {
-    "nanoseconds": pa.array([-1, None, 1_999, -1_001], pa.timestamp("ns")),
-    "zone": pa.array([-1, None, 1_999], pa.timestamp("ns", "Europe/Berlin")),
-    "seconds": pa.array([-1, None, 5], pa.timestamp("s")),
-    "days": pa.array([-1, None, 5], pa.date32()),
-    "time of day": pa.array([1_999, None, 5], pa.time64("ns")),
-    "duration": pa.array([-1, None, 1_999], pa.duration("ns")),
-}
+FEW = ["--target", "y", "--set", "n_estimators=2", "--set", "early_stopping=false"]
 
 
 def write(path: Path, columns: dict[str, Any]) -> str:
@@ -43,25 +32,6 @@ def write(path: Path, columns: dict[str, Any]) -> str:
     else:
         feather.write_feather(table, str(path), compression="uncompressed")
     return str(path)
-
-
-@pytest.mark.parametrize("column", TIMES.values(), ids=TIMES)
-def test_times_are_read_as_in_training(tmp_path: Path, column: Any) -> None:
-    path = write(tmp_path / "t.parquet", {"x": column})
-    table = read_whole(path)
-    expected = read_table(pa.table({"x": column}))
-    found = read_table({"x": table.columns["x"]})
-    assert found.schema == expected.schema
-    np.testing.assert_array_equal(found.values, expected.values)
-    numbers = expected.values[:, 0].astype(float)
-    numbers[1] = np.nan
-    np.testing.assert_array_equal(table.role("x"), numbers)
-
-
-def test_text_of_any_arrow_type(tmp_path: Path) -> None:
-    for kind in (pa.string(), pa.large_string(), pa.string_view()):
-        path = write(tmp_path / "t.arrow", {"x": pa.array(["a", None, "b"], kind)})
-        assert read_whole(path).columns["x"].tolist() == ["a", None, "b"]
 
 
 def test_columns_that_cannot_be_read_matter_only_if_they_are_used(tmp_path: Path, capsys) -> None:
@@ -85,35 +55,15 @@ def test_columns_that_cannot_be_read_matter_only_if_they_are_used(tmp_path: Path
     assert "rmse" in capsys.readouterr().out
     assert main(["evaluate", model, path, "--target", "tags"]) == 2
     assert "column 'tags' has type Struct" in capsys.readouterr().err
-    with pytest.raises(DataTypeError, match="'tags' has type Struct"):
-        read_whole(write(tmp_path / "only.parquet", {"tags": NESTED}))
 
 
 @pytest.mark.filterwarnings("ignore:Feather V1:DeprecationWarning")
 def test_the_first_version_of_feather_files(tmp_path: Path) -> None:
     path = str(tmp_path / "t.feather")
     feather.write_feather(pa.table({"x": [1, None, 3], "t": ["a", None, "b"]}), path, version=1)
-    columns = read_whole(path).columns
+    columns = columns_of(path)
     np.testing.assert_array_equal(columns["x"], [1.0, np.nan, 3.0])
     assert columns["t"].tolist() == ["a", None, "b"]
-
-
-def test_numbers_of_every_width(tmp_path: Path) -> None:
-    kinds = [pa.int8(), pa.uint16(), pa.int32(), pa.int64(), pa.uint64(), pa.float32()]
-    held = {str(kind): pa.array([1, None, 3], kind) for kind in kinds}
-    held["dictionary"] = pa.array([1, None, 3]).dictionary_encode()
-    held["decimal"] = pa.array([1, None, 3], pa.decimal128(5, 2))
-    held["nothing"] = pa.nulls(3)
-    columns = read_whole(write(tmp_path / "t.arrow", held)).columns
-    for name in held:
-        expected = [np.nan] * 3 if name == "nothing" else [1.0, np.nan, 3.0]
-        np.testing.assert_array_equal(columns[name], expected)
-        assert columns[name].dtype == np.float64
-    wide = {"wide": pa.array([2**53 + 1, 0]), "beyond": pa.array([2**63, 0], pa.uint64())}
-    path = write(tmp_path / "wide.arrow", wide)
-    assert read_whole(path, ["wide"]).columns["wide"].tolist() == [2**53 + 1, 0]
-    with pytest.raises(DataError, match="column 'beyond' holds 9223372036854775808"):
-        read_whole(path)
 
 
 @pytest.mark.parametrize("suffix", [".feather", ".arrow", ".ipc", ".arrows"])

@@ -12,11 +12,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from hedgerow import HedgerowClassifier, HedgerowRegressor, cross_fit, load
+from hedgerow import HedgerowClassifier, load
 from hedgerow.cli.main import build_parser, main
 from hedgerow.cli.reading import tables
 from tests.helpers.marking import mostly_slow
@@ -47,7 +46,7 @@ def written(
 
 
 COLUMNS = make_columns()
-TRAIN = ["--target", "price", "--set", "n_estimators=5", "--no-score"]
+TRAIN = ["--target", "price", "--set", "n_estimators=5"]
 
 
 def trained(tmp_path: Path, name: str, content: bytes, *more: str) -> bytes:
@@ -175,47 +174,14 @@ def test_errors_name_standard_input(
     assert "give - only once" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("task", ["regression", "classification"])
-def test_train_prints_a_score_by_default(
-    tmp_path: Path, task: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("target", ["price", "city"])
+def test_train_prints_the_score_of_its_folds(
+    tmp_path: Path, target: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "rows.csv"
-    target = "price" if task == "regression" else "city"
     file.write_bytes(written(COLUMNS))
-    command = ["train", str(file), "--target", target, "--model", str(tmp_path / "m")]
-    assert main([*command, "--set", "n_estimators=20"]) == 0
-    out = capsys.readouterr().out
-    assert "loss of rows not trained on, by 5 folds: " in out
-    usual = "r2" if task == "regression" else "accuracy"
-    assert f"{usual} of rows not trained on, by 5 folds: 0." in out
-    before = (tmp_path / "m").read_bytes()
-    assert main([*command, "--set", "n_estimators=20", "--no-score"]) == 0
-    assert "loss" not in capsys.readouterr().out
-    assert (tmp_path / "m").read_bytes() == before
-    assert main(command) == 0  # cross-validation chooses the rounds
+    assert main(["train", str(file), "--target", target, "--model", str(tmp_path / "m")]) == 0
     assert "loss of rows not trained on, by 5 folds" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("objective", ["cox", "aft"])
-def test_times_of_events_are_scored_by_concordance(
-    tmp_path: Path, objective: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rng = np.random.default_rng(0)
-    X, file = rng.normal(size=(300, 2)), tmp_path / "rows.csv"
-    time = rng.exponential(np.exp(-X[:, 0]))
-    y = np.where(rng.random(300) < 0.7, time, -time)
-    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "time": y}).to_csv(file, index=False)
-    command = ["train", str(file), "--target", "time", "--model", str(tmp_path / "m")]
-    settings = [f"objective={objective}", "n_estimators=10"]
-    assert main([*command, *(part for text in settings for part in ("--set", text))]) == 0
-    out = capsys.readouterr().out
-    assert "r2" not in out
-    (score,) = re.findall(r"concordance of rows not trained on, by 5 folds: (\S+) ±", out)
-    model = HedgerowRegressor(
-        objective=objective, n_estimators=10, eval_metric=["loss", "concordance"]
-    )
-    folds = cross_fit(model, pd.DataFrame({"a": X[:, 0], "b": X[:, 1]}), y)
-    assert float(score) == pytest.approx(folds.scores["concordance"].mean(), abs=1e-4)
 
 
 def test_evaluate_classes_and_rankings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -236,7 +202,7 @@ def test_evaluate_classes_and_rankings(tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "rank.csv").write_bytes(written(grades))
     rank = ["--target", "g", "--qid", "q"]
     file = str(tmp_path / "rank.csv")
-    assert main(["train", file, *rank, "--model", str(tmp_path / "r"), "--no-score"]) == 0
+    assert main(["train", file, *rank, "--model", str(tmp_path / "r")]) == 0
     capsys.readouterr()
     assert main(["evaluate", str(tmp_path / "r"), file, *rank, "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)) == {"ndcg", "ndcg@10"}
@@ -318,8 +284,7 @@ def test_train_scores_validation_rows(
         columns = {"size": size[part], "w": weight[part], "y": y[part]}
         (tmp_path / f"{name}.csv").write_bytes(written(columns))
     if not in_memory:
-        choose = tables.choose_way
-        monkeypatch.setattr(tables, "choose_way", lambda *a: choose(*a)._replace(in_memory=False))
+        monkeypatch.setattr(tables, "bytes_in_memory", lambda _: 10**12)
     paths = [str(tmp_path / name) for name in ("rows.csv", "held.csv", "m")]
     given = ["--target", "y", "--weight", "w", "--set", "n_estimators=5", "-o", paths[2]]
     assert main(["train", paths[0], "--valid", paths[1], *given]) == 0
@@ -342,10 +307,3 @@ def test_train_says_what_validation_rows_would_show(
     hint = "validation rows (--valid FILE) would also show accuracy and auc"
     assert main(train) == 0
     assert hint in capsys.readouterr().out
-    for more in (["--no-score"], ["--set", "n_estimators=5"]):
-        assert main([*train, *more]) == 0
-        assert hint not in capsys.readouterr().out
-    assert main([*train, "--set", "n_estimators=5"]) == 0
-    out = capsys.readouterr().out
-    names = re.findall(r"(\w+) of rows not trained on, by 5 folds: 0\.\d+ ±", out)
-    assert names == ["loss", "accuracy", "auc"]

@@ -11,7 +11,7 @@ from hedgerow.cli.main import build_parser, main
 pytest.importorskip("hedgerow.estimators", reason="needs the estimators")
 
 ROWS = "a;y\n" + "".join(f"{k % 7};{k % 2}\n" for k in range(60))
-FEW = ("--set", "n_estimators=2", "--no-score")
+FEW = ("--set", "n_estimators=2")
 
 
 @pytest.mark.parametrize("option", ["-o", "--out", "--output", "--model"])

@@ -10,13 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hedgerow import Dataset, train
 from hedgerow.cli.commands.training import parse_settings, parse_value
 from hedgerow.cli.main import main
-from hedgerow.cli.reading import tables
 from hedgerow.cli.usage import UsageError
+from hedgerow.data import read_table
+from hedgerow.data.reading.columns import floats_of
 from hedgerow.errors import HedgerowError
 from hedgerow.io.file_predictions import write_table
-from tests.helpers.file_tables import read_whole
+from tests.helpers.file_tables import columns_of, read_whole
 
 pytest.importorskip("pyarrow")
 
@@ -39,38 +41,28 @@ def table_file(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return path
 
 
-def check_columns(columns: dict[str, np.ndarray]) -> None:
-    assert ",".join(columns) == TABLE.splitlines()[0]
-    np.testing.assert_array_equal(columns["whole"], [1.0, -2.0, 3.0])
-    np.testing.assert_array_equal(columns["real"], [0.5, 1000.0, np.nan])
-    np.testing.assert_array_equal(columns["flag"], [1.0, 0.0, 1.0])
-    np.testing.assert_array_equal(columns["gaps"], [np.nan, 3.0, np.nan])
-    np.testing.assert_array_equal(columns["empty"], [np.nan] * 3)
-    assert columns["text"].tolist() == ["a", "b, c", None]
-    ticks = {
+def test_types_of_text(table_file: Path) -> None:
+    table = read_table(read_whole(table_file))
+    assert ",".join(table.schema.names) == TABLE.splitlines()[0]
+    levels = {column.name: column.levels for column in table.schema.columns if column.levels}
+    assert levels == {"text": ("a", "b, c"), "nearly": ("2024-01-05", "2024-02-30")}
+    columns = floats_of(table.values, table.schema.kinds).T
+    values = dict(zip(table.schema.names, columns, strict=True))
+    expected = {
+        "whole": [1.0, -2.0, 3.0],
+        "real": [0.5, 1000.0, np.nan],
+        "flag": [1.0, 0.0, 1.0],
+        "gaps": [np.nan, 3.0, np.nan],
+        "empty": [np.nan] * 3,
         "day": [1704412800e6, 1706745600e6, np.nan],
         "time": [1704416520e6, 1706745600.25e6, 1706745600e6],
+        "text": [0.0, 1.0, np.nan],
+        "nearly": [0.0, 1.0, np.nan],
     }
-    for name, expected in ticks.items():
-        assert columns[name].dtype == "M8[us]"
-        np.testing.assert_array_equal(tables.NamedColumns("t", columns).role(name), expected)
-    assert columns["nearly"].tolist() == ["2024-01-05", "2024-02-30", None]
-    assert columns["big"].dtype == np.int64
-    assert columns["big"].tolist() == [9007199254740993, 1, 2]
-    for name in ("whole", "real", "flag", "gaps", "empty"):
-        assert columns[name].dtype == np.float64, name
-
-
-def test_types_of_text(table_file: Path) -> None:
-    check_columns(read_whole(str(table_file)).columns)
-
-
-def test_text_stays_text_if_a_model_had_it_so(tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text("x,y\n1,1\nNA,2\n")
-    columns = read_whole(str(path), text={"x"}).columns
-    assert columns["x"].tolist() == ["1", None]
-    assert columns["y"].tolist() == [1.0, 2.0]
+    for name, column in expected.items():
+        np.testing.assert_array_equal(values[name], column)
+    big = table.schema.names.index("big")
+    assert table.values[:, big].tolist() == [9007199254740993, 1, 2]
 
 
 def test_numbers_are_read_back_to_the_bit(tmp_path: Path) -> None:
@@ -78,7 +70,7 @@ def test_numbers_are_read_back_to_the_bit(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     columns = {f"c{j}": values[:, j] for j in range(3)}
     write_table(str(path), [columns])
-    for name, column in read_whole(str(path)).columns.items():
+    for name, column in columns_of(str(path)).items():
         np.testing.assert_array_equal(column, columns[name])
 
 
@@ -92,10 +84,10 @@ def test_numbers_of_other_languages_are_text(tmp_path: Path, words: tuple[str, s
         content = "\n".join(["x,size,y", *part]) + "\n"
         (tmp_path / f"{name}.csv").write_text(content, encoding="utf-8")
     path, models = str(tmp_path / "all.csv"), []
-    assert sorted(set(read_whole(path).columns["x"].tolist())) == sorted(words)
+    assert sorted(set(columns_of(path)["x"].tolist())) == sorted(words)
     for data in (path, str(tmp_path / "two")):
         model = tmp_path / "model"
-        fit = ["--target", "y", "--set", "n_estimators=2", "--no-score", "--model", str(model)]
+        fit = ["--target", "y", "--set", "n_estimators=2", "--model", str(model)]
         assert main(["train", data, *fit]) == 0
         models.append(model.read_bytes())
         assert main(["predict", str(model), path, "-o", str(tmp_path / "out.csv")]) == 0
@@ -107,37 +99,10 @@ def test_written_tables_are_read_back(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     columns = {"value": np.array([0.1, 1e-300, -3.0]), "label": np.array(["x", "y z", "ü,"])}
     write_table(str(path), [columns])
-    table = read_whole(str(path))
-    np.testing.assert_array_equal(table.columns["value"], columns["value"])
-    assert table.columns["label"].tolist() == columns["label"].tolist()
+    found = columns_of(str(path))
+    np.testing.assert_array_equal(found["value"], columns["value"])
+    assert found["label"].tolist() == columns["label"].tolist()
     assert [item.name for item in tmp_path.iterdir()] == [name]
-
-
-def test_parquet_types(tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
-    import datetime as dt
-
-    import pyarrow.parquet as parquet
-
-    path = tmp_path / "t.parquet"
-    day = dt.date(2024, 1, 1)
-    table = pa.table(
-        {
-            "small": pa.array([1, None, 3], pa.int8()),
-            "half": pa.array([0.5, None, 2.0], pa.float32()),
-            "flag": pa.array([True, None, False]),
-            "city": pa.array(["a", None, "a"]).dictionary_encode(),
-            "day": pa.array([day, None, day]),
-        }
-    )
-    parquet.write_table(table, path)
-    columns = read_whole(str(path)).columns
-    np.testing.assert_array_equal(columns["small"], [1.0, np.nan, 3.0])
-    np.testing.assert_array_equal(columns["half"], [0.5, np.nan, 2.0])
-    np.testing.assert_array_equal(columns["flag"], [1.0, np.nan, 0.0])
-    assert columns["city"].tolist() == ["a", None, "a"]
-    days = np.array(["2024-01-01", "NaT", "2024-01-01"], "M8[us]")
-    np.testing.assert_array_equal(columns["day"], days)
 
 
 BAD_TABLES = {
@@ -162,7 +127,7 @@ def test_bad_tables(case: str, tmp_path: Path) -> None:
     name, data, message = BAD_TABLES[case]
     (tmp_path / name).write_bytes(data)
     with pytest.raises(HedgerowError, match=f"(?s){re.escape(name)}.*{message}"):
-        read_whole(str(tmp_path / name))
+        train({}, Dataset.from_files(tmp_path / name, "a"))
 
 
 @pytest.mark.parametrize(
@@ -202,46 +167,10 @@ def test_settings() -> None:
             parse_settings(pairs, "regression")
 
 
-@pytest.mark.parametrize(
-    ("column", "task"),
-    [
-        (np.array(["a", "b"], dtype=object), "classification"),
-        (np.array([0.0, 1.0, 1.0]), "classification"),
-        (np.arange(10.0), "classification"),
-        (np.arange(11.0), "regression"),
-        (np.array([0.5, 1.0]), "regression"),
-    ],
-)
-def test_guessed_task(column: np.ndarray, task: str) -> None:
-    assert tables.guess_task(column, "t.csv", "y")[0] == task
-
-
-def numbered(table: tables.NamedColumns, names: list[str]) -> np.ndarray:
-    y, train = np.arange(float(table.n_rows)), np.arange(table.n_rows)
-    return tables.numbered_matrix(table, names, y, train, "regression")[0]
-
-
-def test_numbered_matrix_keeps_large_whole_numbers() -> None:
-    large = np.array([2**53 + 1, 1])
-    table = tables.NamedColumns("t", {"a": large, "b": np.array([0.5, np.nan])})
-    matrix = numbered(table, ["b", "a"])
-    assert matrix[0, 1] == 2**53 + 1
-    assert numbered(table, ["b"]).dtype == np.float64
-
-
-def test_levels_are_the_mean_targets_of_their_training_rows() -> None:
-    column = np.array(["a", "b", "c", None, "b", "d"], dtype=object)
-    table = tables.NamedColumns("t", {"x": column})
-    y = np.array([5.0, 1.0, 3.0, 0.0, 100.0, 7.0])
-    matrix, n_text = tables.numbered_matrix(table, ["x"], y, np.array([0, 1, 2, 3]), "regression")
-    assert n_text == 1
-    np.testing.assert_array_equal(matrix[:, 0], [5.0, 1.0, 3.0, np.nan, 1.0, np.nan])
-
-
 def test_inspect_shows_columns_of_dates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [f"2024-01-{1 + row % 28:02},{row % 7}.5,{row % 28}" for row in range(84)]
     (tmp_path / "days.csv").write_text("\n".join(["day,size,y", *lines]) + "\n")
-    given = ["--target", "y", "--task", "regression", "--set", "n_estimators=2", "--no-score"]
+    given = ["--target", "y", "--task", "regression", "--set", "n_estimators=2"]
     model = str(tmp_path / "model")
     assert main(["train", str(tmp_path / "days.csv"), *given, "--model", model]) == 0
     capsys.readouterr()

@@ -18,7 +18,7 @@ pytest.importorskip("sklearn")
 pytest.importorskip("pyarrow", reason="several files are read by pyarrow")
 
 N = 240
-FEW = ["--set", "n_estimators=5", "--set", "min_samples_leaf=5", "--no-score"]
+FEW = ["--set", "n_estimators=5", "--set", "min_samples_leaf=5"]
 Evaluate = Callable[..., dict[str, float]]
 
 
@@ -84,10 +84,7 @@ def evaluate(
 
 def read_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the commands treat every table as larger than memory."""
-    choose = tables.choose_way
-    monkeypatch.setattr(
-        tables, "choose_way", lambda *a: choose(*a)._replace(in_memory=False, limit=64_000_000)
-    )
+    monkeypatch.setattr(tables, "bytes_in_memory", lambda _: 10**12)
 
 
 PLACES = pytest.mark.parametrize("in_batches", [False, True], ids=["memory", "batches"])

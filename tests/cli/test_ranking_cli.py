@@ -7,7 +7,6 @@ import pytest
 
 from hedgerow import HedgerowRanker
 from hedgerow.cli.main import main
-from hedgerow.data.sources.text_files import TextPart
 
 RNG = np.random.default_rng(0)
 X, QID = RNG.normal(size=(300, 2)), np.repeat(np.arange(30), 10)
@@ -36,22 +35,6 @@ def test_trains_a_ranking(table, capsys) -> None:
     assert main(["predict", "model.hedgerow", str(table), "--out", "scores.csv"]) == 0
     assert main(["inspect", "model.hedgerow"]) == 0
     assert "task           ranking\n" in capsys.readouterr().out
-
-
-def test_each_file_is_read_once(table, monkeypatch) -> None:
-    read = []
-    kept = TextPart._pieces
-
-    def note(part, *others):
-        read.append(part.name)
-        return kept(part, *others)
-
-    monkeypatch.setattr(TextPart, "_pieces", note)
-    valid = table.with_name("valid.csv")
-    valid.write_text(table.read_text())
-    more = ("--qid", "query", "--valid", str(valid), "--set", "n_estimators=2")
-    assert main(["train", str(table), "--target", "grade", *more]) == 0
-    assert read == [str(table), str(valid)]
 
 
 @pytest.mark.parametrize(

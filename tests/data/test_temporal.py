@@ -263,7 +263,7 @@ def test_text_files(tmp_path: Path) -> None:
     columns = ["size", "when", "y"]
     FRAME.assign(y=Y)[columns].to_csv(dates, index=False)
     AS_NUMBERS.assign(y=Y)[columns].to_csv(numbers, index=False)
-    more = ["--target", "y", "--set", "n_estimators=3", "--no-score"]
+    more = ["--target", "y", "--set", "n_estimators=3"]
     assert main(["train", str(dates), "--model", model, *more]) == 0
     booster = load(model)
     assert booster.model.schema.types == (("float", None), ("int", "dates"))

@@ -10,7 +10,7 @@ import pytest
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor
 from hedgerow.cli.main import main
-from tests.helpers.file_tables import read_whole
+from tests.helpers.file_tables import columns_of
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
@@ -68,7 +68,7 @@ def test_values_of_files_are_those_of_python(run: Run) -> None:
     assert run(*command, "rows.parquet", "-o", "w.parquet", "--batch-rows", "7")[0] == 0
     np.testing.assert_array_equal(pd.read_parquet("w.parquet"), found.drop(columns="id"))
     assert run(*command, "rows.parquet", "-o", "w.csv")[0] == 0
-    np.testing.assert_array_equal(read_whole("w.csv").columns["shap_city"], found["shap_city"])
+    np.testing.assert_array_equal(columns_of("w.csv")["shap_city"], found["shap_city"])
 
 
 def test_outputs_background_and_pairs(run: Run) -> None:

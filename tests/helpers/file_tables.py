@@ -97,9 +97,30 @@ def write(table: pa.Table, path: Path, rows: int = 1000) -> Path:
     return path
 
 
-def read_whole(paths: Any, wanted: Sequence[str] | None = None, text: Any = ()) -> Any:
-    """Return the columns of files, as the command line reads them at once."""
-    from hedgerow.cli.reading.tables import read_parts
+def read_whole(path: Any) -> pa.Table:
+    """Return a file as one table; columns of text files have the types that suit all values."""
+    from hedgerow.data.reading.texts import parse
     from hedgerow.data.sources.opening import open_parts
 
-    return read_parts(open_parts(paths, types_known=True), wanted, text)
+    (part,) = open_parts(path)
+    table = pa.concat_tables(part.tables(part.column_names(), 1 << 40))
+    if not hasattr(part, "decimal"):
+        return table
+    return pa.table(
+        {name: _number(parse(table[name], part.decimal)[1]) for name in table.column_names}
+    )
+
+
+def _number(column: Any) -> Any:
+    """Return integers and booleans as floats, which most tools write for them in text."""
+    is_exact = pa.types.is_boolean(column.type) or (
+        pa.types.is_integer(column.type)
+        and (column.null_count or all(abs(value) <= 2**53 for value in column.to_pylist()))
+    )
+    return column.cast(pa.float64(), safe=False) if is_exact else column
+
+
+def columns_of(path: Any) -> dict[str, Any]:
+    """Return the columns of a file as arrays."""
+    table = read_whole(path)
+    return {name: table[name].to_numpy() for name in table.column_names}

@@ -33,7 +33,7 @@ from hedgerow.errors import (
 )
 from hedgerow.io.file_predictions import ProgressLine, write_table
 from tests.helpers.examples import examples
-from tests.helpers.file_tables import read_whole
+from tests.helpers.file_tables import columns_of
 from tests.helpers.terminals import Terminal
 
 pa = pytest.importorskip("pyarrow")
@@ -299,7 +299,7 @@ def write_file(path: Path, table: Any) -> Path:
 
 
 def read_output(path: Path) -> dict[str, np.ndarray]:
-    return dict(read_whole(str(path)).columns)
+    return dict(columns_of(str(path)))
 
 
 ENDINGS = ("parquet", "feather", "arrow", "csv", "tsv", "csv.gz")

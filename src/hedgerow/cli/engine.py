@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,13 +14,11 @@ from hedgerow.booster import Booster, load, objective_of
 from hedgerow.boosting.automatic.defaults import AUTO, chosen_names
 from hedgerow.boosting.automatic.recipe import AUTOMATIC
 from hedgerow.boosting.row_data.classes import n_classes_of
-from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.boosting.row_data.row_values import ROW_VALUES, given_values
-from hedgerow.boosting.row_data.survival import SURVIVAL
-from hedgerow.cli.reading.tables import Target
+from hedgerow.boosting.row_data.row_values import ROW_VALUES
 from hedgerow.cli.usage import UsageError, one_line, shows_progress
 from hedgerow.convert.reading import load_any
 from hedgerow.data import Column, Schema
+from hedgerow.data.categories.columns import check_unknown
 from hedgerow.errors import HedgerowError
 from hedgerow.estimators.multilabel import label_classes
 from hedgerow.metrics import make_metrics, scored_as, task_of
@@ -54,26 +51,12 @@ _OF_SOME_MODELS = ("quantile", "loss_parameters", "targets", "offset_columns", "
 """Facts that models without them do not show."""
 
 
-@dataclass(frozen=True, eq=False)
-class Job:
-    """The inputs of a fit: a task, parameters of its estimator, and arguments of ``fit``.
-
-    X   columns by name, sparse rows, or a Dataset of files, which has the targets, too
-    """
-
-    task: str
-    settings: Mapping[str, Any]
-    X: Any
-    y: Target | None
-    more: Mapping[str, Any] = field(default_factory=dict)
-
-
-def fit(job: Job) -> Estimator:
-    """Fit an estimator, with a progress bar on a terminal."""
+def fit(task: str, settings: Mapping[str, Any], X: Any, y: Any, **more: Any) -> Estimator:
+    """Fit the estimator of a task, with a progress bar on a terminal."""
     # The model file does not depend on the terminal.
-    estimator: Any = estimator_class(job.task)(**job.settings, progress=shows_progress())
+    estimator: Any = estimator_class(task)(**settings, progress=shows_progress())
     try:
-        estimator.fit(job.X, job.y, **job.more)
+        estimator.fit(X, y, **more)
     except HedgerowError:
         raise
     except (TypeError, ValueError) as error:  # from scikit-learn's checks
@@ -86,6 +69,7 @@ def check_values(estimator: Estimator) -> None:
     estimator._params()  # noqa: SLF001
     estimator._stopping()  # noqa: SLF001
     estimator._check_objective()  # noqa: SLF001
+    check_unknown(estimator.unknown_category)
     if estimator.eval_metric is not None:
         _check_metrics(estimator)
 
@@ -121,11 +105,10 @@ def finished(estimator: Estimator) -> Estimator:
     return estimator
 
 
-def score_lines(estimator: Estimator) -> list[str]:
+def score_lines(booster: Booster) -> list[str]:
     """Return lines with the scores of a fit on rows that it was not trained on."""
     # The scores come from validation rows or from the folds of early stopping. Without these there
     # are no lines.
-    booster: Booster = estimator.booster_
     best = booster.best_iteration
     at = "" if best is None else f" (best round: {best})"
     lines = []
@@ -145,41 +128,6 @@ def score_lines(estimator: Estimator) -> list[str]:
                 f"{name} of rows not trained on, by {n_folds} folds{of}: {scores[place]:.5g}"
             )
     return lines
-
-
-def fold_lines(estimator: Estimator, job: Job) -> list[str]:
-    """Return scores by five folds, for a fit without held-out rows; no lines if folds fail."""
-    from sklearn.base import clone
-
-    from hedgerow.estimators.cross import cross_fit
-
-    if {"init_model", "offset", "position"} & set(job.more):
-        return []
-    scored = clone(estimator)
-    usual = usual_metrics(estimator.booster_)
-    if estimator.objective in SURVIVAL:  # times of events have no R2
-        usual = ["concordance"]
-    if estimator.eval_metric is None:
-        scored.set_params(eval_metric=["loss", *usual])
-    more: Any = {name: given for name, given in job.more.items() if name in _OF_ROWS}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = cross_fit(scored, job.X, job.y, 5, model=None, **more)
-    except HedgerowError:  # for example, a class with one row; the model is still valid
-        return []
-    return [
-        f"{name} of rows not trained on, by 5 folds: {np.mean(scores):.5g} ± {np.std(scores):.2g}"
-        for name, scores in found.scores.items()
-    ]
-
-
-def validation_rows(job: Job) -> Dataset:
-    """Return the validation rows of a fit, to score them."""
-    found: Any = job.more["X_val"]
-    if job.y is None:
-        return found
-    return Dataset(found, job.more["y_val"], **given_values(job.more, "_val"))
 
 
 def usual_metrics(booster: Booster) -> list[str]:
@@ -324,34 +272,36 @@ def _column_facts(column: Column) -> dict[str, Any]:
     }
 
 
-def columns_for(booster: Booster, names: Sequence[str], aside: Collection[str]) -> list[str]:
-    """Return a model's columns in a table: by name, or all that have no other role."""
-    known = [*booster.feature_names, *booster.offset_columns]
-    if booster.model.schema.named or set(known) <= set(names):
-        return known
-    return [name for name in names if name not in aside]
+def read_rows(
+    path: str, schema: Schema, aside: Sequence[str] = (), texts: Collection[str] = ()
+) -> tuple[Any, dict[str, AnyArray]]:
+    """Return all rows of a table in the form of a model with this schema, and columns ``aside``.
 
-
-def text_columns(booster: Booster, targets: Sequence[str] | None = None) -> frozenset[str]:
-    """Return the names of the columns whose categories are text, and of the target if it is."""
-    columns = booster.model.schema.columns
-    names = {c.name for c in columns if c.levels and isinstance(c.levels[0], str)}
-    classes = booster.classes
-    if classes is not None and booster.target_names is None and isinstance(classes[0], str):
-        names.update(targets or ())
-    return frozenset(names)
-
-
-def read_rows(path: str, schema: Schema) -> Any:
-    """Return all rows of a table in the form of a model with this schema."""
+    Text files have ``texts`` of these as text, and the others as numbers if all values are.
+    """
     from hedgerow.data.binning.cut_sample import stack_sparse
     from hedgerow.data.reading.model_rows import model_files
+    from hedgerow.data.reading.texts import parse
 
-    parts = [rows.features for rows in model_files([path], schema).batches(1 << 40)]
+    files = model_files([path], schema, aside)
+    parts = list(files.batches(1 << 40))
     if not parts:
         raise UsageError(f"{path}: no rows; give a table with rows")
-    if hasattr(parts[0], "tocsr"):
-        return stack_sparse(parts)
+    if hasattr(parts[0].features, "tocsr"):
+        return stack_sparse([part.features for part in parts]), {}
     import pyarrow as pa
 
-    return pa.concat_tables(parts)
+    found = {}
+    for name in aside:
+        column = pa.chunked_array(chunk for part in parts for chunk in part.keys[name].chunks)
+        decimal = getattr(files.files[0], "decimal", None)
+        if decimal is not None and name not in texts:
+            column = parse(column, decimal)[1]
+        if column.null_count:
+            row = column.is_null().index(True).as_py() + 1
+            raise UsageError(
+                f"{path}: {name!r} is missing in {column.null_count} row(s), the first is row "
+                f"{row}; remove these rows"
+            )
+        found[name] = column.to_numpy()
+    return pa.concat_tables(part.features for part in parts), found

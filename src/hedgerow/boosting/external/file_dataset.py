@@ -150,6 +150,11 @@ class FileDataset(Dataset):
         """Number of targets of a row."""
         return max(1, len(self.source.roles.targets))
 
+    @property
+    def bytes_of_table(self) -> int:
+        """Memory of all rows as one table, after a survey; 0 for sparse rows."""
+        return self.n_rows * len(self.feature_names) * _BYTES_OF_A_CELL
+
     def for_one_use(self, **changes: Any) -> Self:
         """Return these rows, with changed attributes, for a fit or an evaluation.
 
@@ -191,10 +196,10 @@ class FileDataset(Dataset):
             if schema is not None:
                 self.read_like(schema)
             return self._rows(schema or Schema(()))
-        n_features = len(self.feature_names)
-        size = self.n_rows * n_features * _BYTES_OF_A_CELL  # sparse rows are counted as read
+        size = self.bytes_of_table  # sparse rows are counted as read
         if size > self.memory_limit:
-            raise self._too_large(f"{self.n_rows:,} rows of {n_features} columns", size)
+            what = f"{self.n_rows:,} rows of {len(self.feature_names)} columns"
+            raise self._too_large(what, size)
         weight = self._values.weight
         if schema is None:
             schema = self.pass_one(self._params, weight=weight).schema
@@ -209,7 +214,8 @@ class FileDataset(Dataset):
             used += _bytes_of(part)
             if used > self.memory_limit:
                 raise self._too_large("the first rows alone", used)
-        return stack_tables(parts)
+        # Training rows are read leniently, even if unknown categories are an error later.
+        return replace(stack_tables(parts), schema=schema)
 
     def _rows(self, schema: Schema) -> FileTable:
         return FileTable(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -74,7 +73,7 @@ def _demo(options: argparse.Namespace) -> None:
     start = time.perf_counter()
     columns = dict(zip(pima.feature_names, pima.X[train].T, strict=True))
     forest, tree = (
-        engine.fit(engine.Job("classification", settings, columns, pima.y[train]))
+        engine.fit("classification", settings, columns, pima.y[train])
         for settings in (_SETTINGS, _SINGLE_TREE)
     )
     say(
@@ -205,9 +204,13 @@ def _read(options: argparse.Namespace) -> tuple[str, Any]:
     """Return the title of the table and its split."""
     import numpy as np
 
+    from hedgerow.boosting.external.file_dataset import dataset_of
+    from hedgerow.boosting.row_data.classes import CodedLabels
     from hedgerow.cli.reading import tables
+    from hedgerow.data.reading.columns import floats_of
     from hedgerow.data.sources.base import make_roles
     from hedgerow.data.sources.opening import open_files
+    from hedgerow.data.sparse import SparseTable
     from hedgerow.datasets import load_pima
     from hedgerow.report import split_table
 
@@ -217,29 +220,51 @@ def _read(options: argparse.Namespace) -> tuple[str, Any]:
         return "Pima diabetes", split_table(
             pima.X, pima.y, "classification", names, options.test, options.seed
         )
-    source = open_files(
-        [options.data],
-        make_roles(options.target, options.drop),
-        types_known=True,
-    )
-    names = list(source.roles.features_of(tables.names_of(source.parts), source.name))
-    table = tables.read_parts(source.parts, [*names, *options.target])
-    y = tables.targets(table, options.target)
-    task = options.task
-    if task == "auto":
-        task = tables.guess_task(y, options.data, options.target[0])[0]
-    found = tables.as_targets(y, task, options.data, options.target[0])
-    labels = np.column_stack(list(found.values())) if isinstance(found, Mapping) else found
-    rows = np.arange(len(labels))[:, None]
-    split = split_table(rows, labels, task, names, options.test, options.seed)
-    train, test = split.X_train[:, 0], split.X_test[:, 0]
-    X, n_text = tables.numbered_matrix(table, names, labels, train, task)
-    if n_text:
+    source = open_files([options.data], make_roles(options.target, options.drop))
+    data, target, task = dataset_of(source), options.target[0], options.task
+    with tables.surveyed(data) as rows:
+        if task == "auto":
+            task = tables.guess_task(rows, source.name, target)[0]
+        tables.check_target(rows, task, source.name, target)
+    why = "Every step trains on all rows at once."
+    with tables.surveyed(data, has_labels=task == "classification", why=why) as rows:
+        y, table = rows.y, rows.table()
+    if isinstance(table, SparseTable):
+        raise UsageError(f"{source.name}: LibSVM files have no names of columns; give a table")
+    if isinstance(y, CodedLabels):
+        y = y.values[y.places]
+    elif isinstance(y, dict):
+        y = np.column_stack([column.astype(np.float64) for column in y.values()])
+    X, columns = floats_of(table.values, table.schema.kinds), table.schema.columns
+    split = split_table(np.arange(len(y)), y, task, table.schema.names, options.test, options.seed)
+    train, test = split.X_train, split.X_test
+    categories = [j for j, column in enumerate(columns) if column.kind == "category"]
+    for j in categories:
+        X[:, j] = _mean_targets(X[:, j], y, train, task)
+    if categories:
         say(
-            f"{n_text} text column(s): levels are ordered by the mean target of their training "
-            "rows, so that every step can split them"
+            f"{len(categories)} text column(s): levels are ordered by the mean target of their "
+            "training rows, so that every step can split them"
         )
     return printable(Path(options.data).name), replace(split, X_train=X[train], X_test=X[test])
+
+
+def _mean_targets(codes: Any, y: Any, train: Any, task: str) -> Any:
+    """Return the mean target of the training rows of each category; NaN for unknown and missing."""
+    import numpy as np
+
+    known = y[train]
+    if y.ndim == 2:
+        target = np.mean((known - known.mean(axis=0)) / (known.std(axis=0) + 1e-300), axis=1)
+    elif task == "regression":
+        target = known
+    else:
+        labels, counts = np.unique(known, return_counts=True)
+        target = (known == labels[counts.argmax()]).astype(np.float64)
+    levels, place = np.unique(codes[train], return_inverse=True)  # NaN is the last
+    means = np.bincount(place, target) / np.bincount(place)
+    at = np.searchsorted(levels, codes).clip(max=len(levels) - 1)
+    return np.where(levels[at] == codes, means[at], np.nan)
 
 
 def _compile_first(split: Split) -> None:

@@ -5,15 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from hedgerow.cli.reading import inputs
 from hedgerow.cli.usage import UsageError, say
 from hedgerow.errors import printable
-
-if TYPE_CHECKING:
-    from hedgerow.cli.engine import SavedModel
-    from hedgerow.data.sources.base import Part
 
 _USUAL = {
     "two classes": ["accuracy", "loss", "auc"],
@@ -79,35 +75,6 @@ def _add_roles(parser: Any, target: str) -> None:
     inputs.add_input_options(parser)
 
 
-class _Rows(NamedTuple):
-    """Rows of tables with named columns, in the form of a model."""
-
-    X: Any
-    y: Any
-    weight: Any
-    qid: Any
-
-
-def _read(
-    options: argparse.Namespace, model: SavedModel, parts: Sequence[Part], targets: Sequence[str]
-) -> _Rows:
-    """Read the columns of the model and those that are no features."""
-    from hedgerow.cli import engine
-    from hedgerow.cli.reading import tables
-
-    booster = model.booster
-    aside = [name for name in (*targets, options.weight, options.qid) if name is not None]
-    names = engine.columns_for(booster, tables.names_of(parts), aside)
-    table = tables.read_parts(parts, [*names, *aside], engine.text_columns(booster, targets))
-    X, y = table.features(names), tables.targets(table, targets)
-    return _Rows(
-        X if set(booster.feature_names) <= set(names) else tables.matrix_of(X),
-        tables.as_targets(y, model.task, table.path, targets[0]),
-        None if options.weight is None else table.weights(options.weight),
-        None if options.qid is None else table.role(options.qid),
-    )
-
-
 def _evaluate(options: argparse.Namespace) -> None:
     import json
 
@@ -155,20 +122,31 @@ def _report(options: argparse.Namespace) -> None:
 
     from hedgerow.atomic import write_atomically
     from hedgerow.cli import engine
-    from hedgerow.cli.reading import tables
+    from hedgerow.data.sources.base import no_column
     from hedgerow.data.sources.opening import open_parts
+    from hedgerow.io.file_predictions import columns_of
     from hedgerow.report import find, model_page
 
     model = engine.open_model(options.model)
-    parts = open_parts([options.data], types_known=True)
-    rows = _read(options, model, parts, _targets(options, tables.names_of(parts), model.booster))
+    booster, classes = model.booster, model.classes
+    names = open_parts([options.data])[0].column_names()
+    if names is None:
+        raise UsageError(f"{options.data}: LibSVM files have no names of columns; give a table")
+    targets = _targets(options, names, booster)
+    aside = [name for name in (*targets, options.weight, options.qid) if name is not None]
+    for name in aside:
+        if name not in names:
+            raise no_column(options.data, name, "needed", names)
+    texts = targets if classes and isinstance(classes[0], str) and len(targets) == 1 else ()
+    X, beside = engine.read_rows(options.data, columns_of(booster.model), aside, texts)
+    y = [beside[name] for name in targets]
     found = find(
-        model.booster,
-        rows.X,
-        tables.matrix_of(rows.y) if isinstance(rows.y, dict) else rows.y,
-        classes=None if model.classes is None else np.array(model.classes),
-        sample_weight=rows.weight,
-        qid=rows.qid,
+        booster,
+        X,
+        y[0] if len(y) == 1 else np.column_stack(y),
+        classes=None if classes is None else np.array(classes),
+        sample_weight=beside.get(options.weight),
+        qid=beside.get(options.qid),
     )
     model_name, rows_name = (printable(Path(p).name) for p in (options.model, options.data))
     page = model_page(found, model_name, rows_name=rows_name)

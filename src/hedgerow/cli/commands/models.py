@@ -187,7 +187,9 @@ def _convert(options: argparse.Namespace) -> None:
         report = booster.export(
             options.out,
             target,
-            check=None if options.check is None else read_rows(options.check, booster.model.schema),
+            check=None
+            if options.check is None
+            else read_rows(options.check, booster.model.schema)[0],
             approximate=options.approximate,
             raw=options.raw,
         )

@@ -150,7 +150,7 @@ def _explanations(options: argparse.Namespace, model: Any) -> tuple[Any, int]:
     booster = model.booster
     background = None
     if options.background is not None:
-        background = read_rows(options.background, columns_of(booster.model))
+        background, _ = read_rows(options.background, columns_of(booster.model))
     outputs: list[int | str] | None = None
     if options.outputs:  # a text that is not a name may be a number
         names = booster.output_names

@@ -8,18 +8,13 @@ import inspect
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from hedgerow.cli.reading import inputs
 from hedgerow.cli.usage import UsageError, remark, say
 from hedgerow.errors import HedgerowError, InterruptedFitWarning
-
-if TYPE_CHECKING:
-    from hedgerow.cli.reading.tables import NamedColumns, Way
-    from hedgerow.data.sources.opening import Source
 
 LIMIT_HELP = (
     "limit on the memory of the data, such as '2 GB'; larger data are read in batches and stored "
@@ -68,11 +63,6 @@ def add_train(commands: Any) -> None:
         "--valid", metavar="FILE", help="validation table for early stopping and scores"
     )
     inputs.add_drop(parser)
-    parser.add_argument(
-        "--no-score",
-        action="store_true",
-        help="do not evaluate the model by folds if no rows are held out",
-    )
     inputs.add_column(parser, "--weight", "column with the weights of the rows, also of --valid")
     inputs.add_column(
         parser,
@@ -141,41 +131,67 @@ def _check_and_train(options: argparse.Namespace) -> None:
 
 
 def _train(options: argparse.Namespace) -> None:
-    from hedgerow.boosting.row_data.row_values import given_values
+    from hedgerow.boosting.external.file_dataset import dataset_of
+    from hedgerow.boosting.row_data.row_values import OF_TRAINING, given_values
     from hedgerow.cli import engine
-    from hedgerow.cli.reading.tables import choose_way
+    from hedgerow.cli.reading import tables
+    from hedgerow.data.external.memory import memory_bytes, shown_bytes
     from hedgerow.data.sources.base import header_hint, make_roles
     from hedgerow.data.sources.opening import open_files
 
+    values = given_values(vars(options))
     if options.target is None:
         raise UsageError("--target COL is needed: the column to predict")
-    way = choose_way(options.data, options.memory_limit)
-    roles = make_roles(options.target, options.drop, None, given_values(vars(options)))
+    roles = make_roles(options.target, options.drop, None, values)
     source = open_files(options.data, roles, types_known=True)
     if hint := header_hint(source.parts[0].column_names() or ()):
         remark(f"note: {source.name}:{hint}")
-    rows = (_read_rows if way.in_memory else _open_rows)(options, way, source)
-    size = f"{rows.n_rows} rows" + (f", {rows.n_columns} columns" if rows.n_columns else "")
-    say(f"{rows.task} ({rows.why}): {size}\n{way}")
-    more = rows.more | {name: getattr(options, name) for name in ("init_model", "checkpoint")}
+    limit = memory_bytes(options.memory_limit, "--memory-limit")
+    limits = {"cache_dir": options.cache_dir, "memory_limit": limit}
+    data: Any = dataset_of(source, **limits)
+    y_name = (options.target or ["y"])[0]
+    with tables.surveyed(data) as rows:
+        names = rows.feature_names
+        task, why = options.task, "by --qid" if options.qid is not None else "as requested"
+        if task == "auto":
+            task, why = tables.guess_task(rows, source.name, y_name)
+        tables.check_target(rows, task, source.name, y_name)
+        size = f"{rows.n_rows} rows" + (f", {len(names)} columns" if names else "")
+        needed = tables.bytes_in_memory(rows)
+    valid: Any = None
+    if options.valid is not None:
+        roles = roles.without(OF_TRAINING)
+        roles = replace(roles, drop=(), features=names or None)
+        valid = dataset_of(open_files([options.valid], roles, types_known=True), **limits)
+        with tables.surveyed(valid) as rows:
+            needed += tables.bytes_in_memory(rows)
+    fits = needed <= limit
+    say(
+        f"{task} ({why}): {size}\nabout {shown_bytes(needed)} in memory, which "
+        f"{'fits' if fits else 'does not fit'} into the limit of {shown_bytes(limit)}: "
+        f"{'read at once' if fits else 'read in batches, binned rows on disk'}"
+    )
+    if fits:  # the defaults of a table in memory look for better parameters
+        data, valid = (
+            None if each is None else each.having(why="The files seemed to fit into memory.")
+            for each in (data, valid)
+        )
+    more = {"X_val": valid, "init_model": options.init_model, "checkpoint": options.checkpoint}
     more = {name: value for name, value in more.items() if value is not None}
-    job = engine.Job(rows.task, parse_settings(options.set, rows.task), rows.X, rows.y, more)
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InterruptedFitWarning)  # reported below
-        estimator = engine.fit(job)
+        estimator = engine.fit(task, parse_settings(options.set, task), data, None, **more)
     seconds = time.perf_counter() - start
+    booster = estimator.booster_
     estimator.save(options.model)
-    say(f"trained {estimator.booster_.num_trees} trees in {seconds:.2f} s")
+    say(f"trained {booster.num_trees} trees in {seconds:.2f} s")
     interrupted = estimator.stopped_by_ == "interrupt"
-    lines = engine.score_lines(estimator)
-    if options.valid is not None:
-        lines += engine.usual_scores(estimator.booster_, engine.validation_rows(job))
-    elif not (options.no_score or interrupted):
-        if not lines and way.in_memory:
-            lines = engine.fold_lines(estimator, job)
-        elif usual := engine.usual_metrics(estimator.booster_):
-            lines.append(f"validation rows (--valid FILE) would also show {' and '.join(usual)}")
+    lines = engine.score_lines(booster)
+    if valid is not None:
+        lines += engine.usual_scores(booster, valid)
+    elif not interrupted and (usual := engine.usual_metrics(booster)):
+        lines.append(f"validation rows (--valid FILE) would also show {' and '.join(usual)}")
     for line in lines:
         say(line)
     if interrupted:
@@ -186,119 +202,6 @@ def _train(options: argparse.Namespace) -> None:
     if estimator.stopped_by_ == "time_budget":
         say(f"the time budget ended the training with {estimator.n_iter_} rounds in the model")
     say(f"model written to {options.model}")
-
-
-class _Rows(NamedTuple):
-    """Rows to train on: a table with its target, or a Dataset of files; ``more`` for ``fit``."""
-
-    task: str
-    why: str
-    n_rows: int
-    n_columns: int
-    X: Any
-    y: Any
-    more: dict[str, Any]
-
-
-def _task_of(
-    options: argparse.Namespace, guess: Callable[[str], tuple[str, str]]
-) -> tuple[str, str]:
-    """Return the task, and why it is this one; ``guess`` takes the name of the target."""
-    if options.task == "auto":
-        return guess((options.target or ["y"])[0])
-    return options.task, "by --qid" if options.task == "ranking" else "as requested"
-
-
-def _read_rows(options: argparse.Namespace, way: Way, source: Source) -> _Rows:
-    """Read all rows."""
-    from hedgerow.cli.reading import tables
-    from hedgerow.data.sparse import check_width
-
-    names, y_name = source.parts[0].column_names(), (options.target or ["y"])[0]
-    X: Any
-    y: Any
-    more = {"offset": options.offset}
-    if names is None:
-        X, y = tables.read_sparse(source.parts)
-        n_rows, n_columns = X.shape
-        check_width(n_columns, way.limit, source.name)
-    else:
-        used = source.roles.features_of(names, source.name)
-        table = tables.read_parts(source.parts, [*used, *source.roles.aside()])
-        y = tables.targets(table, options.target)
-        more |= _row_values(options, table)
-        # The offset column joins the features for now.
-        X, n_rows = table.features([*used, *source.roles.offset]), table.n_rows
-        n_columns = len(used)
-    task, why = _task_of(options, lambda name: tables.guess_task(y, source.name, name))
-    if options.valid is not None:
-        more |= _validation(options, source, X, y)
-        more["y_val"] = tables.as_targets(more["y_val"], task, options.valid, y_name)
-    y = tables.as_targets(y, task, source.name, y_name)
-    return _Rows(task, why, n_rows, n_columns, X, y, more)
-
-
-def _row_values(
-    options: argparse.Namespace, table: NamedColumns, of_validation: bool = False
-) -> dict[str, Any]:
-    """Return the values of rows beside features, target and offset, as arguments of a fit."""
-    from hedgerow.boosting.row_data.row_values import ROW_VALUES
-
-    found: dict[str, Any] = {}
-    for value in ROW_VALUES:
-        column = getattr(options, value.name)
-        if column is None or value.name == "offset" or (of_validation and value.of_training):
-            continue
-        own = table.weights(column) if value.name == "weight" else table.role(column)
-        found[f"{value.of_fit}_val" if of_validation else value.of_fit] = own
-    return found
-
-
-def _validation(options: argparse.Namespace, source: Source, X: Any, y: Any) -> dict[str, Any]:
-    """Return the validation rows, with the columns and types of the training rows."""
-    from hedgerow.boosting.row_data.row_values import OF_TRAINING
-    from hedgerow.cli.reading import tables
-    from hedgerow.data.sources.opening import open_parts
-
-    parts = open_parts([options.valid], types_known=True)
-    if options.target is None:
-        entries, target = tables.read_sparse(parts)
-        if entries.shape[1] > X.shape[1]:
-            raise UsageError(
-                f"{options.valid} has {entries.shape[1]} columns, the training rows have "
-                f"{X.shape[1]}"
-            )
-        entries.resize((entries.shape[0], X.shape[1]))
-        return {"X_val": entries, "y_val": target}
-    targets = y if isinstance(y, dict) else {options.target[0]: y}
-    text = tables.text_columns({**X, **targets})
-    wanted = [*X, *source.roles.without(OF_TRAINING).aside()]
-    table = tables.read_parts(parts, wanted, text)
-    found = {"X_val": table.features(list(X)), "y_val": tables.targets(table, options.target)}
-    return found | _row_values(options, table, of_validation=True)
-
-
-def _open_rows(options: argparse.Namespace, way: Way, source: Source) -> _Rows:
-    """Open the files, whose rows are read in batches; only the targets are read now."""
-    from hedgerow.boosting.external.file_dataset import dataset_of
-    from hedgerow.boosting.row_data.row_values import OF_TRAINING
-    from hedgerow.cli.reading import tables
-    from hedgerow.data.sources.opening import open_files
-
-    kept = {"cache_dir": options.cache_dir, "memory_limit": way.limit}
-    data = dataset_of(source, **kept)
-    with closing(data.for_one_use(reads_labels=data.n_targets == 1)) as rows:
-        rows.survey()
-        names, n_rows, labels = rows.feature_names, rows.n_rows, rows.y
-        task, why = _task_of(options, lambda name: tables.guess_task_of(rows, source.name, name))
-    if task == "classification" and data.n_targets == 1 and not labels.are_text:
-        tables.refuse_fractions(labels.values, source.name, (options.target or ["y"])[0])
-    valid = None
-    if options.valid is not None:
-        roles = source.roles.without(OF_TRAINING)
-        roles = replace(roles, drop=(), features=tuple(names) or None)
-        valid = dataset_of(open_files([options.valid], roles, types_known=True), **kept)
-    return _Rows(task, why, n_rows, len(names), data, None, {"X_val": valid})
 
 
 _WORDS = {"true": True, "false": False, "none": None, "null": None}

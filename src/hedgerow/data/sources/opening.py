@@ -75,15 +75,9 @@ def open_function(function: BatchFunction, roles: Roles) -> Source:
     return Source((FunctionPart(function),), roles)
 
 
-def find_text_kinds(
-    parts: Sequence[Part], max_bytes: int, held: Sequence[str] | None = None
-) -> dict[str, TextKind]:
-    """Return the kinds of the columns of all text files among ``parts``.
-
-    ``held``: of these columns, which stay in memory for the next reading.
-    """
-    texts = [part for part in parts if isinstance(part, TextPart)]
-    return joined_kinds(part.find_kinds(max_bytes, held) for part in texts)
+def find_text_kinds(parts: Sequence[Part], max_bytes: int) -> dict[str, TextKind]:
+    """Return the kinds of the columns of all text files among ``parts``."""
+    return joined_kinds(p.find_kinds(max_bytes) for p in parts if isinstance(p, TextPart))
 
 
 def set_text_kinds(parts: Sequence[Part], kinds: Mapping[str, TextKind]) -> None:

@@ -19,7 +19,7 @@ import gzip
 import re
 import zlib
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32_LE
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
 from typing import Any
@@ -47,7 +47,6 @@ class TextPart:
         self.name, self.text = file.path, set[str]()
         self._before = fingerprint(file.path)
         self.kinds: Mapping[str, TextKind] | None = None
-        self._held: list[Any] | None = None
         self._encoding, self._separator, self.decimal = dialect_of(file.path, file.dialect)
         self._names = self._look()
 
@@ -69,14 +68,12 @@ class TextPart:
         """Return the names in the first line."""
         return self._names
 
-    def find_kinds(self, max_bytes: int, held: Sequence[str] | None = None) -> dict[str, TextKind]:
-        """Read columns to find their kinds; ``held`` ones are kept for the next :meth:`batches`."""
-        names = [n for n in (self._names if held is None else held) if n not in self.text]
-        pieces: Iterable[Any] = self._pieces(held or names or self._names[:1], max_bytes)
-        if held is not None:
-            pieces = self._held = list(pieces)
+    def find_kinds(self, max_bytes: int) -> dict[str, TextKind]:
+        """Read all columns to find their kinds."""
+        names = [n for n in self._names if n not in self.text]
         return joined_kinds(
-            {name: parse(piece.column(name), self.decimal)[0] for name in names} for piece in pieces
+            {name: parse(piece.column(name), self.decimal)[0] for name in names}
+            for piece in self._pieces(names or self._names[:1], max_bytes)
         )
 
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
@@ -86,8 +83,7 @@ class TextPart:
         assert self.kinds is not None
         wanted = [n for n in self._names if columns is None or n in columns] or self._names[:1]
         kinds = {n: "text" if n in self.text else self.kinds.get(n, "nothing") for n in wanted}
-        held, self._held = self._held, None
-        for piece in self._pieces(wanted, max_bytes) if held is None else held:
+        for piece in self._pieces(wanted, max_bytes):
             typed = {n: convert(piece.column(n), kinds[n], self.decimal) for n in wanted}
             if any(column is None for column in typed.values()):
                 raise changed(self.name, "its columns have other types")
