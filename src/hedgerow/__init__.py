@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hedgerow.booster import Booster, load
     from hedgerow.boosting.inspect.memory_estimate import estimate_memory
     from hedgerow.boosting.row_data.dataset import Dataset
+    from hedgerow.cart import CARTClassifier, CARTRegressor
     from hedgerow.convert.exporting import ExportError, ExportReport
     from hedgerow.convert.settings.catboost import from_catboost_params
     from hedgerow.convert.settings.lightgbm import from_lightgbm_params
@@ -38,13 +39,7 @@ if TYPE_CHECKING:
         ParameterError,
         UnknownNameError,
     )
-    from hedgerow.estimators import (
-        CARTClassifier,
-        CARTRegressor,
-        HedgerowClassifier,
-        HedgerowRanker,
-        HedgerowRegressor,
-    )
+    from hedgerow.estimators import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
     from hedgerow.estimators.cross import CrossFit, cross_fit
     from hedgerow.explain import Explanation
     from hedgerow.foreign import from_catboost, from_lightgbm, from_sklearn, from_xgboost
@@ -137,13 +132,8 @@ _HOMES = {
     "training": ("train",),
     "versions": ("show_versions",),
     "estimators.cross": ("CrossFit", "cross_fit"),
-    "estimators": (
-        "CARTClassifier",
-        "CARTRegressor",
-        "HedgerowClassifier",
-        "HedgerowRanker",
-        "HedgerowRegressor",
-    ),
+    "estimators": ("HedgerowClassifier", "HedgerowRanker", "HedgerowRegressor"),
+    "cart": ("CARTClassifier", "CARTRegressor"),
 }
 _MODULES = (
     *("datasets", "distributed", "errors", "explain", "inspection", "metrics", "objectives"),

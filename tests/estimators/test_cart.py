@@ -10,11 +10,10 @@ from sklearn.base import clone
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from hedgerow.cart import CARTClassifier, CARTRegressor
+from hedgerow.cart import training as cart_training
 from hedgerow.data import read_table
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.estimators.cart.trees import CARTClassifier, CARTRegressor
-from hedgerow.growing.cart import grower as cart_grower
-from hedgerow.model.cart_tree import forest_of
 from hedgerow.model.predict import Predictor
 from hedgerow.plot import tree_rules, tree_text
 from tests.reference import naive_cart
@@ -321,7 +320,7 @@ def same_tree(one, other) -> bool:
 
 @pytest.mark.parametrize("criterion", CLASSIFICATION + REGRESSION)
 def test_threads_do_not_change_the_tree(criterion, monkeypatch) -> None:
-    monkeypatch.setattr(cart_grower, "_CELLS_PER_THREAD", 30)
+    monkeypatch.setattr(cart_training, "_CELLS_PER_THREAD", 30)
     X, signal, classes = make_data(7, n=700, n_features=7, missing=0.05)
     X[:, 3] = np.round(X[:, 3] / 50.0)
     y = classes if criterion in CLASSIFICATION else signal
@@ -481,8 +480,8 @@ def test_forest_is_the_tree() -> None:
         (CARTClassifier(), classes),
     ):
         model.fit(X, target)
-        n_outputs = model.tree_.value.shape[1]
-        forest, _ = forest_of(model.tree_, list(range(n_outputs))[n_outputs == 2 :])
+        n_values = model.tree_.value.shape[1]
+        forest = model.tree_.forest([1] if n_values == 2 else list(range(n_values)))
         raw = Predictor(forest, table.schema.kinds).raw_scores(table.values)
         if target is signal:
             np.testing.assert_array_equal(raw[0], model.predict(X))
@@ -490,7 +489,7 @@ def test_forest_is_the_tree() -> None:
             np.testing.assert_array_equal(raw[0], model.predict_proba(X)[:, 1])
         else:
             np.testing.assert_array_equal(raw.T, model.predict_proba(X))
-        rules = tree_rules(forest, forest.n_trees - 1, schema=table.schema)
+        rules = tree_rules(forest, schema=table.schema)
         assert len(rules) == model.get_n_leaves()
         assert "gain=" in tree_text(forest, schema=table.schema)
     assert len(model.to_rules()) == model.get_n_leaves()  # of five classes

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import hedgerow
 from hedgerow import CARTClassifier, CARTRegressor, ModelFormatError
-from hedgerow.io.cart_file import tree_from_bytes, tree_to_bytes
+from hedgerow.cart.file import tree_from_bytes, tree_to_bytes
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4))

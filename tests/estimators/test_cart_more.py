@@ -11,7 +11,6 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from hedgerow import CARTClassifier, CARTRegressor
 from hedgerow.errors import DataError, ParameterError
-from tests.reference.naive_cart import decrease
 
 
 def make_rows(n_rows: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -107,12 +106,10 @@ def test_sparse_rows_give_the_tree_of_dense_ones(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("criterion", ["squared_error", "poisson"])
-@pytest.mark.parametrize("splitter", ["best", "random"])
-def test_monotone_predictions(criterion: str, splitter: str) -> None:
+def test_monotone_predictions(criterion: str) -> None:
     y = COUNTS if criterion == "poisson" else Y
-    tree = CARTRegressor(
-        criterion=criterion, splitter=splitter, monotonic_cst=[1, -1, 0, 0], min_samples_leaf=2
-    ).fit(X, y)
+    tree = CARTRegressor(criterion=criterion, monotonic_cst=[1, -1, 0, 0], min_samples_leaf=2)
+    tree.fit(X, y)
     assert {0, 1} & set(tree.tree_.feature)
     for column, sign in ((0, 1), (1, -1)):
         rows = np.repeat(X[:40], 60, axis=0)
@@ -147,55 +144,9 @@ def test_monotone_by_name_and_with_missing_values() -> None:
     assert (np.diff(tree.predict(many).reshape(30, 50), axis=1) >= 0.0).all()
 
 
-def test_drawn_cuts() -> None:
-    trees = [CARTRegressor(splitter="random", random_state=seed).fit(X, Y) for seed in (0, 0, 1)]
-    assert (trees[0].tree_.threshold_key == trees[1].tree_.threshold_key).all()
-    assert trees[0].tree_.threshold[0] != trees[2].tree_.threshold[0]
-    root = [
-        CARTRegressor(splitter="random", max_depth=1, max_features=1, random_state=seed)
-        .fit(X[:, :1], Y)
-        .tree_.threshold[0]
-        for seed in range(400)
-    ]
-    low, high = X[:, 0].min(), X[:, 0].max()
-    places = (np.array(root) - low) / (high - low)  # uniform between lowest and highest
-    assert 0.0 <= places.min() < 0.02
-    assert 0.98 < places.max() < 1.0
-    assert abs(places.mean() - 0.5) < 0.06
-    full = trees[0]
-    np.testing.assert_allclose(full.predict(X), Y)  # down to pure leaves
-
-
-@pytest.mark.parametrize("missing", [False, True])
-@pytest.mark.parametrize("weight", WEIGHTS)
-def test_drawn_cuts_are_judged_by_absolute_errors(weight: Any, missing: bool) -> None:
-    rows = X.copy()
-    if missing:
-        rows[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
-    w = np.ones(300) if weight is None else weight
-    for seed in range(10):
-        tree = CARTRegressor(
-            splitter="random", criterion="absolute_error", max_depth=1, random_state=seed
-        )
-        whole = tree.fit(rows, Y, weight).tree_
-        found = []
-        for j in range(4):  # what is drawn of a column does not depend on the others
-            alone = np.zeros_like(rows)
-            alone[:, j] = rows[:, j]
-            cut = tree.fit(alone, Y, weight)
-            if cut.get_n_leaves() == 1:
-                continue
-            left = cut.apply(alone) == cut.tree_.children_left[0]
-            found.append((decrease("absolute_error", Y, w, left), cut.tree_.threshold[0], j))
-        best, threshold, column = max(found)
-        assert (whole.feature[0], whole.threshold[0]) == (column, threshold)
-        assert whole.decrease()[0] == pytest.approx(best)
-
-
 @pytest.mark.parametrize(
     ("tree", "y", "words"),
     [
-        (CARTRegressor(splitter="worst"), Y, "splitter"),
         (CARTRegressor(criterion="absolute_error"), np.c_[Y, Y], "one target"),
         (CARTClassifier(criterion="entropy"), np.c_[Y > 0, Y > 1], "one target"),
         (CARTRegressor(monotonic_cst=[1, 0, 0, 0]), np.c_[Y, Y], "monotonic_cst"),

@@ -22,7 +22,7 @@ import hedgerow
 from hedgerow import Booster, Dataset, DataTypeError, HedgerowError, cross_fit, train
 from hedgerow.advanced import grouped
 from hedgerow.boosting.loop.setup import resolved
-from hedgerow.growing.cart import grower as cart_grower
+from hedgerow.cart import training as cart_training
 from hedgerow.growing.core import grower
 from hedgerow.io.model_file import model_from_bytes, model_to_bytes
 from tests.helpers.chunked import Rows, divided_into
@@ -64,15 +64,15 @@ def check(seed: int, index: int, core: bool = False) -> str:
 @contextmanager
 def _threads_for_few_rows(configuration: Configuration) -> Any:
     """Let threads share the work of small tables too."""
-    kept = resolved._CELLS_PER_THREAD, grower._SLOT_BYTES, cart_grower._CELLS_PER_THREAD
+    kept = resolved._CELLS_PER_THREAD, grower._SLOT_BYTES, cart_training._CELLS_PER_THREAD
     if configuration.is_split_up:
-        resolved._CELLS_PER_THREAD = cart_grower._CELLS_PER_THREAD = 1
+        resolved._CELLS_PER_THREAD = cart_training._CELLS_PER_THREAD = 1
     if not configuration.keeps_slots:
         grower._SLOT_BYTES = 1
     try:
         yield
     finally:
-        resolved._CELLS_PER_THREAD, grower._SLOT_BYTES, cart_grower._CELLS_PER_THREAD = kept
+        resolved._CELLS_PER_THREAD, grower._SLOT_BYTES, cart_training._CELLS_PER_THREAD = kept
 
 
 # -- fits ------------------------------------------------------------------------------

@@ -10,13 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow.estimators.cart.training import masses
-from hedgerow.growing.cart.columns import sort_column, thresholds_between
-from hedgerow.growing.limits.pruning import prune
-from hedgerow.kernels.cart import deviations as cart_deviations
-from hedgerow.kernels.cart import search as cart
-from hedgerow.kernels.cart.category_order import order_column, scratch_groups, sort_groups
-from hedgerow.kernels.cart.impurity import (
+from hedgerow.cart import deviations as cart_deviations
+from hedgerow.cart import search as cart
+from hedgerow.cart.categories import order_column, scratch_groups, sort_groups
+from hedgerow.cart.impurity import (
     ABSOLUTE_ERROR,
     ENTROPY,
     GINI,
@@ -25,6 +22,8 @@ from hedgerow.kernels.cart.impurity import (
     logarithm,
     x_log_x,
 )
+from hedgerow.cart.training import masses, sort_column, thresholds_between
+from hedgerow.growing.limits.pruning import prune
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from tests.reference import naive_cart
 

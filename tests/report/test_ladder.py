@@ -91,9 +91,9 @@ def test_trees_of_the_page_keep_the_kinds_of_their_columns(monkeypatch) -> None:
     shown = []
     real = page.plot_tree
 
-    def spy(forest, tree, *, schema):
+    def spy(tree, *, schema):
         shown.append(schema)
-        return real(forest, tree, schema=schema)
+        return real(tree, schema=schema)
 
     monkeypatch.setattr(page, "plot_tree", spy)
     keys = np.array([[2**60 + i] for i in range(100)], dtype=object)

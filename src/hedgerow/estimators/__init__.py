@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING
 from hedgerow.once import imported_once
 
 if TYPE_CHECKING:
-    from hedgerow.estimators.cart.trees import CARTClassifier, CARTRegressor
     from hedgerow.estimators.classifier import HedgerowClassifier
     from hedgerow.estimators.ranker import HedgerowRanker
     from hedgerow.estimators.regressor import HedgerowRegressor
 
 __all__ = [
-    "CARTClassifier",
-    "CARTRegressor",
     "HedgerowClassifier",
     "HedgerowRanker",
     "HedgerowRegressor",
@@ -23,7 +20,6 @@ __all__ = [
 __getattr__ = imported_once(
     __name__,
     {
-        "cart.trees": ("CARTClassifier", "CARTRegressor"),
         "classifier": ("HedgerowClassifier",),
         "ranker": ("HedgerowRanker",),
         "regressor": ("HedgerowRegressor",),

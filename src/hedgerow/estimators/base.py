@@ -34,7 +34,7 @@ from hedgerow.errors import (
 )
 from hedgerow.estimators.arguments import check_arguments
 from hedgerow.estimators.common import seed_of, warn_about_names
-from hedgerow.estimators.explaining import BoostedExplanations
+from hedgerow.estimators.explaining import Explanations
 from hedgerow.estimators.hooks import FitHooks
 from hedgerow.estimators.model_files import ModelFiles
 from hedgerow.estimators.multilabel import classes_of_labels
@@ -79,7 +79,7 @@ class HedgerowEstimator(
     FitHooks,
     ModelFiles,
     FittedReports,
-    BoostedExplanations,
+    Explanations,
     InspectionPictures,
     NamesOfPeers,
 ):

@@ -48,7 +48,7 @@ from hedgerow.model.model import Model, has_foreign_rules
 
 FORMAT = "hedgerow"
 FORMAT_OF_TREES = "hedgerow cart"
-"""Format name of :mod:`hedgerow.io.cart_file`."""
+"""Format name of :mod:`hedgerow.cart.file`."""
 
 Record: TypeAlias = dict[str, Any]
 

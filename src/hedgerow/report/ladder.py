@@ -21,8 +21,9 @@ import numpy as np
 
 from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import AnyArray, FloatArray, distinct
+from hedgerow.cart import CARTClassifier, CARTRegressor
 from hedgerow.errors import DataError, ParameterError, brief
-from hedgerow.estimators import CARTClassifier, CARTRegressor, HedgerowClassifier, HedgerowRegressor
+from hedgerow.estimators import HedgerowClassifier, HedgerowRegressor
 
 _SPLIT_STREAM = 7
 _TREES = 100

@@ -11,8 +11,8 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.data import Schema
-from hedgerow.model.forest import Forest
 from hedgerow.plot import plot_tree
+from hedgerow.plot.labels import ModelLike
 from hedgerow.report.html import inline_figure, inline_plot, page_html, table_html
 from hedgerow.report.ladder import Result, Split, log_loss, score_names, squared_errors
 
@@ -137,9 +137,8 @@ def _trees(results: Sequence[Result], split: Split) -> list[str]:
     names = split.feature_names
     for result in results:
         if result.rung.name == "pruned tree":
-            tree = result.estimator.tree_
-            title = f"The pruned tree ({result.n_leaves} leaves)"
-            parts += _tree(title, tree.forest, tree.schema, names)
+            title, tree = f"The pruned tree ({result.n_leaves} leaves)", result.estimator
+            parts += _tree(title, tree.drawing(), tree.tree_.schema, names)
         if result.rung.name == "leaf-wise":
             model = result.estimator.booster_.model
             if model.forest.n_trees == 0:  # too few rows to split
@@ -149,10 +148,10 @@ def _trees(results: Sequence[Result], split: Split) -> list[str]:
     return parts
 
 
-def _tree(title: str, forest: Forest, schema: Schema, names: Sequence[str]) -> list[str]:
+def _tree(title: str, tree: ModelLike, schema: Schema, names: Sequence[str]) -> list[str]:
     # The models were trained on an array: the split has the names.
     columns = [replace(column, name=n) for column, n in zip(schema.columns, names, strict=True)]
     named = replace(schema, columns=tuple(columns), named=True)
-    figure = plot_tree(forest, 0, schema=named).get_figure(root=True)
+    figure = plot_tree(tree, schema=named).get_figure(root=True)
     assert figure is not None
     return [f"<h2>{html.escape(title)}</h2>", inline_figure(figure, "Read from left to right.")]

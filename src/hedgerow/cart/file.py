@@ -1,7 +1,7 @@
 """The file format of a single tree (CART), as safe to read as the file of a boosted model.
 
 The container is :mod:`hedgerow.io.container`.  ``format`` is ``"hedgerow cart"``, and the
-arrays are the fields of :class:`hedgerow.model.cart_tree.CartTree`::
+arrays are the fields of :class:`hedgerow.cart.tree.CartTree`::
 
     metadata   format, schema_version, schema, estimator (class, parameters, classes)
     arrays     one entry per node; value: one per node and output; the categories of all nodes
@@ -18,10 +18,10 @@ import numpy as np
 from hedgerow.argument_types import path_text
 from hedgerow.arrays import BoolArray
 from hedgerow.atomic import write_atomically
+from hedgerow.cart.tree import CartTree
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import container, strict_json
 from hedgerow.io.model_file import FORMAT_OF_TREES, record_of_text, schema_of_text, schema_text
-from hedgerow.model.cart_tree import CartTree
 
 VERSION = "1"
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.cart import state as s
+from hedgerow.cart.impurity import ABSOLUTE_ERROR, POISSON, counts_impurity, logarithm
+from hedgerow.cart.state import Growth, Samples, Work
 from hedgerow.compile import kernel
-from hedgerow.growing.cart import state as s
-from hedgerow.growing.cart.state import Growth, Samples, Work
-from hedgerow.kernels.cart.impurity import ABSOLUTE_ERROR, POISSON, counts_impurity, logarithm
 
 
 @kernel(inner=True)

@@ -9,26 +9,119 @@ value      class fractions, or mean (median) of the target, of the training rows
 A single tree stores the category values of each split.  A forest stores the levels of a
 column, and a set of levels for each split.  As in the tree, a value that a split has not
 seen goes to the child with more training rows, even if another split has seen it.
+
+Values are compared as 64-bit keys (:mod:`hedgerow.kernels.tables.keys`).  At a numeric split a row
+goes left if its key is at most the threshold; at a categorical one if its category is among those
+that went left in training.  A missing value takes the side that the node has learned.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray, distinct
+from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, FloatArray, IntArray, distinct
+from hedgerow.compile import kernel
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
 from hedgerow.errors import DataTypeError
-from hedgerow.kernels.cart.walk import WalkNodes, walk_rows
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
-from hedgerow.kernels.tables.values import values_of_table
+from hedgerow.kernels.tables.values import Values, key_in_table, values_of_table
 from hedgerow.model.forest import UNKNOWN_BIN, CategoryTables, Forest
 from hedgerow.threads import run_blocks
 
 _ROWS_PER_THREAD = 20_000
+_ALL_PRESENT = np.iinfo(np.int64).max
+
+
+class WalkNodes(NamedTuple):
+    """Data of each node that the walk reads.
+
+    feature, left, right  -1 in a leaf
+    threshold             largest key that goes left
+    count                 training rows
+    category_start        one more than nodes: categories that a node has seen are
+                          ``category[category_start[node] : category_start[node + 1]]``
+    category              keys, ascending within a node
+    category_left         1 if the category goes left
+    """
+
+    feature: npt.NDArray[np.int32]
+    left: npt.NDArray[np.int32]
+    right: npt.NDArray[np.int32]
+    threshold: IntArray
+    missing_left: npt.NDArray[np.uint8]
+    count: IntArray
+    category_start: IntArray
+    category: IntArray
+    category_left: npt.NDArray[np.uint8]
+
+
+@kernel(inner=True)
+def category_goes_left(nodes: WalkNodes, node: int, key: int) -> bool:
+    """Return whether a category goes left at a categorical split."""
+    first, last = nodes.category_start[node], nodes.category_start[node + 1]
+    end = last
+    while first < last:
+        middle = (first + last) >> 1
+        if nodes.category[middle] < key:
+            first = middle + 1
+        else:
+            last = middle
+    if first < end and nodes.category[first] == key:
+        return nodes.category_left[first] == 1
+    return nodes.count[nodes.left[node]] > nodes.count[nodes.right[node]]
+
+
+@kernel
+def walk_rows(values: Values, nodes: WalkNodes, leaf: IntArray, start: int, stop: int) -> None:
+    """Write the leaf of rows ``start .. stop``."""
+    for row in range(start, stop):
+        node = np.int64(0)
+        while nodes.feature[node] >= 0:
+            key = key_in_table(values, row, nodes.feature[node])
+            if key == MISSING_KEY:
+                goes_left = nodes.missing_left[node] == 1
+            elif nodes.category_start[node] < nodes.category_start[node + 1]:
+                goes_left = category_goes_left(nodes, node, key)
+            else:
+                goes_left = key <= nodes.threshold[node]
+            node = np.int64(nodes.left[node] if goes_left else nodes.right[node])
+        leaf[row] = node
+
+
+@kernel
+def write_depth_first(left: IntArray, right: IntArray, todo: IntArray, order: IntArray) -> int:
+    """Write the nodes in the order of a walk, left children first; return how many there are."""
+    # ``todo`` is scratch space; ``left`` is -1 in a leaf.
+    todo[0] = 0
+    size, count = 1, 0
+    while size > 0:
+        size -= 1
+        node = todo[size]
+        order[count] = node
+        count += 1
+        if left[node] >= 0:
+            todo[size], todo[size + 1] = right[node], left[node]
+            size += 2
+    return count
+
+
+def nodes_depth_first(left: IntArray, right: IntArray) -> IntArray:
+    """Return the nodes below the root in the order of a walk that goes left first."""
+    order = np.empty(len(left), dtype=np.int64)
+    return order[: write_depth_first(left, right, np.empty_like(order), order)]
+
+
+def levels_of(left: AnyArray, right: AnyArray) -> list[IntArray]:
+    """Return the nodes of each depth, from the root down."""
+    levels = [np.zeros(1, dtype=np.int64)]
+    while len(inner := levels[-1][left[levels[-1]] >= 0]):
+        levels.append(np.stack((left[inner], right[inner]), axis=1).reshape(-1).astype(np.int64))
+    return levels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +137,7 @@ class CartTree:
     impurity: FloatArray
     n_node_samples: IntArray
     weighted_n_node_samples: FloatArray
-    # categories seen by each node, and whether they go left (:mod:`hedgerow.kernels.cart.walk`)
+    # categories seen by each node, and whether they go left (:class:`WalkNodes`)
     category_start: IntArray
     category: IntArray
     category_left: npt.NDArray[np.uint8]
@@ -70,7 +163,7 @@ class CartTree:
     @property
     def max_depth(self) -> int:
         """Number of splits on the longest path from the root to a leaf."""
-        return len(self.levels()) - 1
+        return len(levels_of(self.children_left, self.children_right)) - 1
 
     @property
     def is_categorical(self) -> BoolArray:
@@ -86,20 +179,10 @@ class CartTree:
             keys = self.threshold_key[at]
             is_int = self.schema.kinds[j] == "int"
             values[at] = keys if is_int else floats_of_keys(keys)
-            all_present = at & (self.threshold_key == np.iinfo(np.int64).max)
+            all_present = at & (self.threshold_key == _ALL_PRESENT)
             values[all_present] = np.inf
         values[self.is_categorical] = np.nan
         return values
-
-    def levels(self) -> list[IntArray]:
-        """Return the nodes of each depth, from the root down."""
-        levels = [np.zeros(1, dtype=np.int64)]
-        while True:
-            inner = levels[-1][self.feature[levels[-1]] >= 0]
-            if len(inner) == 0:
-                return levels
-            below = np.stack((self.children_left[inner], self.children_right[inner]), axis=1)
-            levels.append(below.reshape(-1).astype(np.int64))
 
     def categories(self, node: int) -> tuple[AnyArray, AnyArray]:
         """Return the categories that go left and those that go right at a categorical split."""
@@ -152,17 +235,11 @@ class CartTree:
 
     def pruned(self, leaves: BoolArray) -> CartTree:
         """Turn the nodes of a mask into leaves, and renumber nodes in depth-first order."""
-        order: list[int] = []
-        todo = [0]
-        while todo:
-            node = todo.pop()
-            order.append(node)
-            if not leaves[node] and self.feature[node] >= 0:
-                todo += (int(self.children_right[node]), int(self.children_left[node]))
-        kept = np.array(order, dtype=np.int64)
+        left = np.where(leaves, -1, self.children_left).astype(np.int64)
+        kept = nodes_depth_first(left, self.children_right.astype(np.int64))
         number = np.full(self.node_count, -1, dtype=np.int32)
         number[kept] = np.arange(len(kept), dtype=np.int32)
-        leaf = leaves[kept] | (self.feature[kept] < 0)
+        leaf = left[kept] < 0
 
         def cut(values: AnyArray, empty: int) -> AnyArray:
             return np.where(leaf, np.array(empty, dtype=values.dtype), values[kept])
@@ -186,49 +263,43 @@ class CartTree:
             category_left=self.category_left[source],
         )
 
-    def copies(self, outputs: list[int]) -> Forest:
-        """Return a copy of the tree for each of some columns of ``value``, without categories."""
-        n, copies = self.node_count, len(outputs)
+    def forest(self, outputs: list[int]) -> Forest:
+        """Return the tree with some columns of ``value``; its category splits have no sets."""
         # The highest key of a float column is that of infinity.
-        inner = np.maximum(self.feature, 0)
+        inner, several = np.maximum(self.feature, 0), len(outputs) > 1
         is_float = np.array([kind != "int" for kind in self.schema.kinds])[inner]
         top = int(keys_of_floats(np.array(np.inf)))
-        threshold = np.where(is_float, np.minimum(self.threshold_key, top), self.threshold_key)
-
-        def repeat(values: AnyArray) -> AnyArray:
-            return np.tile(values, copies)
-
         return Forest(
-            feature=repeat(self.feature),
-            threshold=repeat(threshold),
-            missing_left=repeat(self.missing_left),
-            left=repeat(np.maximum(self.children_left, 0)),
-            right=repeat(np.maximum(self.children_right, 0)),
-            value=np.concatenate([self.value[:, k] for k in outputs]),
-            gain=repeat(self.decrease()),
-            cover=repeat(self.weighted_n_node_samples),
-            count=repeat(self.n_node_samples),
-            tree_start=np.arange(copies + 1, dtype=np.int64) * n,
-            base_score=np.zeros(copies),
+            feature=self.feature,
+            threshold=np.where(is_float, np.minimum(self.threshold_key, top), self.threshold_key),
+            missing_left=self.missing_left,
+            left=np.maximum(self.children_left, 0),
+            right=np.maximum(self.children_right, 0),
+            value=np.zeros(self.node_count) if several else self.value[:, outputs[0]].copy(),
+            gain=self.decrease(),
+            cover=self.weighted_n_node_samples,
+            count=self.n_node_samples,
+            tree_start=np.array([0, self.node_count], dtype=np.int64),
+            base_score=np.zeros(len(outputs)),
             n_features=self.n_features,
+            vectors=np.ascontiguousarray(self.value[:, outputs]) if several else None,
         )
 
 
-_ALL_PRESENT = np.iinfo(np.int64).max
-
-
 def forest_of(tree: CartTree, outputs: list[int]) -> tuple[Forest, Schema]:
-    """Return the forest of a tree, and the schema of its tables."""
-    plain = tree.copies(outputs)
+    """Return the forest of a tree, and the schema of its tables.
+
+    It has no numbers of rows, so that explanations use the weights of the rows.
+    """
+    plain = replace(tree.forest(outputs), count=np.zeros(tree.node_count, dtype=np.int64))
     if not tree.is_categorical.any():
         return plain, tree.schema
     used = distinct(tree.feature[tree.is_categorical])
     levels = {int(j): _levels(tree, int(j)) for j in used}
     nodes = np.flatnonzero(np.isin(tree.feature, used))
     words = np.stack([_set_of(tree, int(node), levels[int(tree.feature[node])]) for node in nodes])
-    number = np.zeros(tree.node_count, dtype=np.int64)
-    number[nodes] = np.arange(len(nodes))
-    takes_set = np.tile(np.isin(tree.feature, used), len(outputs))
+    threshold = plain.threshold.copy()
+    threshold[nodes] = np.arange(len(nodes))
     counts = [len(levels.get(j, ())) for j in range(tree.n_features)]
     tables = CategoryTables(
         words,
@@ -236,12 +307,11 @@ def forest_of(tree: CartTree, outputs: list[int]) -> tuple[Forest, Schema]:
         np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
         unknown_in_sets=True,
     )
-    threshold = np.where(takes_set, np.tile(number, len(outputs)), plain.threshold)
-    forest = replace(plain, threshold=threshold, categories=tables)
     columns = list(tree.schema.columns)
     for j, keys in levels.items():
         values: AnyArray = keys if columns[j].kind == "int" else floats_of_keys(keys)
         columns[j] = replace(columns[j], kind="category", levels=tuple(values.tolist()))
+    forest = replace(plain, threshold=threshold, categories=tables)
     return forest, replace(tree.schema, columns=tuple(columns), unknown="split")
 
 

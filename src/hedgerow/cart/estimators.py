@@ -19,11 +19,11 @@ from hedgerow.boosting.row_data.targets import (
     require_target,
     target_column,
 )
+from hedgerow.cart.base import CartEstimator, columns_of, dense_table
+from hedgerow.cart.training import CartSample
 from hedgerow.data import Table, read_any
 from hedgerow.errors import DataError, ParameterError, brief, shown_name
 from hedgerow.estimators import labels
-from hedgerow.estimators.cart.base import CartEstimator, columns_of, dense_table
-from hedgerow.estimators.cart.training import CartSample
 from hedgerow.estimators.classifier import ClassWeight
 from hedgerow.estimators.scores import CheckedScores
 from hedgerow.estimators.snapshots import of_one_fit
@@ -59,7 +59,7 @@ class CARTClassifier(CheckedScores, ClassifierMixin, CartEstimator):
         Factor on the row weights of each class; a class that a dict leaves out has 1.
         ``"balanced"`` gives all classes the same total weight.
     random_state : int, RandomState or None, default=None
-        Seed of the random features and thresholds; None means 0.
+        Seed of the random features; None means 0.
     max_leaf_nodes : int >= 2 or None, default=None
         Most leaves; with a limit, the node with the largest decrease is split first.
     min_impurity_decrease : float >= 0, default=0.0
@@ -74,9 +74,6 @@ class CARTClassifier(CheckedScores, ClassifierMixin, CartEstimator):
         fraction of each class.
     n_jobs : int or None, default=None
         Number of threads; the tree does not depend on it.  None: all available, -1: all.
-    splitter : {"best", "random"}, default="best"
-        ``"random"`` evaluates one random threshold of each feature, for ensembles such as
-        ``BaggingRegressor(CARTRegressor(splitter="random"))`` (Geurts et al. 2006).
     monotonic_cst : dict or sequence of directions of the columns, or None, default=None
         1 or ``"increasing"``: the probability of the second class never falls as the column
         grows; -1 or ``"decreasing"``: it never rises; 0: no constraint.  Only for two classes
@@ -95,7 +92,7 @@ class CARTClassifier(CheckedScores, ClassifierMixin, CartEstimator):
         Number of features evaluated at each node.
     feature_importances_ : ndarray of shape (n_features,)
         Fraction of the total impurity decrease due to splits of each feature.
-    tree_ : hedgerow.model.cart_tree.CartTree
+    tree_ : hedgerow.cart.tree.CartTree
         The fitted tree.
 
     Notes
@@ -288,7 +285,7 @@ class CARTRegressor(CheckedScores, RegressorMixin, CartEstimator):
     max_features : int >= 1, float in (0, 1], "sqrt", "log2" or None, default=None
         Number or fraction of random features that a node evaluates; None means all.
     random_state : int, RandomState or None, default=None
-        Seed of the random features and thresholds; None means 0.
+        Seed of the random features; None means 0.
     max_leaf_nodes : int >= 2 or None, default=None
         Most leaves; with a limit, the node with the largest decrease is split first.
     min_impurity_decrease : float >= 0, default=0.0
@@ -301,9 +298,6 @@ class CARTRegressor(CheckedScores, RegressorMixin, CartEstimator):
         their mean target, which finds the best set for the squared error.
     n_jobs : int or None, default=None
         Number of threads; the tree does not depend on it.  None: all available, -1: all.
-    splitter : {"best", "random"}, default="best"
-        ``"random"`` evaluates one random threshold of each feature, for ensembles such as
-        ``BaggingRegressor(CARTRegressor(splitter="random"))`` (Geurts et al. 2006).
     monotonic_cst : dict or sequence of directions of the columns, or None, default=None
         1 or ``"increasing"``: the prediction never falls as the column grows; -1 or
         ``"decreasing"``: it never rises; 0: no constraint.  Not for the absolute error.
@@ -318,7 +312,7 @@ class CARTRegressor(CheckedScores, RegressorMixin, CartEstimator):
         Number of features evaluated at each node.
     feature_importances_ : ndarray of shape (n_features,)
         Fraction of the total error decrease due to splits of each feature.
-    tree_ : hedgerow.model.cart_tree.CartTree
+    tree_ : hedgerow.cart.tree.CartTree
         The fitted tree.
 
     Notes

@@ -31,8 +31,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.cart.impurity import ENTROPY, GINI, counts_score, shares_score, x_log_x
 from hedgerow.compile import kernel
-from hedgerow.kernels.cart.impurity import ENTROPY, GINI, counts_score, shares_score, x_log_x
 
 MISSING_RANK = 0xFFFFFFFF
 
@@ -373,83 +373,6 @@ def scan_targets(
         if score > best:
             best, chosen = score, np.int64(i + 1)
     return best, chosen
-
-
-@kernel(inner=True)
-def first_above(
-    cells: AnyArray, start: int, stop: int, values: FloatArray, threshold: float
-) -> int:
-    """Find the first of the present cells ``start .. stop`` with a value above the threshold."""
-    first, last = np.int64(start), np.int64(stop)
-    while first < last:
-        middle = (first + last) >> 1
-        if values[np.int64(rank_of(cells[middle]))] > threshold:
-            last = middle
-        else:
-            first = middle + 1
-    return first
-
-
-@kernel(inner=True)
-def drawn_threshold(low: float, high: float, share: float) -> float:
-    """Return the number at ``share`` of the way from ``low`` to ``high``, which is excluded."""
-    if np.isfinite(low) and np.isfinite(high):
-        drawn = low * (1.0 - share) + high * share
-        if low <= drawn < high:
-            return drawn
-    return low  # also where one of them is infinite
-
-
-@kernel(inner=True)
-def left_counts(cells: AnyArray, aim: Aim, first: int, last: int, counts: FloatArray) -> float:
-    """Add the classes of some cells to the left side; return the mass of the cells."""
-    rows, n_classes, total = aim.rows, aim.n_classes, 0.0
-    for i in range(first, last):
-        row = row_of(cells[i])
-        mass = mass_of(rows, row)
-        counts[np.int64(rows.code[row])] += mass
-        total += mass
-    for k in range(n_classes):
-        counts[n_classes + k] = aim.totals[2 + k] - counts[k]
-    return total
-
-
-@kernel(inner=True)
-def score_cut(
-    column: Column, aim: Aim, n_first: int, missing_left: int, n_targets: int, limits: Limits,
-    counts: FloatArray,
-) -> float:  # fmt: skip
-    """Return the score of one cut; minus infinity if it is not allowed."""
-    cells, start, least, totals = column.cells, column.start, aim.least, aim.totals
-    middle, end = start + column.n_present, start + column.n_present + column.n_missing
-    n_left = n_first + (column.n_missing if missing_left == 1 else 0)
-    if min(n_left, end - start - n_left) < max(least.rows, 1):
-        return -np.inf
-    by_counts = aim.n_classes > 2 or aim.criterion == ENTROPY
-    mass = side = 0.0
-    if n_targets > 1 or by_counts:
-        counts[:] = 0.0
-    for part in range(1 + missing_left):
-        first = start if part == 0 else middle
-        last = start + n_first if part == 0 else end
-        if n_targets > 1:
-            mass += add_targets(cells, aim.rows, first, last, counts)
-        elif by_counts:
-            mass += left_counts(cells, aim, first, last, counts)
-        else:
-            some = sum_shares(cells, aim.rows, first, last)
-            side, mass = side + some[0], mass + some[1]
-    other_mass = totals[0] - mass
-    if min(mass, other_mass) < least.mass or min(mass, other_mass) <= 0.0:
-        return -np.inf
-    if n_targets > 1:
-        return targets_score(counts, totals, mass, other_mass)
-    if by_counts:
-        return counts_score(aim.criterion, counts, aim.n_classes, mass, other_mass)
-    other = totals[1] - side
-    if limits.checked == 1 and not keeps_limits(limits, side / mass, other / other_mass):
-        return -np.inf
-    return shares_score(aim.criterion, side, mass, other, other_mass)
 
 
 @kernel(inner=True)

@@ -2,7 +2,7 @@
 
 Glossary
 --------
-see :mod:`hedgerow.growing.cart.grow`
+see :mod:`hedgerow.cart.grow`
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.kernels.cart.search import Least, Rows
+from hedgerow.cart.search import Least, Rows
 
 # Columns of ``table``.
 (
@@ -38,9 +38,8 @@ from hedgerow.kernels.cart.search import Least, Rows
     NUMBER_DECREASE,
     NUMBER_LOW,  # bounds of the means below it, by monotone constraints
     NUMBER_HIGH,
-    NUMBER_DRAWN,  # threshold of a cut that was drawn
     NUMBERS,
-) = range(8)
+) = range(7)
 
 # Cells of ``progress``.
 (
@@ -72,7 +71,6 @@ class CartRules(NamedTuple):
     large: np.int64  # rows from which on the caller searches and divides
     n_targets: np.int64  # 1 but for several targets, or indicators of several columns of classes
     n_columns: np.int64  # columns of y: impurities are means over them
-    is_random: np.int64  # 1: one cut of each feature, drawn
     is_monotone: np.int64  # 1: some feature has a sign
     least: Least
 
@@ -97,8 +95,6 @@ class Columns(NamedTuple):
     categorical  uint8, one per feature
     sign         int64, one per feature: 1 if predictions never fall as it grows, -1 if they never
                  rise, else 0
-    value        float64: the different values of all features; empty where no cut is drawn
-    value_start  int64, one per feature and one more
     """
 
     cells: AnyArray
@@ -106,8 +102,6 @@ class Columns(NamedTuple):
     n_features: np.int64
     categorical: AnyArray
     sign: IntArray
-    value: FloatArray
-    value_start: IntArray
 
 
 class Work(NamedTuple):
@@ -146,12 +140,11 @@ class Tree(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Best cut of each chosen feature; ``drawn`` is its threshold if it was drawn."""
+    """Best cut of each chosen feature."""
 
     score: FloatArray
     n_first: IntArray
     missing_left: IntArray
-    drawn: FloatArray
 
 
 class Growth(NamedTuple):

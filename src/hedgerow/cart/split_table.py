@@ -14,14 +14,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray, distinct
+from hedgerow.cart.deviations import prefix_deviations
+from hedgerow.cart.impurity import GINI, POISSON, SQUARED_ERROR
+from hedgerow.cart.training import ABOVE_ALL, CRITERIA, CartSample, thresholds_between
+from hedgerow.cart.tree import CartTree
 from hedgerow.data.schema import ColumnKind
 from hedgerow.errors import DataError
-from hedgerow.estimators.cart.training import CRITERIA, CartSample
-from hedgerow.growing.cart.columns import ABOVE_ALL, thresholds_between
-from hedgerow.kernels.cart.deviations import prefix_deviations
-from hedgerow.kernels.cart.impurity import GINI, POISSON, SQUARED_ERROR
 from hedgerow.kernels.tables.keys import float_of_key, keys_of_floats
-from hedgerow.model.cart_tree import CartTree
 
 SplitTable: TypeAlias = dict[str, list[Any]]
 
@@ -41,7 +40,7 @@ def split_table(
     categorical: AnyArray,
     outer: bool,
 ) -> SplitTable:
-    """Return the columns of :meth:`hedgerow.estimators.cart.base.CartEstimator.split_table`."""
+    """Return the columns of :meth:`hedgerow.cart.base.CartEstimator.split_table`."""
     below = np.arange(tree.node_count) == node
     for at in np.flatnonzero(tree.feature >= 0):  # parents come first
         below[[tree.children_left[at], tree.children_right[at]]] |= below[at]

@@ -19,9 +19,8 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.compile import kernel
-from hedgerow.kernels.cart.impurity import counts_score
-from hedgerow.kernels.cart.search import (
+from hedgerow.cart.impurity import counts_score
+from hedgerow.cart.search import (
     Aim,
     Column,
     Least,
@@ -31,6 +30,7 @@ from hedgerow.kernels.cart.search import (
     rank_of,
     row_of,
 )
+from hedgerow.compile import kernel
 
 MOST_TRIED = 10
 """Largest number of categories for which all sets are tried."""
@@ -214,6 +214,6 @@ def order_column(column: Column, aim: Aim, scratch: Scratch) -> Column:
 
 
 def scratch_groups(n_categories: int, n_classes: int) -> tuple[AnyArray, FloatArray, FloatArray]:
-    """Make ``groups``, ``keys`` and ``sums`` of :class:`hedgerow.kernels.cart.search.Scratch`."""
+    """Make ``groups``, ``keys`` and ``sums`` of :class:`hedgerow.cart.search.Scratch`."""
     most = n_categories + 2
     return np.empty((2, most), np.int64), np.empty((2, most)), np.empty((most, n_classes + 2))

@@ -6,7 +6,7 @@ table      one row of integers per node (``NODE_...``)
 numbers    one row of floats per node (``NUMBER_...``)
 progress   integers by which the compiled loop remembers where it was (``AT_...``)
 frontier   nodes with a split that is found and not yet made
-columns    cells of all features (:mod:`hedgerow.kernels.cart.search`), sorted once; a
+columns    cells of all features (:mod:`hedgerow.cart.search`), sorted once; a
            split divides the part of its node in each of them and keeps the order
 
 ::
@@ -31,38 +31,32 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.arrays import IntArray
-from hedgerow.compile import kernel
-from hedgerow.growing.cart import state as s
-from hedgerow.growing.cart.measures import (
+from hedgerow.cart import state as s
+from hedgerow.cart.categories import order_column
+from hedgerow.cart.deviations import scan_deviations
+from hedgerow.cart.impurity import ABSOLUTE_ERROR, ENTROPY
+from hedgerow.cart.measures import (
     measure_classes,
     measure_several,
     measure_targets,
     sum_node,
 )
-from hedgerow.kernels.cart.category_order import order_column
-from hedgerow.kernels.cart.deviations import scan_deviations, score_deviations
-from hedgerow.kernels.cart.impurity import ABSOLUTE_ERROR, ENTROPY
-from hedgerow.kernels.cart.search import (
+from hedgerow.cart.search import (
     Aim,
     Column,
     Limits,
     Scratch,
     divide_cells,
-    drawn_threshold,
     find_missing,
-    first_above,
     raise_flags,
     rank_of,
     scan_counts,
     scan_shares,
     scan_targets,
-    score_cut,
 )
+from hedgerow.compile import kernel
 from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.kernels.primitives.intrinsics import by_reference
-
-CART_CUT_STREAM = 14 << 40
-"""Random numbers by which thresholds are drawn (:mod:`hedgerow.kernels.primitives.hashing`)."""
 
 DONE, SEARCH, DIVIDE, ROOM, GROW = range(5)
 """Why the loop has returned: the tree is grown; search or divide the columns of the
@@ -196,7 +190,6 @@ def record_cut(growth: s.Growth, scratch: Scratch, node: int, best: int) -> int:
     row, feature = tree.table[node], growth.work.chosen[best]
     column = node_column(columns, tree.table, node, feature)
     n_first, side = found.n_first[best], found.missing_left[best]
-    tree.numbers[node, s.NUMBER_DRAWN] = found.drawn[best]
     row[s.NODE_FEATURE], row[s.NODE_MISSING_LEFT] = feature, side
     row[s.NODE_LAST_LEFT] = row[s.NODE_FIRST_RIGHT] = -1
     if columns.categorical[feature] == 1:
@@ -260,18 +253,14 @@ def commit_node(growth: s.Growth, scratch: Scratch) -> bool:
 
 @kernel(inner=True)
 def search_columns(growth: s.Growth, scratch: Scratch, node: int, first: int, last: int) -> None:
-    """Find the best cut of the node's features ``first .. last``, among all or drawn cuts."""
+    """Find the best cut of the node's features ``first .. last``."""
     rules, work, found, aim = growth.rules, growth.work, growth.found, aim_of(growth)
     for i in range(first, last):
         feature = work.chosen[i]
         column = node_column(growth.columns, growth.tree.table, node, feature)
         limits = limits_of(growth, node, feature)
-        found.drawn[i] = np.nan
         if growth.columns.categorical[feature] == 1:
             column = order_column(column, aim, scratch)
-        elif rules.is_random == 1:
-            draw_cut(growth, scratch, node, i, column, limits)
-            continue
         best, n_first, best_side = -np.inf, np.int64(-1), np.int64(0)
         for side in range(2 if column.n_missing > 0 else 1):
             if rules.criterion == ABSOLUTE_ERROR:
@@ -288,40 +277,6 @@ def search_columns(growth: s.Growth, scratch: Scratch, node: int, first: int, la
             # Missing values that come later go with the larger side.
             best_side = np.int64(2 * n_first > column.n_present)
         found.score[i], found.n_first[i], found.missing_left[i] = best, n_first, best_side
-
-
-@kernel(inner=True)
-def draw_cut(
-    growth: s.Growth, scratch: Scratch, node: int, i: int, column: Column, limits: Limits
-) -> None:
-    """One cut of a feature, at a threshold drawn between its lowest and highest value."""
-    # Missing values go to a side that is drawn (Geurts, Ernst and Wehenkel 2006).
-    columns, rules, work, found = growth.columns, growth.rules, growth.work, growth.found
-    feature, start = work.chosen[i], column.start
-    stop = start + column.n_present
-    values = columns.value[columns.value_start[feature] : columns.value_start[feature + 1]]
-    found.score[i], found.n_first[i], found.missing_left[i] = -np.inf, -1, 0
-    if column.n_present == 0:
-        return
-    bits = hash64(rules.seed, CART_CUT_STREAM, node * columns.n_features + feature)
-    side = np.int64(bits & np.uint64(1)) if column.n_missing > 0 else np.int64(0)
-    low = values[np.int64(rank_of(column.cells[start]))]
-    high = values[np.int64(rank_of(column.cells[stop - 1]))]
-    threshold = drawn_threshold(low, high, np.float64(bits >> np.uint64(11)) * 2.0**-53)
-    n_first = first_above(column.cells, start, stop, values, threshold) - start
-    if n_first == column.n_present:  # one value, and missing ones
-        threshold, side = np.nan, np.int64(0)
-    aim, n_targets = aim_of(growth), rules.n_targets
-    if rules.criterion == ABSOLUTE_ERROR:
-        score = score_deviations(column, aim, n_first, side, work.heights, scratch)
-    else:
-        score = score_cut(column, aim, n_first, side, n_targets, limits, scratch.counts)
-    if score == -np.inf:
-        return
-    if column.n_missing == 0:
-        side = np.int64(2 * n_first > column.n_present)
-    found.score[i], found.n_first[i], found.missing_left[i] = score, n_first, side
-    found.drawn[i] = threshold
 
 
 @kernel(inner=True)

@@ -18,33 +18,34 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.argument_types import is_one_of, listed
 from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
+from hedgerow.booster import Booster
 from hedgerow.boosting.row_data.checks import check_weight
 from hedgerow.boosting.row_data.classes import labels_from_record, labels_to_record
 from hedgerow.boosting.row_data.targets import has_columns
-from hedgerow.cuda.arrays import host_array
-from hedgerow.data import AnyTable, Schema, SparseTable, Table, read_any
-from hedgerow.data.reading.frames import FrameLibrary, make_frame
-from hedgerow.errors import ModelFormatError, ParameterError, brief, did_you_mean
-from hedgerow.estimators.arguments import NamedArguments
-from hedgerow.estimators.cart.split_table import split_table
-from hedgerow.estimators.cart.training import (
+from hedgerow.cart.impurity import GINI, POISSON, SQUARED_ERROR
+from hedgerow.cart.search import Least
+from hedgerow.cart.split_table import split_table
+from hedgerow.cart.state import CartRules
+from hedgerow.cart.training import (
     CRITERIA,
     UNLIMITED,
     CartSample,
     pruning_states,
     train_tree,
 )
+from hedgerow.cart.tree import CartTree, forest_of
+from hedgerow.cuda.arrays import host_array
+from hedgerow.data import AnyTable, Schema, SparseTable, Table, read_any
+from hedgerow.data.reading.frames import FrameLibrary, make_frame
+from hedgerow.errors import ModelFormatError, ParameterError, brief, did_you_mean
+from hedgerow.estimators.arguments import NamedArguments
 from hedgerow.estimators.common import seed_of, warn_about_names
-from hedgerow.estimators.explaining import TreeExplanations
+from hedgerow.estimators.explaining import Explanations
 from hedgerow.estimators.model_files import params_of_record, to_json
 from hedgerow.estimators.snapshots import of_one_fit
-from hedgerow.growing.cart.state import CartRules
 from hedgerow.growing.limits.constraints import read_signs
 from hedgerow.inspection.background import Inspected
 from hedgerow.io.training_record import is_count
-from hedgerow.kernels.cart.impurity import GINI, POISSON, SQUARED_ERROR
-from hedgerow.kernels.cart.search import Least
-from hedgerow.model.cart_tree import CartTree, forest_of
 from hedgerow.model.model import Model
 from hedgerow.params import Interval, MonotoneConstraints
 from hedgerow.plot.views import InspectionPictures
@@ -67,7 +68,7 @@ _RANGES = {
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CartEstimator(TreeExplanations, NamedArguments, BaseEstimator, InspectionPictures):
+class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictures):
     """Base of :class:`CARTClassifier` and :class:`CARTRegressor`."""
 
     tree_: CartTree = field(init=False)
@@ -94,7 +95,6 @@ class CartEstimator(TreeExplanations, NamedArguments, BaseEstimator, InspectionP
     ccp_alpha: float = 0.0
     categorical_features: Sequence[int | str] | None = None
     n_jobs: int | None = None
-    splitter: str = "best"
     monotonic_cst: MonotoneConstraints = None
 
     def __sklearn_tags__(self) -> Any:
@@ -103,16 +103,6 @@ class CartEstimator(TreeExplanations, NamedArguments, BaseEstimator, InspectionP
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
-
-    @of_one_fit
-    def _inspected(self) -> Inspected:
-        """Return the tree as a model whose raw scores are predictions or probabilities."""
-        check_is_fitted(self)
-        outputs, names = self._explained_outputs()
-        forest, schema = forest_of(self.tree_, outputs)
-        classes = getattr(self, "classes_", None)
-        model = Model(forest, schema, "squared_error")
-        return Inspected(model, None if isinstance(classes, list) else classes, names or None)
 
     # -- parameters ----------------------------------------------------------
 
@@ -123,10 +113,6 @@ class CartEstimator(TreeExplanations, NamedArguments, BaseEstimator, InspectionP
             raise ParameterError(
                 f"criterion of a {type(self).__name__} must be one of "
                 f"{', '.join(map(repr, self._criteria))}; got {brief(self.criterion)}.{hint}"
-            )
-        if not is_one_of(self.splitter, ("best", "random")):
-            raise ParameterError(
-                f"splitter must be 'best' or 'random'; got {brief(self.splitter)}."
             )
         for name, allowed in _RANGES.items():
             if getattr(self, name) not in allowed:
@@ -155,7 +141,6 @@ class CartEstimator(TreeExplanations, NamedArguments, BaseEstimator, InspectionP
             large=np.int64(0),
             n_targets=np.int64(1 if sample.target.ndim == 1 else sample.target.shape[1]),
             n_columns=np.int64(sample.n_columns),
-            is_random=np.int64(self.splitter == "random"),
             is_monotone=np.int64(0),
             least=Least(np.int64(least_leaf), lightest),
         )
@@ -463,6 +448,42 @@ class CartEstimator(TreeExplanations, NamedArguments, BaseEstimator, InspectionP
         """Return the row weights, multiplied by class weights if there are any."""
         return check_weight(weight, n_rows)
 
+    # -- explanations --------------------------------------------------------
+
+    def _fitted_booster(self, X: Any) -> Booster:
+        booster = self._booster()
+        warn_about_names(X, booster.model.schema, type(self).__name__, stacklevel=3)
+        return booster
+
+    @of_one_fit
+    def _booster(self) -> Booster:
+        """Return the tree as a model whose raw scores are predictions or probabilities."""
+        check_is_fitted(self, "tree_")
+        columns, names = self._explained_outputs()
+        forest, schema = forest_of(self.tree_, columns)
+        targets = {"targets": {"names": list(names), "named": True}} if names else {}
+        return Booster(Model(forest, schema, "squared_error", targets))
+
+    def _explained_outputs(self) -> tuple[list[int], tuple[str, ...]]:
+        """Return the columns of ``tree_.value`` to explain, and their names if several.
+
+        For a single target with two classes, only the second class is explained.
+        """
+        classes = getattr(self, "classes_", None)
+        if classes is None:
+            targets = range(self.tree_.value.shape[1])
+            return list(targets), tuple(map(str, targets)) if len(targets) > 1 else ()
+        if self.n_outputs_ == 1:
+            names = tuple(map(str, classes.tolist()))
+            return ([len(names) - 1], ()) if len(names) < 3 else (list(range(len(names))), names)
+        names = tuple(f"{k}: {label}" for k, own in enumerate(classes) for label in own.tolist())
+        return list(range(len(names))), names
+
+    def _inspected(self) -> Inspected:
+        found, classes = self._booster(), getattr(self, "classes_", None)
+        labels = None if isinstance(classes, list) else classes
+        return Inspected(found.model, labels, found.target_names)
+
     # -- views ---------------------------------------------------------------
 
     @of_one_fit
@@ -473,7 +494,7 @@ class CartEstimator(TreeExplanations, NamedArguments, BaseEstimator, InspectionP
         """
         from hedgerow.plot import tree_text
 
-        return tree_text(self._drawing(), max_depth=max_depth, schema=self.tree_.schema)
+        return tree_text(self.drawing(), max_depth=max_depth, schema=self.tree_.schema)
 
     @of_one_fit
     def to_rules(self) -> list[str]:
@@ -484,29 +505,29 @@ class CartEstimator(TreeExplanations, NamedArguments, BaseEstimator, InspectionP
         """
         from hedgerow.plot import tree_rules
 
-        return tree_rules(self._drawing(), schema=self.tree_.schema)
+        return tree_rules(self.drawing(), schema=self.tree_.schema)
 
     @of_one_fit
     def to_dot(self, max_depth: int | None = None) -> str:
         """Write the tree in the language of Graphviz (:func:`hedgerow.plot.tree_dot`)."""
         from hedgerow.plot import tree_dot
 
-        return tree_dot(self._drawing(), max_depth=max_depth, schema=self.tree_.schema)
+        return tree_dot(self.drawing(), max_depth=max_depth, schema=self.tree_.schema)
 
     @of_one_fit
     def plot_tree(self, ax: Axes | None = None, *, max_depth: int | None = None) -> Axes:
         """Draw the tree with matplotlib (:func:`hedgerow.plot.plot_tree`)."""
         from hedgerow.plot import plot_tree
 
-        return plot_tree(self._drawing(), ax=ax, max_depth=max_depth, schema=self.tree_.schema)
+        return plot_tree(self.drawing(), ax=ax, max_depth=max_depth, schema=self.tree_.schema)
 
-    def _drawing(self) -> Labelled:
+    def drawing(self) -> Labelled:
         """Return the tree with texts for its leaves and its categorical splits."""
         from hedgerow.plot import Labelled
 
         check_is_fitted(self, "tree_")
         tree = self.tree_
-        forest = tree.copies([tree.value.shape[1] - 1])
+        forest = tree.forest([tree.value.shape[1] - 1])
         return Labelled(forest, self._leaf_words(), _divisions(tree))
 
     def _leaf_words(self) -> list[str] | None:
@@ -546,7 +567,7 @@ class CartEstimator(TreeExplanations, NamedArguments, BaseEstimator, InspectionP
         ...     CARTRegressor.load(path).predict([[5.0]]).tolist()
         [3.0]
         """
-        from hedgerow.io.cart_file import save_tree
+        from hedgerow.cart.file import save_tree
 
         check_is_fitted(self, "tree_")
         save_tree(self.tree_, path, self._to_record())
@@ -562,7 +583,7 @@ class CartEstimator(TreeExplanations, NamedArguments, BaseEstimator, InspectionP
         OSError
             If the file cannot be read.
         """
-        from hedgerow.io.cart_file import load_tree
+        from hedgerow.cart.file import load_tree
 
         tree, record = load_tree(path)
         try:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.cart.search import Aim, Column, Rows, Scratch, mass_of, rank_of, row_of
 from hedgerow.compile import kernel
-from hedgerow.kernels.cart.search import Aim, Column, Rows, Scratch, mass_of, rank_of, row_of
 
 _ONE = np.uint64(1)
 
@@ -107,48 +107,6 @@ def scan_deviations(
         mass += w
         share += rows.share[row]
     return best, chosen
-
-
-@kernel(inner=True)
-def deviation_of(
-    cells: AnyArray, rows: Rows, n_places: int, ranges: tuple[int, int, int, int],
-    heights: FloatArray, heap: FloatArray,
-) -> tuple[float, float]:  # fmt: skip
-    """Return the deviation from the median of the rows of two ranges of cells, and their mass."""
-    heap[: 2 * n_places + 2] = 0.0
-    mass = share = 0.0
-    for part in range(2):
-        first, last = (ranges[0], ranges[1]) if part == 0 else (ranges[2], ranges[3])
-        for at in range(first, last):
-            row = row_of(cells[at])
-            w = mass_of(rows, row)
-            add_to_heap(heap, n_places, rows.place[row], w, rows.share[row])
-            mass += w
-            share += rows.share[row]
-    return deviation(heap, n_places, heights, mass, share), mass
-
-
-@kernel(inner=True)
-def score_deviations(
-    column: Column, aim: Aim, n_first: int, missing_left: int, heights: FloatArray, scratch: Scratch
-) -> float:
-    """Return the score of one cut by absolute deviations; minus infinity if it is not allowed."""
-    rows, least = aim.rows, aim.least
-    start, n = column.start, column.n_present + column.n_missing
-    cut, middle, end = start + n_first, start + column.n_present, start + n
-    n_left = n_first + (column.n_missing if missing_left == 1 else 0)
-    if min(n_left, n - n_left) < max(least.rows, 1):
-        return -np.inf
-    to = end if missing_left == 1 else middle  # missing cells before it go left
-    left, mass = deviation_of(
-        column.cells, rows, n, (start, cut, middle, to), heights, scratch.heap
-    )
-    right, other_mass = deviation_of(
-        column.cells, rows, n, (cut, middle, to, end), heights, scratch.heap
-    )
-    if min(mass, other_mass) < least.mass or min(mass, other_mass) <= 0.0:
-        return -np.inf
-    return -(left + right)
 
 
 @kernel

@@ -1,1 +1,0 @@
-"""Single trees (CART)."""

@@ -1,1 +1,0 @@
-"""CART: trees of the classic kind, with impurities and pruning."""
