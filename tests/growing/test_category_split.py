@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 from dataclasses import replace
 from fractions import Fraction
 
@@ -19,7 +17,7 @@ from hedgerow.data.categories.recode import drop_unused_levels
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ModelFormatError
-from hedgerow.io import model_from_bytes, model_to_bytes
+from hedgerow.io import model_to_bytes
 from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import make_objective
@@ -27,11 +25,9 @@ from hedgerow.params import BoostParams
 from tests.helpers import engine
 from tests.helpers.examples import examples
 from tests.helpers.fitting import fit_sample
-from tests.io.test_model_file import reseal, take_apart
 from tests.reference import naive, naive_category
 
 STRIDE = 16
-NO_GUARD = engine.CategoryRules(1, 254, 0.0, 0.0, 1)
 
 category_rules = st.builds(
     engine.CategoryRules,
@@ -100,25 +96,6 @@ def test_best_set_is_the_best_of_those_tried(node_data, chosen, category, bounds
     absent = set(range(STRIDE)) - present
     assert left & absent == (absent if 2 * found.n >= node[2] else set())
     assert found.missing_left == (STRIDE - 1 in left)
-
-
-@given(histograms(), st.integers(0, 3))
-def test_sorted_sets_hold_the_best_of_all_sets(node_data, n_least) -> None:
-    """By Fisher's theorem, with hessian = rows no subset is better than the best prefix."""
-    g, _, n, node = node_data
-    node = (node[0], node[2], node[2])
-    score, found = engine.search_categories(g, n, n, node, naive.Rules(), NO_GUARD)
-    present = [b for b in range(STRIDE) if n[b] > 0]
-    best = Fraction(-1)
-    for size in range(1, len(present) // 2 + 1):
-        for chosen in itertools.islice(itertools.combinations(present, size), 3000):
-            sums = [int(sum(values[b] for b in chosen)) for values in (g, n)]
-            rest = node[0] - sums[0], node[1] - sums[1]
-            best = max(best, Fraction(sums[0] ** 2, sums[1]) + Fraction(rest[0] ** 2, rest[1]))
-    if len(present) < 2:
-        assert found is None
-    elif len(present) <= 2 * 12:
-        assert score >= float(best) * (1 - 1e-12) - 1e-12
 
 
 # -- whole fits --------------------------------------------------------------------------
@@ -256,26 +233,3 @@ def test_model_file_refuses_bad_sets() -> None:
     bare = replace(model, forest=replace(model.forest, categories=None))
     with pytest.raises(ModelFormatError, match="must be sets"):
         model_to_bytes(bare)
-
-
-@functools.cache
-def small_file():
-    return model_to_bytes(train(*table_of(8, n_rows=120, levels=(3, 300))))
-
-
-@settings(max_examples=examples(200), deadline=None)
-@given(st.integers(0, 10**9))
-def test_damaged_sets_are_refused_or_valid(seed) -> None:
-    """Any bytes in the arrays of sets, with a valid checksum, give a usable model or an error."""
-    rng = np.random.default_rng(seed)
-    table, _ = table_of(8, n_rows=120, levels=(3, 300))
-    head, payload = take_apart(small_file())
-    payload = bytearray(payload)
-    name = rng.choice(["category_set", "level_bin", "threshold"])
-    begin, end = head[name]["data_offsets"]
-    payload[rng.integers(begin, end)] = rng.integers(256)
-    try:
-        model, _ = model_from_bytes(reseal(head, bytes(payload)))
-    except ModelFormatError:
-        return
-    assert np.isfinite(Predictor(model.forest, table.schema.kinds).raw_scores(table.values)).all()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.data.schema import Column, Schema
@@ -18,14 +18,12 @@ from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.io.levels import LEVEL_DTYPES, level_start_of
 from hedgerow.model.forest import CategoryTables
 from hedgerow.model.model import Model
-from tests.helpers.examples import examples
 from tests.helpers.random_forests import random_model
 from tests.io.test_model_file import (
     arrays_of,
     refused,
     replace_arrays,
     take_apart,
-    valid_or_refused,
     with_metadata,
 )
 
@@ -211,27 +209,3 @@ def test_version_1_has_no_categories() -> None:
     refused(with_metadata(SOME_BYTES, schema_version="1"), "arrays are missing or unknown")
     version_1 = model_to_bytes(random_model(3))
     refused(with_metadata(version_1, schema_version="2"), "arrays are missing or unknown")
-
-
-@given(st.sampled_from(sorted(LEVEL_DTYPES)), st.data())
-@settings(max_examples=examples(300))
-def test_random_arrays_with_right_checksum(name: str, data: st.DataObject) -> None:
-    size = LEVEL_DTYPES[name].itemsize
-    raw = data.draw(st.binary(max_size=80).map(lambda part: part[: len(part) // size * size]))
-    changed = {name: np.frombuffer(raw, LEVEL_DTYPES[name])}
-    model = valid_or_refused(replace_arrays(SOME_BYTES, **changed))
-    if model is not None:
-        assert model_to_bytes(model_from_bytes(model_to_bytes(model))[0]) == model_to_bytes(model)
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 9) | st.sampled_from(["text", "int", "float", ""]),
-    lambda inner: st.lists(inner, max_size=4),
-    max_leaves=20,
-)
-
-
-@given(json_values, st.sampled_from(["categories", "unknown", "kinds"]))
-@settings(max_examples=examples(300))
-def test_random_records_with_right_checksum(value: Any, key: str) -> None:
-    valid_or_refused(edited(put(key, value)))

@@ -14,19 +14,13 @@ from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 
 from hedgerow import Dataset, HedgerowRegressor, cross_fit, train
-from hedgerow.boosting.loop.assembly import make_forest
-from hedgerow.data import read_table
-from hedgerow.errors import ModelFormatError, ParameterError
+from hedgerow.errors import ParameterError
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.kernels.prediction.slopes import (
-    RECORD,
     TERMS,
-    no_slopes,
-    records_of,
 )
-from hedgerow.model.predict import Predictor
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.helpers import engine
@@ -167,22 +161,6 @@ def test_predictions_are_value_plus_terms_within_bounds(booster, seed, dtype) ->
     assert (expected <= within[1] + 1e-9).all()
 
 
-def test_lines_that_fit_no_record_are_read_from_arrays(booster) -> None:
-    X = np.random.default_rng(1).normal(size=(50, 4)) * 10.0 ** np.arange(4)
-    forest = booster.model.forest
-    slopes = forest.slopes
-    assert len(records_of(forest.value, slopes)[0]) == RECORD * len(forest.value)
-    expected = Predictor(forest, ["float"] * 4).raw_scores(X)
-    assert len(records_of(forest.value, slopes._replace(column=slopes.column + (1 << 21)))[0]) == 0
-    wide = slopes._replace(high=np.where(slopes.high > 0.0, np.inf, slopes.high))
-    assert len(records_of(forest.value, wide)[0]) == 0
-    four = no_slopes(2)._replace(start=np.array([0, 0, 4]), column=np.zeros(4, np.int32))
-    assert len(records_of(np.zeros(2), four)[0]) == 0
-    without = Predictor(forest, ["float"] * 4)
-    without._leaves = (*without._leaves[:3], (np.zeros(0, np.uint64), np.zeros(0)))
-    np.testing.assert_array_equal(without.raw_scores(X), expected)
-
-
 def test_many_rows_are_predicted_in_parts(booster) -> None:
     X = np.random.default_rng(0).normal(size=(70_000, 4))
     together = booster.predict(X)
@@ -212,19 +190,6 @@ def test_units_of_columns_do_not_matter() -> None:
     first = clone(model).fit(X, y).predict(X)
     # Powers of two change no bit of a mantissa.
     np.testing.assert_array_equal(clone(model).fit(X * 1024.0, y).predict(X * 1024.0), first)
-
-
-def test_missing_constant_and_huge_columns_do_no_harm() -> None:
-    rng = np.random.default_rng(0)
-    X = np.column_stack(
-        [rng.normal(size=200), np.ones(200), np.full(200, np.nan), rng.choice([-1e308, 1e308], 200)]
-    )
-    X[:20, 0], X[20:40, 0] = np.inf, -np.inf
-    X[:100, 1] = np.nan
-    y = np.where(np.isfinite(X[:, 0]), X[:, 0], 0.0) + (X[:, 3] > 0.0)
-    model = train({**LINES, "n_estimators": 20, "min_samples_leaf": 2}, Dataset(X, y))
-    assert np.isfinite(model.predict(X)).all()
-    assert np.isfinite(model.predict(np.full((3, 4), [[np.nan], [np.inf], [-1e308]]))).all()
 
 
 def huge_table(seed):
@@ -332,34 +297,6 @@ def test_refit_finds_the_slopes_again(rows, booster) -> None:
 # -- models -------------------------------------------------------------------------
 
 
-def leaf_of(forest):
-    """Behind the first leaf."""
-    return int(np.argmax(forest.feature < 0)) + 1
-
-
-SPOILED = {
-    "terms of an inner node": lambda s, f: s.start.__setitem__(slice(1, None), s.start[-1]),
-    "four terms": lambda s, f: s.start.__setitem__(slice(leaf_of(f), None), len(s.slope)),
-    "start falls": lambda s, f: s.start.__setitem__(2, len(s.slope) + 1),
-    "column": lambda s, f: s.column.__setitem__(0, 99),
-    "negative column": lambda s, f: s.column.__setitem__(0, -1),
-    "slope": lambda s, f: s.slope.__setitem__(0, np.nan),
-    "center": lambda s, f: s.center.__setitem__(0, np.inf),
-    "bounds": lambda s, f: s.low.__setitem__(0, 1.0),
-    "high": lambda s, f: s.high.__setitem__(-1, np.nan),
-}
-
-
-@pytest.mark.parametrize("alter", SPOILED.values(), ids=SPOILED)
-def test_spoiled_slopes_are_refused(alter, booster) -> None:
-    model, _ = model_from_bytes(bytes(model_to_bytes(booster.model)))
-    slopes = model.forest.slopes._make(np.array(part) for part in model.forest.slopes)
-    alter(slopes, model.forest)
-    object.__setattr__(model.forest, "slopes", slopes)
-    with pytest.raises(ModelFormatError, match="slope"):
-        model_to_bytes(model)
-
-
 def test_texts_and_frames_show_the_terms(booster) -> None:
     text = booster.to_text(0)
     assert " (x0 - " in text or " (x0 + " in text
@@ -421,21 +358,6 @@ def test_lines_keep_monotone_constraints(seed, signs, symmetric, loss, boosting)
 
 
 # -- sums of rescaled trees, and steps of limited length ------------------------------
-
-
-@given(factor=st.floats(-3.0, 3.0), seed=st.integers(0, 99))
-def test_a_scaled_tree_adds_as_many_times_as_much(factor, seed) -> None:
-    X, y = table(n_rows=60, seed=seed, missing=0.1)
-    with grower(X, y, max_leaves=5) as (made, _):
-        tree = made.grow(0, 0)
-    far = np.vstack([X, 1e3 * X])
-    table_ = read_table(far)
-
-    def scores(tree):
-        forest = make_forest([tree], np.zeros(1), X.shape[1], engine.binned(X).spec)
-        return Predictor(forest, table_.schema.kinds).raw_scores(table_.values, 1)[0]
-
-    assert scores(tree.scaled(factor)) == pytest.approx(factor * scores(tree), rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("objective", ["poisson", "tweedie"])
