@@ -16,44 +16,19 @@ from hedgerow.data.binning.matrix import (
     FEWEST_PAIRED_ROWS,
     bin_bundled,
     can_pair,
-    left_bytes,
     pair_columns,
     pairs_may_pay,
 )
 from hedgerow.io import model_to_bytes
 from tests.helpers import engine
 from tests.helpers.examples import examples
-from tests.kernels.test_histogram import MODES, assert_equals_naive, fixed_gradients
-
-WIDTHS = [2, 3, 31, 32, 33, 34, 63, 64, 65, 66, 70, 129]
+from tests.kernels.test_histogram import MODES
 
 
 def table(n_rows, n_features, rng):
     X = rng.integers(0, 15, (n_rows, n_features)).astype(float)
     X[rng.random(X.shape) < 0.1] = np.nan
     return X
-
-
-def test_rows_hold_pairs_as_drawn() -> None:
-    matrix = pair_columns(engine.binned([[1.0, 20.0, 7.0], [2.0, 10.0, np.nan]], 15))
-    assert matrix.by_row[0, :2].tolist() == [[0x01, 0x00] + [0] * 6, [0x10, 0xF0] + [0] * 6]
-    assert (matrix.features_per_tile, matrix.bytes_per_tile) == (4, 2)
-
-
-@pytest.mark.parametrize("n_features", WIDTHS)
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_every_pair_is_where_its_features_are(n_features, n_threads) -> None:
-    rng = np.random.default_rng(n_features)
-    plain = engine.binned(table(20_100, n_features, rng), 15)
-    matrix = pair_columns(plain, n_threads)
-    bins = engine.columns_of(plain)
-    per_tile = matrix.features_per_tile
-    for j in range(n_features):
-        byte = matrix.by_row[j // per_tile, : plain.n_rows, j % per_tile // 2]
-        np.testing.assert_array_equal(byte & 15 if j % 2 else byte >> 4, bins[j])
-    assert not matrix.by_row[:, plain.n_rows :].any()
-    assert not matrix.by_row[:, :, matrix.bytes_per_tile :].any()
-    assert matrix.n_tiles == -(-n_features // per_tile)
 
 
 def test_what_cannot_be_paired() -> None:
@@ -71,24 +46,6 @@ def test_what_cannot_be_paired() -> None:
     assert not can_pair(bin_bundled(read_table(exclusive), spec, BundleRules()))
 
 
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    n_rows=st.sampled_from([1, 40, 99, 100, 101, 300]),
-    n_features=st.sampled_from(WIDTHS),
-    mode=st.sampled_from(MODES),
-)
-def test_histograms_are_those_of_the_features(seed, n_rows, n_features, mode) -> None:
-    rng = np.random.default_rng(seed)
-    matrix = pair_columns(engine.binned(table(n_rows, n_features, rng), 15))
-    packed = engine.pack(*fixed_gradients(n_rows, rng), mode, seed=seed)
-    columns = np.sort(rng.permutation(n_features)[: rng.integers(1, n_features, endpoint=True)])
-    first = int(rng.integers(0, len(columns)))
-    part = (first, int(rng.integers(first + 1, len(columns), endpoint=True)))
-    rows = rng.permutation(n_rows)[: rng.integers(1, n_rows, endpoint=True)]
-    built = engine.build(matrix, packed, rows, columns=columns, part=part)
-    assert_equals_naive(matrix, packed, rows, built, set(columns[part[0] : part[1]].tolist()))
-
-
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("n_rows", [8192, 8192 + 99, 65_536 + 100])
 @pytest.mark.parametrize("sign", [-1, 1])
@@ -101,16 +58,6 @@ def test_no_field_overflows_in_the_margins(mode, n_rows, sign) -> None:
     built = engine.build(pair_columns(plain), packed, np.arange(n_rows))
     for a, b in zip(built, engine.build(plain, packed, np.arange(n_rows)), strict=True):
         np.testing.assert_array_equal(a, b)
-
-
-@given(column=st.integers(-1, 200), members=st.sets(st.integers(0, 15)))
-def test_bytes_that_go_left_are_those_of_the_bins(column, members) -> None:
-    words = np.array([[sum(1 << b for b in members), 0, 0, 0]], dtype=np.uint64)
-    words[0, 1:] = 0xFFFF  # of no meaning: there are 16 bins
-    found = left_bytes(np.array([column], dtype=np.int32), words)[0]
-    for byte in range(256):
-        is_left = bool((int(found[byte // 64]) >> (byte % 64)) & 1)
-        assert column < 0 or is_left == ((byte & 15 if column % 2 else byte >> 4) in members)
 
 
 # -- models -------------------------------------------------------------------------

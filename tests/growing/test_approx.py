@@ -10,78 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow.data.binning.sketch import QuantileSketch
-from hedgerow.data.external.blocks import ROW_BITS, RUN_BIT
-from hedgerow.kernels.presorted import exact as kernels
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.params import BoostParams
-from tests.growing.test_exact import columns, exact_params, grow, make_entries, tree_bytes
+from tests.growing.test_exact import exact_params, grow, tree_bytes
 from tests.growing.test_grow import data
 from tests.reference import naive, naive_exact
 
 
 def approx_params(sketch="global", eps=0.1, **settings):
     return BoostParams(tree_method="approx", sketch=sketch, sketch_eps=eps, **settings)
-
-
-# -- candidates --------------------------------------------------------------------------------
-
-
-def thinned(column, h, eps, in_place=False):
-    """Return the values at the starts of kept runs."""
-    entries, n = make_entries(column)
-    fixed = np.column_stack([np.zeros(len(h)), h]).astype(np.int32).reshape(-1)
-    before = entries.copy()
-    target, to = (entries, 0) if in_place else (np.zeros(n + 5, np.uint32), 5)
-    kernels.thin_runs(entries, (0, n), fixed, eps, target, to)
-    if not in_place:
-        np.testing.assert_array_equal(entries, before)
-    kept = target[to : to + n]
-    np.testing.assert_array_equal(kept & ROW_BITS, before[:n] & ROW_BITS)
-    return [column[row] for row, bit in zip(kept & ROW_BITS, kept & RUN_BIT, strict=True) if bit]
-
-
-@given(
-    column=columns | st.lists(st.integers(0, 60).map(float), min_size=1, max_size=80),
-    eps=st.sampled_from([Fraction(1, 64), Fraction(1, 8), Fraction(3, 16), Fraction(1, 2)]),
-    seed=st.integers(0, 2**32 - 1),
-    most=st.sampled_from([0, 1, 5, 1000]),
-    in_place=st.booleans(),
-)
-def test_candidates_equal_their_definition(column, eps, seed, most, in_place) -> None:
-    h = np.random.default_rng(seed).integers(min(most, 1), most, len(column), endpoint=True)
-    present = [row for row, x in enumerate(column) if not np.isnan(x)]
-    expected = naive_exact.candidates(
-        [column[row] for row in present], [int(h[row]) for row in present], eps
-    )
-    # A cut before the smallest value divides nothing: it has no bit.
-    assert thinned(column, h, float(eps), in_place) == expected[1:]
-
-
-def test_neighbouring_candidates_are_closer_than_eps_where_no_value_is_heavy() -> None:
-    rng = np.random.default_rng(0)
-    column = rng.normal(size=4000)
-    h = rng.integers(1, 100, 4000)
-    for eps in (0.01, 0.1, 0.3):
-        found = [column.min(), *thinned(column, h, eps)]
-        rank = np.array([h[column < z].sum() for z in found]) / h.sum()
-        assert found[-1] == column.max()
-        assert np.diff(rank).max() < eps
-        assert len(found) <= 1 / (0.9 * eps) + 2
-
-
-@pytest.mark.parametrize("n_values", [7, 50, 10**9])
-def test_candidates_equal_those_of_a_sketch_that_keeps_all(n_values) -> None:
-    rng = np.random.default_rng(n_values)
-    for eps in (0.013, 0.0937, 0.41):
-        column = rng.integers(0, n_values, 900).astype(float)
-        column[rng.random(900) < 0.2] = np.nan
-        h = rng.integers(1, 100, 900)
-        present = ~np.isnan(column)
-        sketch = QuantileSketch.of(column[present], h[present])
-        assert sketch.error == 0.0
-        expected = floats_of_keys(sketch.cuts(eps)).tolist()
-        assert [np.nanmin(column), *thinned(column, h, eps)] == expected
 
 
 # -- trees -------------------------------------------------------------------------------------

@@ -184,32 +184,6 @@ def many(n_rows=20_000, seed=0):
     return np.column_stack([np.rint(g), rng.integers(1, MOST, n_rows)]).astype(np.int64)
 
 
-@pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])
-@pytest.mark.parametrize("narrow", [False, True])
-def test_samples_are_the_same_for_any_threads(settings, narrow) -> None:
-    quantized, params = many(), BoostParams(**settings)
-    one = draw(quantized, params, 1, narrow=narrow)
-    naive = naive_goss if settings is GOSS else naive_mvs
-    check_sample(one, quantized, *naive(quantized, params), params)
-    for n_threads in (2, 3, 7):
-        other = draw(quantized, params, n_threads, narrow=narrow)
-        for name in ("rows", "quantized", "packed"):
-            assert getattr(other, name).tobytes() == getattr(one, name).tobytes()
-
-
-@pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])
-@pytest.mark.parametrize("narrow", [False, True])
-def test_samples_are_packed_as_all_rows_are(settings, narrow) -> None:
-    quantized, params = many(), BoostParams(**settings)
-    found = draw(quantized, params, number=4, narrow=narrow)
-    g, h = found.quantized.T
-    expected = engine.pack(g, h, "narrow" if narrow else "apart", seed=0, tree=4).numbers
-    inside = found.inside.astype(np.int64)
-    np.testing.assert_array_equal(found.packed[inside], expected[inside])
-    if not narrow:
-        np.testing.assert_array_equal(found.packed[20_000 + inside], expected[20_000 + inside])
-
-
 # -- trees ----------------------------------------------------------------------------
 
 
@@ -338,17 +312,6 @@ def test_settings_that_do_not_go_together(params, message) -> None:
 
 
 # -- quality ------------------------------------------------------------------------------
-
-
-def adult(shared_data):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    frames = [
-        parquet.read_table(shared_data("adult") / name).to_pandas()
-        for name in ("train.parquet", "test.parquet")
-    ]
-    y = [(frame["income"].astype(str).str.contains(">50K")).to_numpy(int) for frame in frames]
-    X = [frame.drop(columns="income").select_dtypes("number").to_numpy(float) for frame in frames]
-    return X[0], y[0], X[1], y[1]
 
 
 @pytest.mark.parametrize("kind", ["plain", "exact", "categories"])

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.growing.core import grower as grower_module
-from hedgerow.growing.core.grower import TreeGrower, has_all_bins
-from hedgerow.growing.core.setup import Fit, SumsPool
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.helpers import engine
@@ -97,27 +93,22 @@ SETTINGS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize(
+    ("loss", "weighted", "missing"),
+    [
+        ("squared_error", False, 0.0), ("squared_error", False, 0.2),
+        ("logistic", False, 0.1), ("logistic", True, 0.1),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-def test_squared_error_trees_equal_the_naive_ones(settings, missing) -> None:
-    X, y = data(missing=missing)
-    matrix = engine.binned(X, max_bins=60)
-    params = BoostParams(**settings)
-    trees, _, base = engine.grow(matrix, y, params, n_trees=3)
-    assert_same_trees(trees, naive_trees(matrix, y, params, "squared_error", base, n_rounds=3))
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-def test_logistic_trees_equal_the_naive_ones(settings, weighted) -> None:
-    X, y = data(missing=0.1, seed=1)
+def test_trees_equal_the_naive_ones(settings, loss, weighted, missing) -> None:
+    X, y = data(missing=missing, seed=1)
     weight = np.random.default_rng(5).uniform(0.2, 4.0, len(y)) if weighted else None
-    y = (y > 0).astype(float)
+    y = (y > 0).astype(float) if loss == "logistic" else y
     matrix = engine.binned(X, max_bins=60)
     params = BoostParams(**settings)
-    trees, _, base = engine.grow(matrix, y, params, "logistic", weight, n_trees=3)
-    expected = naive_trees(matrix, y, params, "logistic", base, weight, n_rounds=3)
-    assert_same_trees(trees, expected)
+    trees, _, base = engine.grow(matrix, y, params, loss, weight, n_trees=3)
+    assert_same_trees(trees, naive_trees(matrix, y, params, loss, base, weight, n_rounds=3))
 
 
 @pytest.mark.parametrize("depthwise", [False, True])
@@ -385,26 +376,3 @@ def test_empty_row_sample_is_a_leaf_of_value_zero() -> None:
     assert trees[0].count.tolist() == [0]
     assert trees[0].value.tolist() == [0.0]
     np.testing.assert_array_equal(raw[0], base[0])
-
-
-@pytest.mark.parametrize("policy", ["leafwise", "symmetric"])
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_histograms_that_another_grower_has(policy: Any, n_threads: int) -> None:
-    """All threads of a grower use the histograms that the pool lends to it."""
-    X, y = data(10_000, 6)
-    matrix, params = engine.binned(X[:, ::-1]), BoostParams(max_depth=4, grow_policy=policy)
-    found = []
-    for pool in (None, SumsPool()):
-        raw = np.zeros((1, len(y)))
-        loss = make_objective("squared_error")
-        grower = TreeGrower(matrix, Fit(y, None, raw, loss, params, n_threads), sums=pool)
-        try:
-            trees = [grower.grow(0, 0)]
-            if pool is not None:
-                pool.take(len(grower._state.histograms.g), has_all_bins(matrix))
-            found.append([*trees, *(grower.grow(tree, 0) for tree in range(1, 4))])
-        finally:
-            grower.close()
-    for tree, expected in zip(*found, strict=True):
-        for name in ("feature", "bin", "value", "gain"):
-            assert np.array_equal(getattr(tree, name), getattr(expected, name))

@@ -24,13 +24,11 @@ from hedgerow.growing.core.stages.gradients import SMALL_FIT, choose_packing, pa
 from hedgerow.kernels.histograms.histogram import (
     HistogramSums,
     Packing,
-    add_histogram_sums,
     build_histogram,
     filled_cells,
     no_lists,
 )
 from hedgerow.kernels.histograms.pairs import SPACING
-from hedgerow.kernels.histograms.partition import copy_forward, copy_reversed, divide
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.splits.category_search import find_set
 from hedgerow.kernels.splits.category_split import (
@@ -181,14 +179,6 @@ def build(matrix, packed, rows, columns=None, part=None, start=0, stop=None):
     return found
 
 
-def add_histograms(a, b, sign):
-    """Return ``a + sign * b`` of two histograms, computed by the engine."""
-    flat = [np.concatenate([x.reshape(-1), y.reshape(-1)]) for x, y in zip(a, b, strict=True)]
-    wide = HistogramSums(*flat)
-    add_histogram_sums(wide, 0, a[0].size, a[0].size, sign)
-    return tuple(sums[: a[0].size].reshape(a[0].shape) for sums in wide)
-
-
 # -- split search -------------------------------------------------------------------
 
 
@@ -255,39 +245,6 @@ def search_categories(g, h, n, node, rules, category, units=(1.0, 1.0), bounds=N
     if first == last:
         return -1.0, None
     return score, complete_set(column, sums.n, places, (first, last))
-
-
-# -- partition ------------------------------------------------------------------------
-
-
-def left_words(threshold, missing_bin, missing_left):
-    """Return the set of bins that a threshold sends left."""
-    bins = {b for b in range(missing_bin) if b <= threshold}
-    bins |= {missing_bin} if missing_left else set()
-    words = [sum(1 << b % 64 for b in bins if b // 64 == w) for w in range(4)]
-    return np.array(words, np.uint64).view(np.int64)
-
-
-def partition(column, threshold, missing_bin, missing_left, rows, start, stop, n_parts=1):
-    """Divide ``rows[start:stop]`` like ``n_parts`` threads; return rows and left count."""
-    rows = np.array(rows, dtype=np.uint32)
-    scratch = np.full(len(rows), 2**32 - 1, dtype=np.uint32)
-    count = stop - start
-    edges = [(count * t // n_parts, count * (t + 1) // n_parts) for t in range(n_parts)]
-    words = left_words(threshold, missing_bin, missing_left)
-    n_left = [
-        divide(column, words, 0, rows, scratch, start + a, start + b) if b > a else 0
-        for a, b in edges
-    ]
-    total = sum(n_left)
-    for t, (a, b) in enumerate(edges):
-        if b <= a:
-            continue
-        before = sum(n_left[:t])
-        middle = start + a + n_left[t]
-        copy_forward(rows, scratch, start + before, start + a, middle)
-        copy_reversed(rows, scratch, start + total + a - before, middle, start + b)
-    return rows, total
 
 
 # -- trees and fits ---------------------------------------------------------------------

@@ -52,45 +52,6 @@ def test_every_cell_is_the_sum_of_its_rows(seed, n_rows, n_features, mode) -> No
     assert_equals_naive(matrix, packed, rows, engine.build(matrix, packed, rows))
 
 
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    n_features=st.sampled_from([3, 31, 33, 65]),
-    mode=st.sampled_from(MODES),
-)
-def test_chosen_columns_alone_are_built(seed, n_features, mode) -> None:
-    rng = np.random.default_rng(seed)
-    matrix = engine.binned(table(40, n_features, rng))
-    packed = engine.pack(*fixed_gradients(40, rng), mode)
-    columns = np.sort(rng.permutation(n_features)[: rng.integers(1, n_features, endpoint=True)])
-    first = int(rng.integers(0, len(columns)))
-    part = (first, int(rng.integers(first + 1, len(columns), endpoint=True)))
-    rows = np.arange(5, 40)
-    built = engine.build(matrix, packed, rows, columns=columns, part=part)
-    assert_equals_naive(matrix, packed, rows, built, set(columns[part[0] : part[1]].tolist()))
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("widest", [20, 40, 150, 300])
-def test_columns_of_few_bins_beside_one_of_many(widest, mode) -> None:
-    """Only cells that rows can be in are written (``engine.build`` checks it)."""
-    rng = np.random.default_rng(widest)
-    n_values = np.array([widest, 1, 2, 7, 8, 9, 17, 33, widest // 2, widest - 9, 3])
-    X = np.floor(rng.random((600, len(n_values))) * n_values)
-    X[rng.random(X.shape) < 0.1] = np.nan
-    matrix = engine.binned(X)
-    packed = engine.pack(*fixed_gradients(600, rng), mode)
-    rows = rng.permutation(600)[:400]
-    assert_equals_naive(matrix, packed, rows, engine.build(matrix, packed, rows))
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_empty_segment_gives_zeros(mode) -> None:
-    rng = np.random.default_rng(0)
-    matrix = engine.binned(table(30, 3, rng))
-    built = engine.build(matrix, engine.pack(*fixed_gradients(30, rng), mode), [4, 5], stop=0)
-    assert not any(sums.any() for sums in built)
-
-
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("n_rows", [8191, 8192, 32_767, 32_768, 65_535, 65_536, 200_001])
 @pytest.mark.parametrize("sign", [-1, 1])
@@ -136,30 +97,3 @@ def test_packed_number_lies_as_drawn() -> None:
     p = packed.packing
     fields = [naive.unpack(v, p.count_bits, p.hessian_bits) for v in packed.numbers[:2]]
     assert fields == [(-3, 7, 1), (5, 2**12, 1)]
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_order_of_rows_changes_nothing(mode) -> None:
-    rng = np.random.default_rng(3)
-    n_rows = 9000
-    matrix = engine.binned(table(n_rows, 5, rng))
-    packed = engine.pack(*fixed_gradients(n_rows, rng), mode)
-    one = engine.build(matrix, packed, np.arange(n_rows))
-    other = engine.build(matrix, packed, rng.permutation(n_rows))
-    for a, b in zip(one, other, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-@given(seed=st.integers(0, 2**32 - 1), mode=st.sampled_from(MODES))
-def test_sibling_is_parent_minus_child(seed, mode) -> None:
-    rng = np.random.default_rng(seed)
-    matrix = engine.binned(table(60, 4, rng))
-    packed = engine.pack(*fixed_gradients(60, rng), mode)
-    rows = rng.permutation(60)
-    whole, child, sibling = (
-        engine.build(matrix, packed, part) for part in (rows, rows[:20], rows[20:])
-    )
-    for a, b in zip(engine.add_histograms(whole, child, -1), sibling, strict=True):
-        np.testing.assert_array_equal(a, b)
-    for a, b in zip(engine.add_histograms(child, sibling, 1), whole, strict=True):
-        np.testing.assert_array_equal(a, b)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -16,7 +14,6 @@ from hypothesis import strategies as st
 from hedgerow import Dataset, train
 from hedgerow.arrays import MISSING_KEY
 from hedgerow.errors import DataError, DataTypeError
-from hedgerow.kernels.prediction.traverse import add_tree_scores, walk_space
 from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model import engine_tables
 from hedgerow.model.engine_tables import EngineTables
@@ -317,19 +314,6 @@ def test_batch_split_and_strides_do_not_matter(seed, kind, data):
     assert same_bits(predictor.raw_scores(repeated), np.repeat(whole[:, 5:6], 600, axis=1))
 
 
-@pytest.mark.parametrize("n_outputs", [1, 3])
-def test_staged_is_the_score_after_each_round(n_outputs):
-    forest, values = case(5, "float32", [31] * 4 * n_outputs, 100, n_outputs)
-    predictor = Predictor(forest, ["float"] * forest.n_features)
-    stages = list(predictor.staged(values, n_threads=2))
-    assert len(stages) == 4
-    for round_, stage in enumerate(stages, start=1):
-        expected = predictor.raw_scores(values, stop_tree=round_ * n_outputs)
-        assert same_bits(stage, expected)
-        early = Predictor(forest.first_rounds(round_), ["float"] * forest.n_features)
-        assert same_bits(stage, early.raw_scores(values))
-
-
 def test_many_features_use_smaller_blocks():
     rng = np.random.default_rng(3)
     values = rng.standard_normal((700, 3000)).astype(np.float32)
@@ -351,19 +335,6 @@ def test_many_threads_at_once():
         assert all(same_bits(job.result(), expected) for job in jobs)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork") or sys.platform == "darwin", reason="needs fork")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_forked_child_predicts():
-    forest, values = case(12, "float32", [31] * 60, n_rows=60_000)
-    predictor = Predictor(forest, ["float"] * forest.n_features)
-    expected = predictor.raw_scores(values, n_threads=2)
-    child = os.fork()
-    if child == 0:
-        same = same_bits(predictor.raw_scores(values, n_threads=2), expected)
-        os._exit(0 if same else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
 def test_wrong_input_is_refused():
     forest, values = case(14, "float32", [3])
     predictor = Predictor(forest, ["float"] * forest.n_features)
@@ -378,56 +349,3 @@ def test_wrong_input_is_refused():
     whole = Predictor(forest, ["int"] * forest.n_features)
     with pytest.raises(DataTypeError, match="int64"):
         whole.raw_scores(values)
-
-
-@settings(max_examples=examples(80), deadline=None)
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    n_leaves=leaf_counts,
-    missing_bin=st.sampled_from([1, 2, 63, 254, 255]),
-    per_tile=st.sampled_from([1, 3, 7]),
-    n_rows=st.sampled_from([1, 8, 13, 60]),
-)
-def test_binned_walk_equals_naive_walk(seed, n_leaves, missing_bin, per_tile, n_rows):
-    rng = np.random.default_rng(seed)
-    n_features, width = 7, 8
-    bins = rng.integers(0, missing_bin + 1, (n_rows, n_features)).astype(np.uint8)
-    by_row = rng.integers(0, 256, (-(-n_features // per_tile), n_rows + 3, width)).astype(np.uint8)
-    for j in range(n_features):
-        by_row[j // per_tile, :n_rows, j % per_tile] = bins[:, j]
-    shape = np.array(random_tree(rng, n_leaves, 0.5))
-    n = len(shape)
-    tree = {
-        "feature": np.where(shape[:, 0] >= 0, rng.integers(0, n_features, n), -1).astype(np.int32),
-        "bin": rng.integers(0, missing_bin + 1, n).astype(np.uint8),
-        "missing_left": rng.integers(0, 2, n).astype(np.uint8),
-        "left": shape[:, 1].astype(np.int32),
-        "right": shape[:, 2].astype(np.int32),
-        "value": rng.standard_normal(n),
-    }
-    expected = np.array([naive.binned_leaf_value(tree, row, missing_bin) for row in bins])
-    sets = np.array(
-        [
-            [
-                sum(
-                    1 << b % 64
-                    for b in range(missing_bin + 1)
-                    if b // 64 == w and naive.goes_left(tree, node, b, missing_bin)
-                )
-                for w in range(4)
-            ]
-            for node in range(n)
-        ],
-        dtype=np.uint64,
-    )
-    arrays = (tree["feature"], sets, tree["left"], tree["right"], tree["value"])
-    every = np.empty(0, np.uint32)
-    scores = np.zeros(n_rows)
-    space = walk_space(n)
-    add_tree_scores(by_row, per_tile, arrays, every, 0, n_rows // 2, space, scores)
-    add_tree_scores(by_row, per_tile, arrays, every, n_rows // 2, n_rows, space, scores)
-    assert same_bits(scores, 0.0 + expected)
-    some = rng.permutation(n_rows)[: (n_rows + 1) // 2].astype(np.uint32)
-    scores = np.zeros(n_rows)
-    add_tree_scores(by_row, per_tile, arrays, some, 0, len(some), space, scores)
-    assert same_bits(scores, np.where(np.isin(np.arange(n_rows), some), 0.0 + expected, 0.0))

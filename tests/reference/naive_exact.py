@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,19 +12,6 @@ from hedgerow.kernels.tables.keys import floats_of_keys
 from tests.reference import naive
 
 # -- lists ----------------------------------------------------------------------
-
-
-def entries_of(column):
-    """Return present rows sorted by value, and whether each value differs from the previous."""
-    present = [row for row in range(len(column)) if not math.isnan(column[row])]
-    present.sort(key=lambda row: (column[row], row))
-    runs = [i == 0 or column[r] != column[present[i - 1]] for i, r in enumerate(present)]
-    return present, runs
-
-
-def runs_of(rows, column):
-    """Return whether each row after the first differs in value from the previous one."""
-    return [column[b] != column[a] for a, b in itertools.pairwise(rows)]
 
 
 def candidates(values, h, eps):

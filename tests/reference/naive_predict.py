@@ -48,19 +48,3 @@ def raw_scores(
             node = forest.tree_start[tree] + ends[row, tree]
             scores[tree % forest.n_outputs, row] += forest.value[node]
     return scores
-
-
-def goes_left(tree: dict[str, np.ndarray], node: int, bin_: int, missing_bin: int) -> bool:
-    """Return whether a bin goes left at a node."""
-    missing = bin_ == missing_bin
-    return bool(tree["missing_left"][node] if missing else bin_ <= tree["bin"][node])
-
-
-def binned_leaf_value(tree: dict[str, np.ndarray], bins: np.ndarray, missing_bin: int) -> float:
-    """Return the value that a tree adds to the score of a row of bins."""
-    node = 0
-    while tree["feature"][node] >= 0:
-        bin_ = bins[tree["feature"][node]]
-        left = goes_left(tree, node, bin_, missing_bin)
-        node = tree["left"][node] if left else tree["right"][node]
-    return float(tree["value"][node])
