@@ -2,7 +2,6 @@
 
 import itertools
 
-import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -50,19 +49,6 @@ def test_sample_is_spread_and_depends_on_seed_and_row_only():
     np.testing.assert_array_equal(sampled_rows(1000, 3), np.arange(1000))
 
 
-def test_large_tables_are_sampled_the_same_by_any_number_of_threads():
-    rng = np.random.default_rng(0)
-    table = read_table(rng.standard_normal((SAMPLE_ROWS + 50_000, 3), dtype=np.float32))
-    one = fit_bins(table, 255, seed=5)
-    two = fit_bins(table, 255, seed=5, n_threads=3)
-    other = fit_bins(table, 255, seed=-(2**70) + 6)
-    np.testing.assert_array_equal(one.cut_keys, two.cut_keys)
-    assert not np.array_equal(one.cut_keys, other.cut_keys)
-    filled = np.bincount(np.searchsorted(cuts_of(one), table.values[:, 0]))
-    assert filled.min() > 0.6 * filled.mean()
-    assert filled.max() < 1.4 * filled.mean()
-
-
 # ---- midpoints --------------------------------------------------------------
 
 any_float = st.floats(allow_nan=False)
@@ -95,35 +81,7 @@ def test_integer_midpoint_is_the_floor_of_the_mean(one, other):
     assert int(cut) == (one + other) // 2
 
 
-def test_cuts_between_float32_neighbours_separate_them():
-    low = np.float32(0.1)
-    high = np.nextafter(low, np.float32(1))
-    (cut,) = cuts_of(fit_column(np.array([low, high])))
-    assert low <= cut < high
-
-
 # ---- how many cuts, and where ------------------------------------------------
-
-
-@given(
-    hnp.arrays(np.float64, st.integers(1, 60), elements=st.floats(width=16)),
-    st.integers(2, 255),
-)
-def test_few_values_have_a_bin_each(values, max_bins):
-    different = np.unique(values[~np.isnan(values)] + 0.0)
-    if len(different) > max_bins:
-        return
-    cuts = cuts_of(fit_column(values, max_bins))
-    np.testing.assert_array_equal(np.searchsorted(cuts, different), np.arange(len(different)))
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
-def test_constant_or_missing_columns_have_no_cut(dtype):
-    spec = fit_column(np.full(10, 7, dtype=dtype))
-    assert (spec.n_bins(0), spec.stride) == (1, 16)
-    assert fit_column(np.full(10, np.nan)).n_bins(0) == 1
-    assert fit_column(np.array([np.nan, 3.0, np.nan])).n_bins(0) == 1
-    assert fit_column(np.array([0.0, -0.0])).n_bins(0) == 1
 
 
 @given(
@@ -141,81 +99,7 @@ def test_cuts_equal_the_naive_twin(pairs, max_bins, data):
     np.testing.assert_array_equal(cuts, [(runs[c - 1][0] + runs[c][0]) / 2 for c in expected])
 
 
-@given(
-    st.lists(st.tuples(st.integers(-20, 20), st.integers(1, 5)), min_size=1, max_size=60),
-    st.integers(2, 16),
-    st.sampled_from([1.0, 2.0**-40, 2.0**70, 3.0, 0.1, 1e-12, 1e12]),
-)
-def test_weight_k_is_k_rows_and_a_common_factor_is_nothing(pairs, max_bins, factor):
-    values = np.array([float(v) for v, _ in pairs])
-    weights = np.array([float(w) for _, w in pairs])
-    weighted = fit_column(values, max_bins, weight=weights * factor)
-    repeated = fit_column(np.repeat(values, weights.astype(int)), max_bins)
-    np.testing.assert_array_equal(weighted.cut_keys, repeated.cut_keys)
-
-
-@given(st.randoms(use_true_random=False), st.integers(2, 40))
-def test_order_of_rows_and_threads_change_nothing(random, max_bins):
-    rng = np.random.default_rng(random.randrange(2**32))
-    X = np.round(rng.standard_normal((120, 4)), 1)
-    weight = rng.random(120) + 0.1
-    order = rng.permutation(120)
-    one = fit_bins(read_table(X), max_bins, weight)
-    two = fit_bins(read_table(X[order]), max_bins, weight[order], n_threads=4)
-    np.testing.assert_array_equal(one.cut_keys, two.cut_keys)
-    np.testing.assert_array_equal(one.cut_start, two.cut_start)
-
-
-@given(st.integers(2, 255), st.integers(1, 3), st.floats(0.1, 3), st.integers(0, 2**20))
-def test_never_more_bins_than_requested(max_bins, digits, skew, seed):
-    rng = np.random.default_rng(seed)
-    values = np.round(rng.standard_normal(3000) ** 2, digits) ** skew
-    spec = fit_column(values, max_bins)
-    different = len(np.unique(values))
-    assert spec.n_bins(0) <= min(max_bins, different)
-    assert spec.n_bins(0) >= min(max_bins, different) / 2
-    assert np.all(np.diff(spec.cut_keys) > 0)
-    assert spec.stride >= 16
-    assert spec.stride & (spec.stride - 1) == 0
-    assert spec.n_bins(0) <= spec.missing_bin < 256
-
-
-def test_bins_of_a_continuous_column_have_like_mass():
-    values = np.random.default_rng(1).standard_normal(50_000)
-    filled = np.bincount(np.searchsorted(cuts_of(fit_column(values)), values))
-    assert len(filled) == 255
-    assert filled.max() - filled.min() <= 2
-
-
-def test_heavy_values_are_alone_and_the_rest_is_even():
-    rng = np.random.default_rng(2)
-    values = np.concatenate([np.zeros(60_000), np.full(20_000, 0.5), rng.random(20_000)])
-    cuts = cuts_of(fit_column(values, 64))
-    bins = np.searchsorted(cuts, values)
-    for heavy in (0.0, 0.5):
-        inside = values[bins == np.searchsorted(cuts, heavy)]
-        assert np.mean(inside == heavy) > 0.99
-    others = np.bincount(bins)
-    others = others[others < 10_000]
-    assert len(others) >= 61
-    assert others.max() < 2 * 20_000 / len(others)
-
-
-def test_alternating_heavy_and_light_values_use_all_bins_well():
-    values = np.concatenate([np.repeat(np.arange(200), 100), np.arange(200) + 0.5])
-    cuts = cuts_of(fit_column(values, 250))
-    own = np.bincount(np.searchsorted(cuts, np.arange(200.0)), minlength=len(cuts) + 1)
-    assert own.max() == 1
-    assert len(cuts) + 1 == 250
-
-
 # ---- kinds, strides, errors ---------------------------------------------------
-
-
-def test_int_columns_are_cut_between_integers_beyond_float64():
-    base = 2**60
-    spec = fit_column(np.array([base, base + 1, base + 4]))
-    np.testing.assert_array_equal(cuts_of(spec), [base, base + 2])
 
 
 @pytest.mark.parametrize("n_bins", [1, 14, 15, 16, 31, 32, 127, 128, 254, 255])
@@ -235,11 +119,3 @@ def test_max_bins_out_of_range(max_bins):
 def test_weight_of_wrong_length():
     with pytest.raises(DataError, match="weight"):
         fit_column(np.arange(3.0), weight=np.ones(2))
-
-
-def test_the_table_is_not_written_to():
-    X = np.random.default_rng(0).random((300, 2))
-    before = X.copy()
-    fit_bins(read_table(X), 20)
-    fit_bins(read_table(np.asfortranarray(X)), 20, weight=np.ones(300))
-    np.testing.assert_array_equal(X, before)

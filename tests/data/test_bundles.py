@@ -13,11 +13,7 @@ from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.data import Column, Schema, bin_table, fit_bins, read_any
 from hedgerow.data.binning.bundles import (
     BundleRules,
-    count_rows,
-    default_codes,
-    degrees,
     lay_out,
-    list_rows,
     may_pay,
 )
 from hedgerow.data.binning.matrix import bin_bundled, bin_unseen, spread_bundles, tile_shape
@@ -65,21 +61,6 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 # -- the search ------------------------------------------------------------------------------
-
-
-@given(seeds, st.booleans(), st.integers(1, 3))
-def test_active_rows_and_degrees(seed, zero_missing, n_threads):
-    table, spec = prepared(mixed(seed), zero_missing)
-    rest = default_codes(spec)
-    active = naive.active(table, spec)
-    counts = count_rows(table, spec, rest, n_threads)
-    np.testing.assert_array_equal(counts.sum(axis=0), active.sum(axis=0))
-    start, rows = list_rows(table, spec, rest, counts, np.arange(table.n_features))
-    for j in range(table.n_features):
-        np.testing.assert_array_equal(rows[start[j] : start[j + 1]], np.flatnonzero(active[:, j]))
-    graph = active.T.astype(int) @ active
-    np.fill_diagonal(graph, 0)
-    np.testing.assert_array_equal(degrees(start, rows, table.n_rows), graph.sum(axis=1))
 
 
 @given(seeds, every_rule, st.booleans(), st.integers(1, 3))

@@ -22,13 +22,11 @@ from hypothesis import strategies as st
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.binning.matrix import PAD
 from hedgerow.data.external import block_files, scratch
-from hedgerow.data.external.block_files import ColumnDecoder, encode_column, find_lz4
+from hedgerow.data.external.block_files import find_lz4
 from hedgerow.data.external.disk_store import ChunkSink
 from hedgerow.data.external.memory_plan import RESERVE, RowShape, divide_memory
 from hedgerow.data.external.row_store import EVERYTHING, ROWS_ONLY, Uses
 from hedgerow.errors import ParameterError, StorageError
-from hedgerow.threads import work_ahead
-from tests.helpers.clocks import wait_until
 from tests.helpers.examples import examples
 
 COMPRESSIONS = ("auto", "none", "always")
@@ -201,31 +199,6 @@ def test_chunks_are_encoded_once_the_file_cache_is_full(small, tmp_path, monkeyp
 # Codecs
 
 
-@settings(max_examples=examples(60), deadline=None)
-@given(
-    bins=st.lists(st.integers(0, 255), min_size=1, max_size=20, unique=True),
-    n_rows=st.integers(1, 2000),
-    seed=st.integers(0, 3),
-    with_lz4=st.booleans(),
-)
-def test_columns_decode_to_what_was_encoded(bins, n_rows, seed, with_lz4):
-    chosen = np.array(bins, dtype=np.uint8)
-    column = chosen[np.random.default_rng(seed).integers(0, len(bins), n_rows)]
-    data, codec = encode_column(column, find_lz4() if with_lz4 else None)
-    assert codec in (0, 1, 2, 4, 8)
-    out = np.full(n_rows + 8 + 5, 77, dtype=np.uint8)
-    ColumnDecoder().decode(data.copy(), codec, n_rows, out)
-    np.testing.assert_array_equal(out[:n_rows], column)
-    assert (out[n_rows + 8 :] == 77).all()
-    if n_rows > 300 and not with_lz4:
-        few = next((b for b in (1, 2, 4) if len(np.unique(column)) <= 1 << b), 0)
-        assert codec == few
-        if few:
-            naive = [sorted(set(column.tolist())).index(b) for b in column.tolist()]
-            codes = [(data[16 + i * few // 8] >> (i * few % 8)) % (1 << few) for i in range(n_rows)]
-            assert codes == naive
-
-
 # Memory
 
 
@@ -253,79 +226,6 @@ def test_the_parts_are_within_the_limit(limit, n_columns, n_outputs, n_lanes, n_
     assert 0 <= resident <= n_chunks
     assert RESERVE + (resident + in_turn) * plan.chunk_bytes <= limit
     assert plan.chunk_bytes == shape.chunk_bytes(plan.chunk_rows)
-
-
-@pytest.mark.parametrize("compression", COMPRESSIONS)
-@pytest.mark.parametrize(("n_outputs", "sizes"), [(1, [500]), (10, [100] * 5), (2, [500])])
-def test_rows_that_fit_are_one_chunk(compression, n_outputs, sizes, small, tmp_path):
-    limit = RESERVE + RowShape(small.n_columns, n_outputs=2).one_chunk_bytes(500)
-    options = {"chunk_rows": 100, "compression": compression, "n_outputs": n_outputs}
-    with make_store(tmp_path, small, limit=limit, **options) as store:
-        assert list(store.chunk_sizes) == sizes
-        for uses in (NO_BINS, EVERYTHING):
-            assert_same(store, small, uses)
-    assert_nothing_left(tmp_path)
-
-
-PEAK = """
-    import ctypes
-    import sys
-    import numpy as np
-    from hedgerow.data import bin_table, fit_bins, read_table
-    from hedgerow.data.external.disk_store import ChunkSink
-    from hedgerow.data.external.row_store import Uses
-
-    def memory(name):
-        for line in open("/proc/self/status"):
-            if line.startswith(name):
-                return int(line.split()[1]) * 1024
-
-    def run(matrix, batches, limit, chunk_rows=None):
-        options = {"compression": sys.argv[2], "chunk_rows": chunk_rows}
-        with ChunkSink(spec, [sys.argv[1]], limit, **options) as sink:
-            for _ in range(batches):
-                sink.append(matrix)
-            store = sink.finish()
-        with store:
-            for uses in (Uses(), Uses(False, ()), Uses(True, (3,))) * 2:
-                for chunk in store.chunks(uses=uses):
-                    chunk.matrix.by_row.max(), chunk.matrix.by_column.max()
-            return store.n_resident, store.n_rows * 60
-
-    rng = np.random.default_rng(0)
-    table = read_table(rng.integers(0, np.repeat([2, 16, 200, 300], 7), (20_000, 28)) * 1.0)
-    spec = fit_bins(table, max_bins=255)
-    matrix = bin_table(table, spec)
-    few = read_table(table.values[:200])
-    for limit in (1 << 23, 1 << 30):  # compile
-        run(bin_table(few, spec), 500, limit, 100)
-    if hasattr(ctypes.CDLL(None), "malloc_trim"):
-        ctypes.CDLL(None).malloc_trim(0)  # memory that is free already is no new memory
-    with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")  # the peak counts from here
-    before, limit = memory("VmRSS"), int(sys.argv[3])
-    resident, total = run(matrix, int(sys.argv[4]), limit)
-    print(memory("VmHWM") - before, resident, total)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the peak from /proc")
-@pytest.mark.parametrize("compression", ["none", "always"])
-@pytest.mark.parametrize("limit", [12 << 20, 24 << 20])
-def test_peak_memory_is_below_the_limit(compression, limit, tmp_path):
-    batches = 10 * limit // (60 * 20_000) + 1
-    arguments = [str(tmp_path), compression, str(limit), str(batches)]
-    result = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(PEAK), *arguments],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    beyond, resident, total = map(int, result.stdout.split())
-    assert total >= 10 * limit
-    assert resident > 0
-    assert beyond < limit, beyond
-    assert beyond > limit // 4, beyond  # it does measure something
-    assert_nothing_left(tmp_path)
 
 
 # Arguments
@@ -499,33 +399,3 @@ def test_files_when_the_process_ends(end, tmp_path):
 
 
 # Threads
-
-
-def test_items_are_made_ahead_in_order():
-    made, lanes = [], set()
-
-    def make(number):
-        lanes.add((number % 3, threading.get_ident()))
-        made.append(number)
-        return -number
-
-    numbers = [0, 1, 2, 3, 5, 6, 7, 12]
-    ahead = work_ahead(make, numbers, 3)
-    assert next(ahead) == 0
-    wait_until(lambda: len(made) >= 4)
-    time.sleep(0.02)
-    assert sorted(made) == [0, 1, 2, 3]  # one ahead in each lane
-    assert list(ahead) == [-n for n in numbers[1:]]
-    assert len(lanes) == 3
-    assert not [t for t in threading.enumerate() if t.name.startswith("hedgerow-ahead")]
-
-
-@pytest.mark.parametrize("n_lanes", [1, 2])
-def test_errors_come_in_place_of_their_item(n_lanes):
-    ahead = work_ahead(lambda n: 1 // (n - 3), range(9), n_lanes)
-    assert [next(ahead) for _ in range(3)] == [-1, -1, -1]
-    with pytest.raises(ZeroDivisionError):
-        next(ahead)
-    with pytest.raises(StopIteration):
-        next(ahead)
-    assert not [t for t in threading.enumerate() if t.name.startswith("hedgerow-ahead")]

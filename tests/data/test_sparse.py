@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow import HedgerowClassifier, HedgerowRegressor, load
+from hedgerow import HedgerowRegressor, load
 from hedgerow.arrays import MISSING_KEY
-from hedgerow.boosting.automatic.repeats import row_keys
 from hedgerow.data import (
     Column,
     Schema,
@@ -21,9 +20,7 @@ from hedgerow.data import (
     read_any,
     read_table,
 )
-from hedgerow.data.sparse import sparse_of
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.io import model_to_bytes
 
 sparse = pytest.importorskip("scipy.sparse")
 
@@ -127,16 +124,6 @@ def test_duplicates_are_summed_in_a_copy():
     np.testing.assert_array_equal(S.indices, [2, 2, 0])
 
 
-def test_rows_are_taken_in_any_order():
-    X = random_table(3)
-    table = read_any(sparse.csr_array(X))
-    for rows in ([0, 5, 7], [7, 5, 5, 0], [], list(range(200))):
-        taken = table.take(np.array(rows, dtype=np.int64))
-        assert taken.n_rows == len(rows)
-        if rows:
-            np.testing.assert_array_equal(taken.dense(), X[rows])
-
-
 def test_values_compare_as_the_columns_of_the_model():
     schema = Schema((Column("a", "float"), Column("b", "int")))
     X = np.array([[0.5, 1.5], [0.0, 0.0], [-2.0, np.nan]])
@@ -173,13 +160,6 @@ def test_other_numbers_of_features_and_categories_are_refused():
         read_any(sparse.csr_array([[1.0]]), levels)
 
 
-@given(tables)
-def test_entries_of_a_dense_table(X):
-    for zero_missing in (False, True):
-        table = read_any(X, zero_missing=zero_missing)
-        np.testing.assert_array_equal(sparse_of(table).dense(), table.values)
-
-
 # -- zeros as missing values --------------------------------------------------------------
 
 
@@ -207,102 +187,7 @@ def test_zeros_are_missing_in_prediction_and_after_loading(tmp_path):
     assert load(tmp_path / "b").model.schema.zero_missing
 
 
-# -- bins -----------------------------------------------------------------------------------
-
-
-@given(tables, st.sampled_from([2, 3, 10, 255]), st.booleans(), st.booleans())
-def test_cuts_and_bins_are_those_of_the_dense_table(X, max_bins, weighted, zero_missing):
-    dense = read_any(X, zero_missing=zero_missing)
-    table = read_any(store_zeros(X), zero_missing=zero_missing)
-    weight = np.random.default_rng(0).integers(1, 9, len(X)) / 8 if weighted else None
-    expected, spec = fit_bins(dense, max_bins, weight), fit_bins(table, max_bins, weight, 0, 2)
-    np.testing.assert_array_equal(spec.cut_keys, expected.cut_keys)
-    np.testing.assert_array_equal(spec.cut_start, expected.cut_start)
-    assert spec.stride == expected.stride
-    one, other = bin_table(dense, spec), bin_table(table, spec)
-    np.testing.assert_array_equal(other.by_row, one.by_row)
-    np.testing.assert_array_equal(other.by_column, one.by_column)
-
-
 # -- models -----------------------------------------------------------------------------------
-
-
-def bytes_of(model):
-    return model_to_bytes(model.booster_.model)
-
-
-@pytest.mark.parametrize("zero_missing", [False, True])
-@pytest.mark.parametrize("missing", [0.0, 0.05])
-@pytest.mark.parametrize("kind", ["float32", "float64", "int64"])
-def test_folds_are_those_of_the_dense_table(kind, missing, zero_missing):
-    X = random_table(11, n_rows=300, density=0.5, dtype=np.dtype(kind), missing=missing)
-    if kind == "int64":
-        X[0, 0] = 2**60 + 1  # a number that no float holds
-    X[150:180] = X[:30]
-    S = store_zeros(X)
-    dense, table = (read_any(rows, zero_missing=zero_missing) for rows in (X, S))
-    keys = row_keys(dense, 3)
-    np.testing.assert_array_equal(row_keys(table, 3), keys)
-    np.testing.assert_array_equal(keys[150:180], keys[:30])
-    y = X[:, 0] % 7 + np.random.default_rng(0).random(300)
-    y[np.isnan(y)] = 0.0
-    params = {
-        "zero_as_missing": zero_missing,
-        "early_stopping": "cv",
-        "n_estimators": 30,
-        "grow_policy": "leafwise",
-        "linear_leaves": False,
-        "feature_crosses": None,  # of dense tables only
-    }
-    one, other = (HedgerowRegressor(**params).fit(rows, y) for rows in (X, S))
-    assert bytes_of(one) == bytes_of(other)
-
-
-def make_sparse_columns(n_rows, columns, value=0.0):
-    """Return ten columns; some are constant, and the target depends on three."""
-    rng = np.random.default_rng(n_rows)
-    X = rng.normal(size=(n_rows, 10))
-    X[rng.random(X.shape) < 0.5] = 0.0
-    X[:, list(columns)] = value
-    return X, 3 * X[:, 4] + X[:, 7] - 2 * X[:, 9]
-
-
-EMPTY = ([0], [9], [0, 4, 7, 9], range(9), range(1, 10), range(10))
-COLUMN_BY_COLUMN = {
-    "symmetric": (HedgerowRegressor, {"grow_policy": "symmetric"}, lambda y: y),
-    "symmetric classes": (
-        HedgerowClassifier, {"grow_policy": "symmetric"}, lambda y: np.digitize(y, [-1.0, 1.0]),
-    ),
-    "targets": (HedgerowRegressor, {}, lambda y: np.column_stack([y, y**2])),
-    "vectors of classes": (
-        HedgerowClassifier, {"multi_strategy": "multi_output_tree"},
-        lambda y: np.digitize(y, [-1.0, 1.0]),
-    ),
-    "distribution": (
-        HedgerowRegressor, {"objective": "normal", "multi_strategy": "multi_output_tree"},
-        lambda y: y,
-    ),
-    "one by one": (HedgerowRegressor, {"bundle_features": False}, lambda y: y),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("zero_missing", [False, True])
-@pytest.mark.parametrize("columns", EMPTY, ids=str)
-@pytest.mark.parametrize("way", COLUMN_BY_COLUMN)
-def test_columns_at_rest_in_every_row_change_nothing(way, columns, zero_missing):
-    X, y = make_sparse_columns(300, columns)
-    y = y if len(columns) < 4 else X.sum(axis=1) + 2.0 * (np.arange(300) % 3) - 2.0
-    estimator, params, target = COLUMN_BY_COLUMN[way]
-    params = {
-        "n_estimators": 5, "min_samples_leaf": 5, "early_stopping": False, "max_leaves": 8,
-        "grow_policy": "leafwise", "zero_as_missing": zero_missing, **params,
-    }  # fmt: skip
-    if params["grow_policy"] == "symmetric":
-        params["max_leaves"] = None
-    y = target(y)
-    dense, found = (estimator(**params).fit(table, y) for table in (X, sparse.csr_matrix(X)))
-    assert bytes_of(found) == bytes_of(dense)
-    np.testing.assert_array_equal(found.predict(sparse.csr_matrix(X)), dense.predict(X))
 
 
 @pytest.mark.parametrize("method", ["exact", "approx"])

@@ -246,40 +246,6 @@ def test_many_threads_share_a_booster() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_forked_children_predict_while_threads_do() -> None:
-    model = fitted("plain", "logistic")
-    rows = odd_rows()
-    expected = [model.predict_one(row, kind="raw").tobytes() for row in rows]
-    frame = table(50, seed=3)
-    many = model.predict_proba(frame)
-    stop = threading.Event()
-
-    def ask() -> None:
-        while not stop.is_set():
-            for row in rows:
-                model.predict_one(row)
-
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    try:
-        for _ in range(5):
-            child = os.fork()
-            if child == 0:
-                right = all(
-                    model.predict_one(row, kind="raw").tobytes() == found
-                    for row, found in zip(rows, expected, strict=True)
-                )
-                os._exit(0 if right and same(model.predict_proba(frame), many) else 1)
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_child_forked_during_the_first_prediction_is_not_stuck(monkeypatch) -> None:
     # What a model computes once is being computed by a thread when the child is made.
     booster = fitted("plain", "squared_error").booster_

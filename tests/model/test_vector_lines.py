@@ -245,15 +245,6 @@ def test_rows_that_stop_at_unknown_categories() -> None:
 # -- fits ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("longest", [0.01, 0.3])
-def test_no_line_is_longer_than_max_delta_step(longest: float) -> None:
-    model = train({**FEW, "learning_rate": 0.5, "max_delta_step": longest}, Dataset(X, Y))
-    before = np.repeat(model.model.forest.base_score[:, None], len(X), axis=1)
-    for raw in model.staged_raw_scores(np.nan_to_num(10.0 * X)):
-        assert np.abs(raw - before).max() <= 0.5 * longest * (1.0 + 1e-12)
-        before = raw
-
-
 def test_paths_of_lines_are_not_smoothed() -> None:
     with pytest.raises(ParameterError, match="path_smooth"):
         train({**FEW, "path_smooth": 1.0}, Dataset(X, Y))
