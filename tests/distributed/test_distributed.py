@@ -19,11 +19,9 @@ import pytest
 
 from hedgerow import (
     DaskHedgerowClassifier,
-    DaskHedgerowRanker,
     DaskHedgerowRegressor,
     Dataset,
     HedgerowClassifier,
-    HedgerowRanker,
     HedgerowRegressor,
     train,
 )
@@ -33,7 +31,6 @@ from hedgerow.distributed import train as train_on_cluster
 from hedgerow.errors import CommunicationError, DataError, DataTypeError, ParameterError
 from hedgerow.io import model_to_bytes
 from tests.helpers.clocks import wait_until
-from tests.helpers.marking import mostly_slow
 from tests.helpers.ranks import blocked_address
 from tests.helpers.strangers import ALL, joined_beside_strangers, refused_strangers
 
@@ -113,60 +110,6 @@ def test_a_classifier_is_the_local_one(client: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings",
-    mostly_slow(
-        [
-            {"objective": "quantile", "quantile": [0.2, 0.8]},
-            {"objective": "huber", "delta": 0.4},
-            "own",
-        ],
-        2,
-    ),
-    ids=["quantiles", "huber", "own"],
-)
-def test_losses_and_their_parameters(client: Any, tmp_path: Path, settings: Any) -> None:
-    def own(y: float, raw: float) -> float:
-        return (y - raw) ** 2 / (1.0 + abs(y))
-
-    settings = {**SMALL, **({"objective": own} if settings == "own" else settings)}
-    X, y, weight = table()
-    local = HedgerowRegressor(**settings).fit(X, y, weight)
-    parts = divided(3, X, y, weight)
-    model = DaskHedgerowRegressor(**settings).fit(*parts, resilience=QUICK)
-    assert in_file(model, tmp_path / "a") == in_file(local, tmp_path / "b")
-    predicted = model.predict(parts[0]).compute()
-    np.testing.assert_array_equal(predicted, local.predict(X))
-    if predicted.ndim == 2:
-        assert list(predicted.columns) == [0.2, 0.8]
-    booster = train_on_cluster(client, settings, *parts, resilience=QUICK)
-    assert model_to_bytes(booster.model) == model_to_bytes(local.booster_.model)
-
-
-def test_times_of_events(client: Any) -> None:
-    X, y, _ = table()
-    times = np.exp(y) * np.where(X["b"] == 3, -1.0, 1.0)
-    settings = {**SMALL, "objective": "aft", "aft_scale": 0.5}
-    local = HedgerowRegressor(**settings).fit(X, times)
-    X_parts, parts = divided(3, X, times)
-    model = DaskHedgerowRegressor(**settings).fit(X_parts, parts, resilience=QUICK)
-    assert model_to_bytes(model.booster_.model) == model_to_bytes(local.booster_.model)
-    assert model.score(X_parts, parts) == local.score(X, times)
-    numbers, ends = X[["a", "b"]].to_numpy(), np.column_stack([abs(times), abs(times) + 1.0])
-    model.fit(da.from_array(numbers, chunks=(200, 2)), da.from_array(ends, chunks=(200, 2)))
-    local.fit(numbers, ends)
-    assert model_to_bytes(model.booster_.model) == model_to_bytes(local.booster_.model)
-    events = pd.DataFrame({"event": times > 0, "time": abs(times)})
-    model.fit(*divided(3, X, events))
-    assert model_to_bytes(model.booster_.model) == model_to_bytes(
-        local.fit(X, events).booster_.model
-    )
-    by_all = {**SMALL, "objective": "cox"}
-    model = DaskHedgerowRegressor(**by_all).fit(X_parts, parts)
-    expected = HedgerowRegressor(**by_all).fit(X, times).booster_
-    assert model_to_bytes(model.booster_.model) == model_to_bytes(expected.model)
-
-
-@pytest.mark.parametrize(
     "rows", [(50, 0, 500, 50), (N_ROWS,)], ids=["skewed", "fewer partitions than workers"]
 )
 def test_a_regressor_on_arrays_is_the_local_one(
@@ -190,22 +133,6 @@ def test_a_regressor_on_arrays_is_the_local_one(
     assert isinstance(predicted, da.Array)
     np.testing.assert_array_equal(predicted.compute(), local.predict(array))
     assert model.score(chunked, targets) == local.score(array, target)
-
-
-@pytest.mark.parametrize("parallelism", ["data", "features", "auto"])
-def test_train_gives_the_bytes_of_train(
-    client: Any, parallelism: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    X, y, weight = table()
-    caplog.set_level(logging.INFO, "hedgerow")
-    expected = train(SMALL, Dataset(X, y, weight))
-    booster = train_on_cluster(
-        client, SMALL, *divided(3, X, y, weight), parallelism=parallelism, resilience=QUICK
-    )
-    assert model_to_bytes(booster.model) == model_to_bytes(expected.model)
-    assert ("parallelism='auto': " in caplog.text) == (parallelism == "auto")
-    found = predict_collection(booster, dd.from_pandas(X, npartitions=2), "raw").compute()
-    np.testing.assert_array_equal(found, expected.predict(X, "raw"))
 
 
 def test_a_killed_worker_costs_time_only(client: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -300,27 +227,17 @@ def test_a_blocked_port_is_named(shared_client: Any, monkeypatch: pytest.MonkeyP
             train_on_cluster(shared_client, SMALL, *divided(2, X, y), resilience=quick)
 
 
-def test_a_ranker_is_the_local_one(client: Any, tmp_path: Path) -> None:
-    X, y, _ = table()
-    grade = pd.Series(np.clip(np.round(y + 1), 0, 3))
-    qid = pd.Series([f"query {number % 40}" for number in range(N_ROWS)])
-    settings = {**SMALL, "early_stopping": True, "eval_metric": "ndcg@5"}
-    local = HedgerowRanker(**settings).fit(X[["a", "b", "d"]], grade, qid=qid)
-    X_parts, y_parts, q_parts = divided(4, X[["a", "b", "d"]], grade, qid)
-    model = DaskHedgerowRanker(**settings).fit(X_parts, y_parts, qid=q_parts, resilience=QUICK)
-    assert in_file(model, tmp_path / "a") == in_file(local, tmp_path / "b")
-    assert model.evals_result_ == local.evals_result_
-    np.testing.assert_array_equal(
-        model.predict(X_parts).compute(), local.predict(X[["a", "b", "d"]])
-    )
-    assert model.score(X_parts, y_parts, qid=q_parts) == local.score(
-        X[["a", "b", "d"]], grade, qid=qid
-    )
+@pytest.mark.parametrize("parallelism", ["data", "features", "auto"])
+def test_train_gives_the_bytes_of_train(
+    client: Any, parallelism: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    X, y, weight = table()
+    caplog.set_level(logging.INFO, "hedgerow")
+    expected = train(SMALL, Dataset(X, y, weight))
     booster = train_on_cluster(
-        client, {"objective": "rank_xendcg", **SMALL}, X_parts, y_parts, qid=q_parts
+        client, SMALL, *divided(3, X, y, weight), parallelism=parallelism, resilience=QUICK
     )
-    whole = Dataset(X[["a", "b", "d"]], grade, qid=qid)
-    expected = train({"objective": "rank_xendcg", **SMALL}, whole)
     assert model_to_bytes(booster.model) == model_to_bytes(expected.model)
-    with pytest.raises(DataError, match="qid_val is given without X_val"):
-        DaskHedgerowRanker(**SMALL).fit(X_parts, y_parts, qid=q_parts, qid_val=q_parts)
+    assert ("parallelism='auto': " in caplog.text) == (parallelism == "auto")
+    found = predict_collection(booster, dd.from_pandas(X, npartitions=2), "raw").compute()
+    np.testing.assert_array_equal(found, expected.predict(X, "raw"))

@@ -31,7 +31,7 @@ from hedgerow.distributed.collections import persist_tables
 from hedgerow.distributed.one_worker import run_alone
 from hedgerow.errors import AllRowsNeededError, CommunicationError, DataError, DataTypeError
 from hedgerow.io import model_to_bytes
-from tests.helpers.marking import crossed, every_second
+from tests.helpers.marking import crossed
 
 distributed = pytest.importorskip(
     "distributed", reason="distributed is not installed (hedgerow[dask])"
@@ -173,25 +173,6 @@ def test_partitions_of_the_same_number_that_end_elsewhere(client: Any) -> None:
     )
     local = HedgerowRegressor(**SMALL).fit(X, y)
     assert model_to_bytes(found.booster_.model) == model_to_bytes(local.booster_.model)
-
-
-@pytest.mark.parametrize(
-    ("given", "kind"),
-    every_second(
-        [{"n_estimators": 5}, {"early_stopping": False}, {"learning_rate": 0.3}, {"max_depth": 3}],
-        ["classifier", "regressor"],
-    ),
-)
-def test_one_parameter_makes_the_model_the_local_one(
-    client: Any, kind: str, given: dict[str, Any]
-) -> None:
-    on_cluster, local, target = ESTIMATORS[kind]
-    data = whole_table()
-    X, y = data[COLUMNS], data[target]
-    parts = (dd.from_pandas(each, npartitions=2) for each in (X, y))
-    found = on_cluster(**given).fit(*parts, resilience=QUICK)
-    expected = local(**given).fit(X, y)
-    assert model_to_bytes(found.booster_.model) == model_to_bytes(expected.booster_.model)
 
 
 @pytest.mark.parametrize("names", [["c", "d"], [0, 1]], ids=str)

@@ -16,14 +16,12 @@ from hedgerow import (
     Dataset,
     HedgerowClassifier,
     HedgerowRanker,
-    HedgerowRegressor,
     train,
 )
 from hedgerow.distributed import Resilience, estimators, training
 from hedgerow.distributed import train as train_on_cluster
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.io import model_to_bytes
-from tests.helpers.marking import crossed
 
 pytest.importorskip("distributed", reason="distributed is not installed (hedgerow[dask])")
 dd = pytest.importorskip(
@@ -70,46 +68,6 @@ def same_models(found: Any, expected: Any) -> None:
     assert model_to_bytes(found.booster_.model) == model_to_bytes(expected.booster_.model)
 
 
-@crossed(
-    table={name: name for name in TABLES},
-    weight={"no-weight": None, "weight": "weight"},
-    stops={"all-rounds": False, "stops": True},
-)
-def test_offsets(
-    client: Any, monkeypatch: Any, table: str, weight: str | None, stops: bool
-) -> None:
-    monkeypatch.setattr(estimators, "run_alone", None)  # all workers train
-    parts, (on_cluster, local) = dd.from_pandas(ROWS, npartitions=3), TABLES[table]
-    settings = {**SMALL, "early_stopping": stops, "learning_rate": 0.3}
-    found = DaskHedgerowRegressor(**settings).fit(
-        on_cluster(parts[COLUMNS]), parts["amount"], weight and parts[weight],
-        offset=parts["score 0"], resilience=QUICK,
-    )  # fmt: skip
-    expected = HedgerowRegressor(**settings).fit(
-        local(ROWS[COLUMNS]), ROWS["amount"], weight and ROWS[weight], offset=ROWS["score 0"]
-    )
-    same_models(found, expected)
-
-
-@pytest.mark.parametrize("table", ["frame", "array"])
-def test_an_offset_for_each_class_and_validation_rows(client: Any, table: str) -> None:
-    parts, (on_cluster, local) = dd.from_pandas(ROWS, npartitions=4), TABLES[table]
-    X, y, offset = on_cluster(parts[COLUMNS]), parts["grade"], on_cluster(parts[SCORES])
-    found = DaskHedgerowClassifier(**SMALL).fit(
-        X, y, offset=offset, X_val=X, y_val=y, offset_val=offset, resilience=QUICK
-    )
-    memory = local(ROWS[COLUMNS]), ROWS["grade"], ROWS[SCORES].to_numpy()
-    expected = HedgerowClassifier(**SMALL).fit(
-        *memory[:2], offset=memory[2], X_val=memory[0], y_val=memory[1], offset_val=memory[2]
-    )
-    same_models(found, expected)
-    assert found.evals_result_ == expected.evals_result_
-    np.testing.assert_array_equal(
-        np.asarray(found.predict_proba(X, offset=offset)),
-        expected.predict_proba(memory[0], offset=memory[2]),
-    )
-
-
 @pytest.mark.parametrize("table", ["frame", "array"])
 def test_predictions_with_offsets(client: Any, table: str) -> None:
     parts, (on_cluster, local) = dd.from_pandas(ROWS, npartitions=3), TABLES[table]
@@ -119,58 +77,6 @@ def test_predictions_with_offsets(client: Any, table: str) -> None:
     np.testing.assert_array_equal(np.asarray(model.predict(X, offset)), expected)
     with pytest.raises(DataTypeError, match="offset must be a Dask"):
         model.predict(X, ROWS["score 0"].to_numpy())
-
-
-@pytest.mark.parametrize("early_stopping", ["cv", True])
-def test_groups_stay_together(client: Any, early_stopping: Any) -> None:
-    parts = dd.from_pandas(ROWS, npartitions=3)
-    settings = {**SMALL, "early_stopping": early_stopping}
-    found = DaskHedgerowRegressor(**settings).fit(
-        parts[COLUMNS], parts["amount"], groups=parts["query"], resilience=QUICK
-    )
-    expected = HedgerowRegressor(**settings).fit(
-        ROWS[COLUMNS], ROWS["amount"], groups=ROWS["query"]
-    )
-    same_models(found, expected)
-    without = HedgerowRegressor(**settings).fit(ROWS[COLUMNS], ROWS["amount"])
-    assert model_to_bytes(without.booster_.model) != model_to_bytes(expected.booster_.model)
-
-
-def test_groups_of_classes_stay_together_on_all_workers(
-    client: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A class of few groups keeps a group in training, on whichever worker it is."""
-    monkeypatch.setattr(training, "run_alone", None)
-    rare = ROWS["query"].isin([3, 11, 17])
-    y = np.where(rare, 2, ROWS["grade"] > 1).astype(int)
-    rows = ROWS.assign(label=y)
-    for seed in range(3):
-        params = {"n_estimators": 3, "objective": "softmax", "early_stopping": True, "seed": seed}
-        params |= {"validation_fraction": 0.5}
-        parts = dd.from_pandas(rows, npartitions=3)
-        found = training.train(
-            client, params, parts[COLUMNS], parts["label"], groups=parts["query"],
-            resilience=QUICK,
-        )  # fmt: skip
-        data = Dataset(rows[COLUMNS], y, groups=rows["query"])
-        assert found.to_bytes() == train(params, data).to_bytes()
-
-
-def test_positions_of_clicks(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimators, "run_alone", None)  # all workers train
-    parts = dd.from_pandas(ROWS, npartitions=3)
-    settings = {**SMALL, "early_stopping": False, "learning_rate": 0.1}
-    rows = ROWS.assign(click=(ROWS["grade"] > 1).astype(int))
-    parts = dd.from_pandas(rows, npartitions=3)
-    found = DaskHedgerowRanker(**settings).fit(
-        parts[COLUMNS], parts["click"], qid=parts["query"], position=parts["place"],
-        offset=parts["score 0"], resilience=QUICK,
-    )  # fmt: skip
-    expected = HedgerowRanker(**settings).fit(
-        rows[COLUMNS], rows["click"], qid=rows["query"], position=rows["place"],
-        offset=rows["score 0"],
-    )  # fmt: skip
-    same_models(found, expected)
 
 
 @pytest.mark.parametrize("role", ["position", "class_weight"])
@@ -207,27 +113,6 @@ def test_groups_beside_validation_rows_are_the_error_of_memory(client: Any) -> N
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("table", ["frame", "array"])
-@pytest.mark.parametrize("strategy", ["auto", "one_output_per_tree"])
-def test_several_targets(
-    client: Any, table: str, strategy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(estimators, "run_alone", None)
-    parts, (on_cluster, local) = dd.from_pandas(ROWS, npartitions=3), TABLES[table]
-    X, y = on_cluster(parts[COLUMNS]), on_cluster(parts[SCORES])
-    params: dict[str, Any] = SMALL | {"multi_strategy": strategy}
-    found = DaskHedgerowRegressor(**params).fit(X, y, resilience=QUICK)
-    expected = HedgerowRegressor(**params).fit(local(ROWS[COLUMNS]), local(ROWS[SCORES]))
-    same_models(found, expected)
-    predicted = found.predict(X)
-    np.testing.assert_array_equal(np.asarray(predicted), expected.predict(local(ROWS[COLUMNS])))
-    if table == "frame":
-        assert list(predicted.columns) == SCORES
-    assert found.score(X, y) == pytest.approx(
-        expected.score(local(ROWS[COLUMNS]), local(ROWS[SCORES])), rel=1e-12
-    )
-
-
 @pytest.mark.parametrize("strategy", ["auto", "one_output_per_tree"])
 @pytest.mark.parametrize("alike", [True, False])
 def test_validation_rows_of_several_targets(
@@ -250,22 +135,6 @@ def test_validation_rows_of_several_targets(
     valid = Dataset(ROWS[:90][COLUMNS], ROWS[:90][unseen], offset=ROWS[:90][COLUMNS].to_numpy())
     assert found.to_bytes() == train(params, rows, valid).to_bytes()
     assert found.target_names == tuple(SCORES)
-
-
-@pytest.mark.parametrize("table", ["frame", "array"])
-def test_several_labels(client: Any, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimators, "run_alone", None)  # all workers train them
-    labels = (ROWS[SCORES] > 0).astype(int)
-    parts, (on_cluster, local) = dd.from_pandas(ROWS, npartitions=3), TABLES[table]
-    X, y = on_cluster(parts[COLUMNS]), on_cluster(dd.from_pandas(labels, npartitions=3))
-    found = DaskHedgerowClassifier(**SMALL).fit(X, y, resilience=QUICK)
-    expected = HedgerowClassifier(**SMALL).fit(local(ROWS[COLUMNS]), local(labels))
-    same_models(found, expected)
-    memory = local(ROWS[COLUMNS])
-    np.testing.assert_array_equal(np.asarray(found.predict(X)), expected.predict(memory))
-    np.testing.assert_array_equal(
-        np.asarray(found.predict_proba(X)), expected.predict_proba(memory)
-    )
 
 
 @pytest.mark.parametrize(
@@ -302,3 +171,23 @@ def test_offsets_that_are_not_finite_name_the_partition(client: Any, bad: float)
         DaskHedgerowRegressor(**SMALL, early_stopping=False).fit(
             parts[COLUMNS], parts["amount"], offset=parts["score 0"], resilience=QUICK
         )
+
+
+def test_groups_of_classes_stay_together_on_all_workers(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A class of few groups keeps a group in training, on whichever worker it is."""
+    monkeypatch.setattr(training, "run_alone", None)
+    rare = ROWS["query"].isin([3, 11, 17])
+    y = np.where(rare, 2, ROWS["grade"] > 1).astype(int)
+    rows = ROWS.assign(label=y)
+    for seed in range(3):
+        params = {"n_estimators": 3, "objective": "softmax", "early_stopping": True, "seed": seed}
+        params |= {"validation_fraction": 0.5}
+        parts = dd.from_pandas(rows, npartitions=3)
+        found = training.train(
+            client, params, parts[COLUMNS], parts["label"], groups=parts["query"],
+            resilience=QUICK,
+        )  # fmt: skip
+        data = Dataset(rows[COLUMNS], y, groups=rows["query"])
+        assert found.to_bytes() == train(params, data).to_bytes()

@@ -14,7 +14,6 @@ from sklearn.base import clone
 from sklearn.metrics import f1_score, log_loss, mean_absolute_error, r2_score
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 
-import hedgerow
 from hedgerow import (
     CARTClassifier,
     CARTRegressor,
@@ -143,17 +142,6 @@ def test_names_of_targets_are_kept(tmp_path) -> None:
         seen.fit(X, pd.DataFrame(Y, columns=names), X_val=X, y_val=other)
 
 
-def test_folds_of_several_targets() -> None:
-    found = hedgerow.cross_fit(HedgerowRegressor(**SMALL), X, Y, cv=3)
-    assert found.oof_prediction.shape == Y.shape
-    assert r2_score(Y, found.oof_prediction) > 0.7
-    mean = np.mean([fold.predict(X) for fold in found.boosters], axis=0)
-    if len(set(found.best_rounds.tolist())) == 1:
-        np.testing.assert_allclose(found.model.predict(X), mean, rtol=1e-12)
-    with pytest.raises(DataError, match="one label"):
-        hedgerow.cross_fit(HedgerowClassifier(**SMALL), X, L)
-
-
 def test_trees_are_shown_with_their_vectors(regressor) -> None:
     booster = regressor.booster_
     assert "value=[" in booster.to_text(max_depth=1)
@@ -165,54 +153,6 @@ def test_trees_are_shown_with_their_vectors(regressor) -> None:
     np.testing.assert_allclose(frame["value"][0], booster.model.forest.vectors[0])
     report = booster.verify_monotone("x0", "increasing", n_points=1000)
     assert report.findings["x0"].verdict == "violated"
-
-
-# ------------------------------------------------------------------ categories
-
-
-@pytest.fixture(scope="module")
-def coloured():
-    """Return two category columns, with few and with many levels, and two targets that use them."""
-    rng = np.random.default_rng(4)
-    n, levels = 3000, 30
-    town, colour = rng.integers(0, levels, n), rng.integers(0, 3, n)
-    of_town = rng.normal(size=(levels, 2))
-    Z = of_town[town] + np.array([[0, 1], [2, 0], [1, -1]])[colour] + 0.1 * rng.normal(size=(n, 2))
-    frame = pd.DataFrame({"x": rng.normal(size=n), "town": town, "colour": colour})
-    frame.loc[::50, "town"] = np.nan
-    return frame, Z
-
-
-def test_few_levels_are_tried_one_by_one(coloured) -> None:
-    frame, Z = coloured
-    settings = {"n_estimators": 1, "learning_rate": 1.0, "max_leaves": 2, "reg_lambda": 0.0}
-    model = HedgerowRegressor(categorical_features=["colour"], **settings).fit(frame[["colour"]], Z)
-    errors = {}
-    for level in range(3):
-        inside = (frame["colour"] == level).to_numpy()
-        means = np.where(inside[:, None], Z[inside].mean(axis=0), Z[~inside].mean(axis=0))
-        errors[level] = ((Z - means) ** 2).sum()
-    assert ((Z - model.predict(frame[["colour"]])) ** 2).sum() == pytest.approx(
-        min(errors.values())
-    )
-
-
-def test_many_levels_are_divided_along_what_tells_them_apart() -> None:
-    """For least squares, a set along the first principal component is close to the best set."""
-    rng = np.random.default_rng(8)
-    direction = np.array([0.6, -0.8, 0.0])
-    means = rng.normal(size=(9, 1)) * 3 * direction + 0.05 * rng.normal(size=(9, 3))
-    level = np.repeat(np.arange(9), 20)
-    Z = means[level] + 0.01 * rng.normal(size=(180, 3))
-    settings = {"n_estimators": 1, "learning_rate": 1.0, "max_leaves": 2, "reg_lambda": 0.0}
-    settings |= {"cat_smooth": 0.0, "cat_l2": 0.0, "min_data_per_group": 1, "min_samples_leaf": 1}
-    model = HedgerowRegressor(categorical_features=[0], **settings).fit(level[:, None], Z)
-    best = min(
-        sum(((Z[part] - Z[part].mean(axis=0)) ** 2).sum() for part in (inside, ~inside))
-        for inside in (np.isin(level, np.flatnonzero([mask >> j & 1 for j in range(9)]))
-                       for mask in range(1, 2**8))
-    )  # fmt: skip
-    assert ((Z - model.predict(level[:, None])) ** 2).sum() == pytest.approx(best, rel=1e-6)
 
 
 # ------------------------------------------------------------------ labels
@@ -299,32 +239,6 @@ def test_what_cannot_be_is_named(params, y, match) -> None:
 def test_what_cannot_be_a_label_is_named(params, y, match) -> None:
     with pytest.raises((ParameterError, DataError), match=match):
         HedgerowClassifier(**params).fit(X, y)
-
-
-@pytest.mark.parametrize("labels", [False, True])
-@pytest.mark.parametrize(
-    ("strategy", "method"),
-    [(ONE, "hist"), (ALL, "hist"), (ONE, "exact"), ("auto", "exact"), ("auto", "approx")],
-)
-def test_fits_of_several_targets_are_continued(strategy: str, labels: bool, method: str) -> None:
-    kind: Any = HedgerowClassifier if labels else HedgerowRegressor
-    y = {f"y{k}": column for k, column in enumerate((L if labels else Y).T)}
-    params = {"multi_strategy": strategy, "early_stopping": False, "tree_method": method}
-    first = kind(n_estimators=4, **params).fit(X, y)
-    whole = kind(n_estimators=7, **params).fit(X, y).booster_
-    more = kind(n_estimators=3, **params).fit(X, y, init_model=first)
-    assert (more.booster_.raw_scores(X) == whole.raw_scores(X)).all()
-    first.set_params(n_estimators=7, warm_start=True).fit(X, y)
-    assert (first.booster_.raw_scores(X) == whole.raw_scores(X)).all()
-    table = L if labels else Y
-    for one, other in ((first, table), (kind(n_estimators=7, **params).fit(X, table), y)):
-        again = kind(n_estimators=3, **params).fit(X, other, init_model=one)
-        assert again.booster_.target_names == tuple(y)  # known from one of both
-        if labels:
-            assert again.classes_.tolist() == list(y)
-    for other in ({"y0": y["y0"]}, table[:, 0], table[:, :2]):
-        with pytest.raises(ParameterError, match=r"was trained with .*output.*give the same"):
-            kind(n_estimators=3, early_stopping=False).fit(X, other, init_model=more)
 
 
 @pytest.mark.parametrize("labels", [False, True])
