@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import math
 import os
-import random
 import signal
 import warnings
 from pathlib import Path
@@ -23,8 +22,6 @@ from hedgerow.boosting.loop import driver as driver_module
 from hedgerow.boosting.loop import fit as fit_module
 from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
-from hedgerow.boosting.resume.checkpoint import Checkpoint, Rounds, joined
-from hedgerow.boosting.row_data.dataset import Dataset as Rows
 from hedgerow.cli.main import main
 from hedgerow.errors import (
     HedgerowWarning,
@@ -34,9 +31,6 @@ from hedgerow.errors import (
 )
 from hedgerow.io import checkpoint_folder, checkpoint_parts, model_to_bytes
 from hedgerow.io.checkpoint_folder import FIT_FILE
-from hedgerow.objectives import make_objective
-from hedgerow.params import BoostParams
-from tests.helpers.marking import mostly_slow
 
 N_ROWS = 400
 SMALL = {"n_estimators": 9, "max_leaves": 6, "min_samples_leaf": 5, "n_jobs": 1}
@@ -104,9 +98,6 @@ FITS = {
     "exact": lambda: watched(tree_method="exact", subsample=0.8),
 }
 """Kinds of state that a checkpoint keeps; ``test_paths.py`` stops a fit of each feature."""
-
-
-FLUSH = os.fsync
 
 
 @pytest.fixture(autouse=True)
@@ -254,42 +245,6 @@ def fork_child(work):
         finally:
             os._exit(status)
     return child
-
-
-def kill_until_done(fit, folder, seconds, seed):
-    """Run the fit in children that are killed at random moments; return how many were killed.
-
-    Each child sets an alarm, and the system kills it: a parent that waits for a processor would
-    kill it too late.
-    """
-    moments, kills = random.Random(seed), 0
-
-    while True:
-        moment = moments.uniform(1e-6, seconds)
-
-        def work(moment=moment):
-            os.fsync = FLUSH
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.setitimer(signal.ITIMER_REAL, moment)
-            run(fit, folder, checkpoint_every=0)
-
-        child = fork_child(work)
-        _, status = os.waitpid(child, 0)
-        if not os.WIFSIGNALED(status):
-            assert os.waitstatus_to_exitcode(status) == 0
-            return kills
-        kills += 1
-        seconds *= 1.1  # so that it ends on any machine
-
-
-@forks
-@pytest.mark.parametrize("name", mostly_slow(FITS))
-def test_killed_at_random_moments(name, tmp_path) -> None:
-    params, data, valid = FITS[name]()
-    fit = (params | {"n_estimators": 25}, data, valid)
-    whole = run(fit)
-    assert kill_until_done(fit, tmp_path, 0.02, seed=list(FITS).index(name)) > 0
-    assert run(fit, tmp_path) == whole
 
 
 # -- faults of the disk ---------------------------------------------------------------
@@ -651,40 +606,6 @@ def _interrupted_at(number):
         return real(self, state)
 
     return after_round
-
-
-class Memory:
-    """A store that holds parts as objects."""
-
-    def __init__(self):
-        self.parts, self.fit, self.closed = [], None, 0
-
-    def latest(self, fit) -> Rounds | None:
-        assert self.fit in (None, fit.digest)
-        self.fit = fit.digest
-        return joined(self.parts) if self.parts else None
-
-    def save(self, part) -> None:
-        self.parts.append(part)
-
-    def close(self) -> None:
-        self.closed += 1
-
-
-def test_a_store_of_another_kind() -> None:
-    X, y = table()
-    rows = Rows(X, y)
-    sample = rows.sample(rows.table(), y, 1)
-    store, objective = Memory(), make_objective("logistic")
-
-    def fitted(n_estimators, checkpoint):
-        params = BoostParams(n_estimators=n_estimators, min_samples_leaf=5)
-        return model_to_bytes(fit_module.fit(sample, objective, params, checkpoint=checkpoint))
-
-    fitted(4, Checkpoint(store, 0.0))
-    assert [part.n_rounds for part in store.parts] == [1] * 4
-    assert fitted(9, Checkpoint(store)) == fitted(9, None)
-    assert (store.closed, store.parts[-1].end) == (2, 9)
 
 
 def test_folders_are_opened_before_data_are_read(tmp_path) -> None:

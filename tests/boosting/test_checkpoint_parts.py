@@ -98,18 +98,6 @@ def parts_of(tree: GrownTree) -> dict[str, np.ndarray]:
     return {name: array for name, array in known.items() if array is not None}
 
 
-def add_vectors(part: Rounds, n_outputs: int) -> Rounds:
-    """Return the same rounds with vectors in their leaves."""
-    rng = np.random.default_rng(0)
-
-    def vectors(tree: GrownTree) -> GrownTree:
-        zeros = np.zeros(len(tree.value))
-        return replace(tree, value=zeros, vectors=rng.normal(size=(len(zeros), n_outputs)))
-
-    trees = tuple(vectors(tree) for tree in part.trees[:: part.n_outputs])
-    return replace(part, trees=trees, base_score=np.zeros(n_outputs))
-
-
 # -- bytes ------------------------------------------------------------------------------
 
 
@@ -132,20 +120,6 @@ def test_what_is_written_comes_back(some_rounds, ended, on_bins, n_metrics) -> N
     assert b"".join(rounds_to_bytes(again, "aa")) == data
     # Kernels are compiled for arrays that can be written to.
     assert all(array.flags.writeable for array in parts_of(again.trees[0]).values())
-
-
-@pytest.mark.parametrize("n_outputs", [2, 5])
-def test_vectors_come_back(some_rounds, n_outputs) -> None:
-    part = add_vectors(some_rounds, n_outputs)
-    data = b"".join(rounds_to_bytes(part, "aa"))
-    again = rounds_from_bytes(data, "aa")
-    assert same(part, again)
-    assert again.of_round(1) == again.trees[1:2]
-    assert again.head(2).trees == again.trees[:2]
-    assert all(array.flags.writeable for array in parts_of(again.trees[0]).values())
-    broken = replace(part, base_score=np.zeros(n_outputs + 1))
-    with pytest.raises(ModelFormatError):
-        rounds_from_bytes(b"".join(rounds_to_bytes(broken, "aa")), "aa")
 
 
 def test_parts_put_together_are_the_whole(some_rounds) -> None:

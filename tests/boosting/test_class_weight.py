@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score, log_loss
 
-from hedgerow import Dataset, HedgerowClassifier, load
+from hedgerow import HedgerowClassifier, load
 from hedgerow.boosting.row_data.classes import corrected, rescaled, uncorrected
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import model_to_bytes
-from tests.helpers.chunked import divided_into
 
 RNG = np.random.default_rng(0)
 N = 6000
@@ -131,69 +128,6 @@ def test_a_wrong_record_is_refused(record) -> None:
     )
     with pytest.raises(ModelFormatError, match="class_weight is malformed"):
         model_to_bytes(replace(model, training={**model.training, "class_weight": record}))
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return rows in three files, some with weight 0, and validation rows."""
-    pd = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow", reason="files need pyarrow")
-    rng, n = np.random.default_rng(5), 900
-    rows = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n)})
-    rows["class"] = np.where(rows.a + rng.normal(size=n) > 1.5, "yes", "no")
-    rows["several"] = np.clip(np.round(rows.a * 2), -1, 2).astype(int)
-    rows["w"] = rng.integers(0, 3, n) * 0.3
-    path = tmp_path_factory.mktemp("classes")
-    for part in range(3):
-        rows[250 * part : 250 * part + 250].to_parquet(path / f"{part}.parquet")
-    path = path / "valid"
-    path.mkdir()
-    rows[750:].to_parquet(path / "3.parquet")
-    return path.parent
-
-
-@pytest.mark.parametrize(
-    ("objective", "known", "weight"),
-    [
-        ("auto", ("class", "balanced"), None),
-        ("hinge", ("class", {"yes": 3.0}), "w"),
-        ("auto", ("several", "balanced"), "w"),
-        ("hinge", ("several", {-1: 2.0, 2: 0.5}), None),
-    ],
-)
-def test_rows_in_files_are_weighted_as_in_memory(
-    objective: str, known: tuple[str, Any], weight: str | None, folder: Path
-) -> None:
-    import pandas as pd
-
-    target, weights = known
-    if target == "several":
-        objective = "one_vs_all" if objective == "hinge" else objective
-    paths = [folder / f"{part}.parquet" for part in range(3)]
-    table = pd.concat([pd.read_parquet(path) for path in paths], ignore_index=True)
-    valid = pd.read_parquet(folder / "valid")
-    settings = {"n_estimators": 6, "early_stopping": True, "patience": 2, "learning_rate": 0.1}
-
-    def local(model=None, **more):
-        made = HedgerowClassifier(**settings, objective=objective, class_weight=weights)
-        mass = None if weight is None else table[weight]
-        return made.fit(table[["a", "b"]], table[target], mass, init_model=model, **more)
-
-    def of_files(model=None, rows=None):
-        made = HedgerowClassifier(**settings, objective=objective, class_weight=weights)
-        data = Dataset.from_files(paths, target, features=["a", "b"], weight=weight)
-        made.fit(data, None, X_val=rows, init_model=model)
-        return made
-
-    with divided_into(128):
-        expected, found = local(), of_files()
-    assert model_to_bytes(found.booster_.model) == model_to_bytes(expected.booster_.model)
-    assert expected.booster_.model.training["class_weight"]["weights"] != [1.0, 1.0]
-    more = local(expected, X_val=valid[["a", "b"]], y_val=valid[target])
-    rows = Dataset.from_files(folder / "valid", target, features=["a", "b"])
-    with divided_into(128):
-        found = of_files(found, rows)
-    assert model_to_bytes(found.booster_.model) == model_to_bytes(more.booster_.model)
 
 
 @pytest.mark.parametrize("weight", [1, 1.0])

@@ -34,8 +34,7 @@ from hedgerow.boosting.validation import cross
 from hedgerow.boosting.validation import cross as cross_module
 from hedgerow.boosting.validation.folds import deal_observations, draw_folds
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
-from hedgerow.data import bin_table, fit_bins, read_any, read_table
-from hedgerow.data.binning.matrix import pair_columns
+from hedgerow.data import read_any
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.io import model_to_bytes
 from hedgerow.metrics import make_metrics
@@ -105,46 +104,7 @@ def test_groups_are_never_divided(groups: list[int], n_folds: int) -> None:
     assert max(sizes) - min(sizes) <= np.bincount(codes).max()
 
 
-# -- rows of a binned matrix --------------------------------------------------
-
-
-@pytest.mark.parametrize("paired", [False, True])
-def test_rows_taken_are_those_of_their_table(paired: bool) -> None:
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, 9, size=(300, 40)).astype(float)
-    X[rng.random(X.shape) < 0.1] = np.nan
-    table = read_table(X)
-    spec = fit_bins(table, 255)
-    rows = rng.permutation(300)[:120]
-    whole, part = bin_table(table, spec), bin_table(table.take(rows), spec)
-    if paired:
-        whole, part = pair_columns(whole), pair_columns(part)
-    taken = whole.take(rows)
-    assert taken.by_row.tobytes() == part.by_row.tobytes()
-    assert taken.by_column.tobytes() == part.by_column.tobytes()
-    assert (taken.n_rows, taken.paired) == (120, paired)
-    assert whole.take(rows, columns=False).by_column.shape == (0, part.by_column.shape[1])
-
-
 # -- turns --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n_threads", [1, 2, 5])
-def test_turns_keep_tasks_abreast(n_threads: int) -> None:
-    lengths, steps, worst = [5, 9, 1, 7], [0, 0, 0, 0], []
-
-    def advance(task: int) -> bool:
-        steps[task] += 1
-        return steps[task] == lengths[task]
-
-    def resolve() -> bool:
-        alive = [done for done, length in zip(steps, lengths, strict=True) if done < length]
-        worst.append(max(alive) - min(alive) if alive else 0)
-        return False
-
-    take_turns([partial(advance, task) for task in range(4)], n_threads, resolve)
-    assert steps == lengths
-    assert max(worst) <= 2  # a step done, and one in the making
 
 
 def test_turns_end_when_settled_and_when_a_step_fails() -> None:

@@ -18,12 +18,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor, ParameterError
 from hedgerow.boosting.automatic.candidates import DataSize
 from hedgerow.boosting.automatic.recipe import AUTOMATIC, plain_values, recipe
-from hedgerow.boosting.automatic.repeats import row_keys
 from hedgerow.boosting.automatic.time_recipe import BudgetSchedule, in_a_hurry, within_time
-from hedgerow.boosting.validation.folds import draw_folds
-from hedgerow.data import read_any
 from hedgerow.io import model_to_bytes
-from hedgerow.metrics.queries import first_seen
 from tests.helpers.clocks import keeps_to_budget
 
 RNG = np.random.default_rng(0)
@@ -316,11 +312,6 @@ def scheduled(seconds: Iterable[float], path: float, budget: float, expected: fl
     return rates
 
 
-def test_the_pace_is_even_where_rounds_are() -> None:
-    rates = scheduled([0.1] * 100, path=10.0, budget=10.0, expected=0.1)
-    np.testing.assert_allclose(rates, 0.1, rtol=1e-9)
-
-
 @given(st.lists(st.floats(0.05, 0.15), min_size=300, max_size=300), st.floats(0.001, 10.0))
 def test_the_path_is_gone_when_the_time_is(seconds: list[float], expected: float) -> None:
     rates = scheduled(seconds, path=10.0, budget=10.0, expected=expected)
@@ -402,28 +393,6 @@ def test_hardly_any_rows(n_rows: int) -> None:
 
 
 # -- copies of rows --------------------------------------------------------------
-
-
-def test_copies_of_a_row_are_in_the_same_fold() -> None:
-    X = RNG.integers(0, 3, size=(200, 3)).astype(float)
-    X[5] = np.nan
-    table = read_any(X)
-    keys = row_keys(table, 0)
-    assert keys is not None
-    names = [row.tobytes() for row in X]
-    assert len(set(zip(names, keys.tolist(), strict=True))) == len(set(names)) == len(set(keys))
-    number = np.empty(200, dtype=int)
-    for k, fold in enumerate(draw_folds(np.zeros(200), 4, False, 0, alike=first_seen(keys))):
-        number[fold.test] = k
-    assert len(set(zip(names, number.tolist(), strict=True))) == len(set(names))
-
-
-def test_keys_do_not_depend_on_the_form_of_a_table() -> None:
-    from scipy.sparse import csr_array
-
-    X = RNG.integers(0, 3, size=(50, 4)).astype(float)
-    dense, sparse = row_keys(read_any(X), 3), row_keys(read_any(csr_array(X)), 3)
-    np.testing.assert_array_equal(dense, sparse)
 
 
 def test_a_row_repeated_or_weighted_gives_the_same_folds_and_model() -> None:

@@ -18,8 +18,6 @@ RNG = np.random.default_rng(3)
 N_ROWS = 500
 COLUMNS, TARGETS = ["a", "b"], ["y", "z"]
 APART = {"multi_strategy": "one_output_per_tree", "n_estimators": 5, "n_jobs": 2}
-VECTORS = {"n_estimators": 5, "n_jobs": 2}
-KINDS = pytest.mark.parametrize("kind", [APART, VECTORS], ids=["trees apart", "vectors"])
 
 
 def table() -> pd.DataFrame:
@@ -50,19 +48,6 @@ def make_file_dataset(paths: Any, target: Any = TARGETS, **more: Any) -> Dataset
 
 def in_memory(rows: pd.DataFrame = ROWS, **more: Any) -> Dataset:
     return Dataset(rows[COLUMNS], rows[TARGETS], **more)
-
-
-@KINDS
-def test_one_far_count(kind: dict[str, Any], files: list[Path]) -> None:
-    """All rows together decide the limit on steps."""
-    params = kind | {"objective": "poisson", "n_estimators": 20, "learning_rate": 0.5}
-    rows = ROWS.assign(y=np.floor(ROWS.a**2), z=np.floor(ROWS.b))
-    rows.loc[7, "z"] = 1e9
-    rows[:300].to_parquet(files[0])
-    rows[300:].to_parquet(files[1])
-    booster = train(params, in_memory(rows))
-    assert booster.predict(rows[COLUMNS], kind="raw").max() < np.log(1e9) + 2.0
-    assert train(params, make_file_dataset(files)).to_bytes() == booster.to_bytes()
 
 
 def test_the_number_of_targets_of_validation_rows(files: list[Path]) -> None:

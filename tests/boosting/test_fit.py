@@ -13,15 +13,12 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.checks import check_offset, check_vector, check_weight
 from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.boosting.validation.stopping import (
-    VALIDATION_STREAM,
     BestRound,
     StoppingParams,
-    hash_rows,
 )
 from hedgerow.data import read_table
 from hedgerow.errors import DataError, DataTypeError, LossError, ParameterError
 from hedgerow.io import model_to_bytes
-from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.metrics import METRICS
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import make_objective
@@ -56,16 +53,6 @@ def test_model_ends_at_the_best_round() -> None:
     assert len(curve) == best + 10 < 200
     raw = raw_scores(model, validation.table.values)
     assert OBJECTIVE.loss(validation.target, raw, None) == pytest.approx(min(curve), rel=1e-12)
-
-
-def test_truncated_model_is_the_model_of_fewer_rounds() -> None:
-    params = BoostParams(n_estimators=60, learning_rate=0.5, min_samples_leaf=2)
-    stopped = fit_sample(sample(), OBJECTIVE, params, validation=[sample(seed=1, signal=0.0)])
-    rounds = stopped.training["best_round"]
-    short = BoostParams(n_estimators=rounds, learning_rate=0.5, min_samples_leaf=2)
-    whole = fit_sample(sample(), OBJECTIVE, short)
-    values = sample(seed=2).table.values
-    np.testing.assert_array_equal(raw_scores(stopped, values), raw_scores(whole, values))
 
 
 def test_without_early_stopping_all_rounds_are_kept() -> None:
@@ -148,16 +135,6 @@ def test_wrong_settings_are_named(wrong) -> None:
 
 
 # -- validation rows -----------------------------------------------------------
-
-
-def test_split_follows_the_hash_of_the_kernels() -> None:
-    for seed in (0, 7, 2**63 - 1):
-        expected = [
-            hash64(np.uint64(seed), np.uint64(VALIDATION_STREAM), np.uint64(i)) for i in range(9)
-        ]
-        assert hash_rows(seed, VALIDATION_STREAM, 9).tolist() == [
-            int(number) for number in expected
-        ]
 
 
 def test_split_is_stratified() -> None:

@@ -220,25 +220,6 @@ def test_named_columns_of_unnamed_batches(cache: Path) -> None:
     assert_same(stored(data)[0], expected[0])
 
 
-@pytest.mark.parametrize("fraction", [None, 0.1])
-def test_cuts_from_a_sample_of_many_rows(fraction: float | None, cache: Path) -> None:
-    """The table has more rows than the sample for cuts; the cuts are the same."""
-    rng = np.random.default_rng(2)
-    X, y = rng.normal(size=(450_000, 2)).astype(np.float32), rng.normal(size=450_000)
-    weight = rng.choice([0.0, 1.0, 2.0], len(y))
-
-    def batches() -> Any:
-        for start in range(0, len(X), 70_001):
-            rows = slice(start, start + 70_001)
-            yield X[rows], y[rows], weight[rows]
-
-    data = Dataset.from_batches(batches, cache_dir=cache, memory_limit=LIMIT)
-    found = stored(data, fraction, seed=7)
-    expected = in_memory(Dataset(X, y, weight), fraction, seed=7)
-    assert_same(found[0], expected[0])
-    assert_same(found[1], expected[1])
-
-
 def test_levels_of_training_rows_only(tmp_path: Path, cache: Path) -> None:
     """A category is unknown if only validation rows or rows of weight 0 have it."""
     n_rows = 60

@@ -74,15 +74,6 @@ def test_weights_of_one_are_no_weights(seed, objective) -> None:
     assert content(fit(X, y, objective, np.ones(len(y)))) == content(fit(X, y, objective))
 
 
-@pytest.mark.parametrize("factor", [2.0**-40, 2.0**40])
-def test_common_factor_holds_for_rounded_gradients(factor) -> None:
-    X, y = data("logistic", 10_000)
-    weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
-    a = fit(X, y, "logistic", weight, **NO_PENALTY)
-    b = fit(X, y, "logistic", weight * factor, **NO_PENALTY)
-    np.testing.assert_array_equal(raw(a, X), raw(b, X))
-
-
 # -- rows and columns -------------------------------------------------------------------
 
 
@@ -221,10 +212,6 @@ def test_subnormals_zero_and_infinities_are_separated() -> None:
 @pytest.mark.parametrize("start", [0, 2**53, 2**60, 2**62 + 1, -(2**62), -(2**63) + 1, 2**63 - 13])
 def test_adjacent_int64_are_separated(start) -> None:
     assert_separates(np.arange(12, dtype=np.int64) + start)
-
-
-def test_time_stamps_of_adjacent_nanoseconds_are_separated() -> None:
-    assert_separates(1_700_000_000_123_456_789 + np.arange(40, dtype=np.int64))
 
 
 def test_negative_zero_is_zero() -> None:

@@ -26,7 +26,7 @@ Laws that hold on some paths only:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
@@ -39,15 +39,9 @@ from scipy import sparse
 from hedgerow import Dataset, HedgerowRegressor, train
 from hedgerow.boosting.loop import scored
 from hedgerow.boosting.validation.hold_out import rows_aside
-from hedgerow.data import drop_unused_levels, fit_bins, read_any
-from hedgerow.data.binning.bundles import BundleRules
-from hedgerow.data.binning.matrix import bin_bundled
-from hedgerow.data.sparse import SparseTable
+from hedgerow.data import drop_unused_levels, read_any
 from hedgerow.errors import HedgerowError
-from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.io import model_to_bytes
-from hedgerow.objectives import make_objective
-from hedgerow.params import BOOST_PARAMETER_NAMES, boost_params
 from tests.helpers.examples import examples
 
 NO_PENALTY = {
@@ -519,52 +513,6 @@ def test_columns_of_a_frame_come_in_any_order(path, data, seed) -> None:
     np.testing.assert_array_equal(raw(booster, other), raw(booster, X))
     rows = [{name: X[name][row] for name in names} for row in range(20)]
     np.testing.assert_array_equal(raw(booster, rows), raw(booster, X)[:, :20])
-
-
-def binned(path, X, weight):
-    """Return bins and layout of a training table."""
-    table = read_any(
-        X,
-        zero_missing=path.params.get("zero_as_missing", False),
-        categorical=path.data.get("categorical_features", "auto"),
-        unknown=path.data.get("unknown_category", "missing"),
-    )
-    if not isinstance(table, SparseTable):
-        table = drop_unused_levels(table)
-    named = {name: value for name, value in path.params.items() if name in BOOST_PARAMETER_NAMES}
-    params = boost_params(named)
-    params = resolve_constraints(params, table.schema, make_objective("squared_error"))
-    most, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
-    spec = fit_bins(table, most, weight, forced=forced)
-    rules = BundleRules(
-        params.bundle_features,
-        params.bundle_order,
-        params.bundle_conflicts,
-        params.max_conflict_rate,
-    )
-    matrix = bin_bundled(table, spec, rules)
-    layout = matrix.layout
-    return table.schema, spec, [] if layout is None else [
-        getattr(layout, field.name) for field in fields(layout)
-    ]  # fmt: skip
-
-
-@every_path
-@given(seeds, st.booleans())
-@settings(max_examples=examples(5))
-def test_rows_in_any_order_have_the_same_bins(path, seed, weighted) -> None:
-    rng = np.random.default_rng(seed)
-    X = path.table(rng)
-    order = rng.permutation(n_rows_of(X))
-    weight = rng.gamma(1.0, size=len(order)) if weighted else None
-    schema, spec, layout = binned(path, X, weight)
-    schema2, spec2, layout2 = binned(path, take(X, order), weight[order] if weighted else None)
-    assert schema == schema2
-    for name in ("cut_keys", "cut_start", "stride", "level_bin", "level_start"):
-        np.testing.assert_array_equal(getattr(spec, name), getattr(spec2, name))
-    assert len(layout) == len(layout2)
-    for ours, theirs in zip(layout, layout2, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
 
 
 @paths_where(lambda path: not (path.sampled or path.ordered))

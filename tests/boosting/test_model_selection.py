@@ -161,20 +161,6 @@ def test_a_model_at_its_most_rounds_was_not_stopped(sample: Sample) -> None:
     assert model.training["stopped_by"] == "rounds"
 
 
-def test_rows_are_read_again_for_another_form_only(sample: Sample) -> None:
-    params = resolve_strategy(resolve(STUMPS, SQUARES), SQUARES)
-    rows = FoldRows(sample, SQUARES, params, 1)
-    shaped = rows.for_trees(replace(params, max_leaves=9, learning_rate=0.3, subsample=0.5))
-    assert shaped.whole is rows.whole
-    assert shaped.params.max_leaves == 9
-    assert rows.params is params
-    fewer = rows.for_trees(replace(params, max_bins=15))
-    assert fewer.whole is not rows.whole
-    lines = rows.for_trees(replace(params, linear_leaves=True))
-    assert lines.whole.seen.numbers is not None  # type: ignore[union-attr]
-    assert rows.whole.seen.numbers is None  # type: ignore[union-attr]
-
-
 @pytest.mark.parametrize("n_cities", [300, 40])
 def test_statistics_of_folds_are_binned_alike_beside_integers_and_floats(n_cities: int) -> None:
     # A column of int64 makes a table of keys; the statistics of a fold are floats nevertheless.

@@ -58,18 +58,6 @@ def bytes_of(booster: Booster) -> bytes:
     return model_to_bytes(booster.model)
 
 
-def test_models_have_the_same_bytes(table: pa.Table, files: list[Path], tmp_path: Path) -> None:
-    params = {
-        "n_estimators": 4, "max_leaves": 8, "early_stopping": True, "patience": 2,
-        "subsample": 0.7, "max_bins": 20, "zero_as_missing": True, "max_bins_by_feature": {"i8": 3},
-    }  # fmt: skip
-    expected = train(params, in_memory(table))
-    data = Dataset.from_files(files, "y", weight="w", cache_dir=tmp_path, memory_limit=LIMIT)
-    for _ in range(2):  # the second fit reads the files again
-        assert bytes_of(train(params, data)) == bytes_of(expected)
-        assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("valid_kind", ["files", "memory"])
 def test_validation_rows_that_are_given(
     valid_kind: str, table: pa.Table, files: list[Path], tmp_path: Path
@@ -255,26 +243,6 @@ def test_command_line_goes_on(
         table.with_columns(label=pl.lit("maybe")).write_csv(paths[1])
         assert main([*map(str, [*later, *limit]), "--model", str(tmp_path / "m")]) != 0
         assert "maybe" in capsys.readouterr().err
-
-
-def test_command_line_rankings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    table = pl.DataFrame(rng.normal(size=(600, 3)), schema=list("abc")).with_columns(
-        y=pl.Series(rng.integers(0, 3, 600)),
-        query=pl.Series([f"q{number}" for number in rng.permutation(600) // 12]),
-        place=pl.Series(np.arange(600) % 12),
-    )
-    for name, part in (("all", table), ("valid", table[400:])):
-        part.write_csv(tmp_path / f"{name}.csv")
-    options = ["train", tmp_path / "all.csv", "--target", "y", "--qid", "query"]
-    options += ["--set", "n_estimators=4"]
-    limit = ["--memory-limit", "100 MB", "--cache-dir", tmp_path]
-    plain, placed = [*options, "--drop", "place"], [*options, "--position", "place"]
-    held_out = [*plain, "--valid", tmp_path / "valid.csv"]
-    expected = [run(each, tmp_path / "m") for each in (plain, held_out, placed)]
-    monkeypatch.setattr(tables, "bytes_in_memory", lambda _: 10**12)
-    found = [run([*each, *limit], tmp_path / "m") for each in (plain, held_out, placed)]
-    assert found == expected
 
 
 @pytest.mark.usefixtures("too_large")

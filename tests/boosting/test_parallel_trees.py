@@ -20,10 +20,8 @@ from hedgerow import (
 from hedgerow.boosting.validation.stopping import hash_rows
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.growing.sampling.draws import ROW_STREAM
-from hedgerow.inspection.background import rounds_with, some_rounds
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.params import BoostParams
-from hedgerow.stepwise import Training
 from tests.helpers import engine
 from tests.io.test_model_file import with_metadata
 from tests.reference import naive
@@ -270,51 +268,6 @@ def test_early_stopping_keeps_whole_rounds() -> None:
     del plain["patience"]
     again = train({**SMALL, **plain}, Dataset(X[:500], noisy[:500]))
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
-
-
-def test_a_round_at_a_time() -> None:
-    params = {**SMALL, **SAMPLED, "num_parallel_tree": P}
-    of_rounds = {name: value for name, value in params.items() if name != "n_estimators"}
-    of_rounds.pop("early_stopping")
-    with Training(of_rounds, Dataset(X, Y)) as training:
-        for _ in range(6):
-            training.update()
-        booster = training.booster()
-        assert booster.num_rounds == training.num_rounds == 6
-        with pytest.raises(ParameterError, match="'num_parallel_tree' cannot be changed"):
-            training.set_params(num_parallel_tree=2)
-    np.testing.assert_array_equal(booster.predict(X), train(params, Dataset(X, Y)).predict(X))
-
-
-def test_decided_early() -> None:
-    model = fitted({**SAMPLED, "num_parallel_tree": P, "objective": "softmax"}, CLASSES)
-    np.testing.assert_allclose(
-        model.predict_decided(X, margin=1e9, every=2, kind="raw"), model.predict(X, kind="raw")
-    )
-    raw = model.predict(X, kind="raw", n_rounds=2)
-    two = np.sort(raw, axis=1)
-    sure = two[:, -1] - two[:, -2] >= 0.3
-    quick = model.predict_decided(X, margin=0.3, every=2, kind="raw")
-    assert 0 < sure.sum() < N
-    np.testing.assert_allclose(quick[sure], raw[sure])
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_inspection_of_the_rounds_that_ask_for_a_column(kind) -> None:
-    params, y = KINDS[kind]
-    model = fitted({**params, "num_parallel_tree": P, "max_leaves": 2, "n_estimators": 9}, y)
-    columns, k = np.array([0]), model.model.forest.trees_per_round
-    roots = model.model.forest.feature[model.model.forest.tree_start[:-1]]
-    asks = rounds_with(model.model.forest, columns)
-    if kind != "lines":
-        assert asks.tolist() == (roots.reshape(-1, k) == 0).any(axis=1).tolist()
-    found = some_rounds(model.model.forest, asks, model.model.forest.base_score)
-    assert (found.n_rounds, found.n_parallel) == (int(asks.sum()), P)
-    at = X.copy()
-    at[:, 0] = 17.0
-    curve = model.partial_dependence(X)["x0"].at([17.0])
-    expected = np.mean(model.predict(at, kind="raw"), axis=0)
-    np.testing.assert_allclose(curve.reshape(-1), np.atleast_1d(expected), atol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.helpers import engine
-from tests.reference import naive, naive_predict
+from tests.reference import naive
 
 LOSSES = [("squared_error", 1), ("logistic", 1), ("softmax", 3)]
 
@@ -33,42 +33,6 @@ def data(loss, n_rows, n_features=4, seed=0):
     elif loss == "softmax":
         y = np.digitize(y, [-0.5, 0.5]).astype(float)
     return X, y
-
-
-@pytest.mark.parametrize(
-    ("loss", "n_outputs", "subsample", "n_rows", "n_threads"),
-    [
-        *((*loss, share, 300, 1) for loss in LOSSES for share in (1.0, 0.5, 0.02)),
-        ("squared_error", 1, 0.02, 25_000, 3),
-        ("logistic", 1, 1.0, 25_000, 3),
-        ("softmax", 3, 0.5, 25_000, 3),
-    ],
-)
-def test_training_scores_are_those_of_the_forest(
-    loss, n_outputs, subsample, n_rows, n_threads
-) -> None:
-    X, y = data(loss, n_rows)
-    params = BoostParams(n_estimators=6, subsample=subsample, min_samples_leaf=3, seed=4)
-    fitted = engine.boost(X, y, params, loss, n_outputs, n_threads=n_threads)
-    np.testing.assert_array_equal(fitted.train_raw, fitted.predict_raw(X))
-
-
-@pytest.mark.parametrize(("loss", "n_outputs"), LOSSES)
-def test_scores_are_base_plus_leaves_in_order(loss, n_outputs) -> None:
-    X, y = data(loss, 120)
-    params = BoostParams(n_estimators=4, subsample=0.7, min_samples_leaf=3)
-    fitted = engine.boost(X, y, params, loss, n_outputs)
-    np.testing.assert_array_equal(fitted.train_raw, naive_predict.raw_scores(fitted.forest, X))
-
-
-@pytest.mark.parametrize(("loss", "n_outputs"), LOSSES)
-def test_validation_scores_are_those_of_the_forest(loss, n_outputs) -> None:
-    X, y = data(loss, 900)
-    X_val, y_val = data(loss, 500, seed=1)
-    X_val[0], X_val[1], X_val[2] = np.inf, -np.inf, np.nan
-    params = BoostParams(n_estimators=6, min_samples_leaf=3)
-    fitted = engine.boost(X, y, params, loss, n_outputs, X_val=X_val, y_val=y_val)
-    np.testing.assert_array_equal(fitted.validation_raw, fitted.predict_raw(X_val))
 
 
 @pytest.mark.parametrize(("loss", "n_outputs"), LOSSES)
@@ -99,20 +63,6 @@ def loss_curve(loss, n_outputs, params, n_rows=5000):
 def test_training_loss_never_rises_with_small_steps(loss, n_outputs) -> None:
     params = BoostParams(n_estimators=30, learning_rate=0.05)
     assert (np.diff(loss_curve(loss, n_outputs, params)) < 0).all()
-
-
-def test_every_state_counts_its_rounds_and_freezes_any_of_them() -> None:
-    X, y = data("softmax", 300)
-    params = BoostParams(n_estimators=5, min_samples_leaf=5)
-    training = TrainingData(engine.binned(X), y)
-    with contextlib.closing(
-        engine.rounds(training, make_objective("softmax", 3), params)
-    ) as states:
-        for number, state in enumerate(states, start=1):
-            assert state.n_rounds == number
-            assert state.freeze().n_rounds == number
-            assert state.freeze(1).n_trees == 3
-            assert state.freeze(0).n_trees == 0
 
 
 @pytest.mark.parametrize("n_threads", [1, 4])

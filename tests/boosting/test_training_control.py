@@ -372,15 +372,6 @@ def test_a_schedule_goes_on_with_a_checkpoint(tmp_path) -> None:
               checkpoint=tmp_path)  # fmt: skip
 
 
-def test_rates_of_ones_own_are_compared_with_a_checkpoint(tmp_path) -> None:
-    params = {**SMALL, "learning_rate": halving}
-    train(params, Dataset(X, Y), callbacks=lambda state: state.round == 3, checkpoint=tmp_path)
-    train({**params, "learning_rate": [halving(k) for k in range(8)]}, Dataset(X, Y),
-          checkpoint=tmp_path)  # fmt: skip
-    with pytest.raises(ParameterError, match="learning_rate was "):
-        train({**params, "learning_rate": lambda number: 0.4}, Dataset(X, Y), checkpoint=tmp_path)
-
-
 # -- interrupts ----------------------------------------------------------------
 
 

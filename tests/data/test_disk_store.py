@@ -10,9 +10,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
