@@ -10,6 +10,7 @@ import functools
 import multiprocessing
 import threading
 from collections.abc import Iterator
+from inspect import isfunction
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from tests.helpers import features
 from tests.helpers.examples import examples
 from tests.helpers.fake_gpu import FakeGpu
 from tests.helpers.features import FEATURES, parts_of
+from tests.reference import cuda_kernels
 
 N_ROWS = 6_000
 
@@ -96,6 +98,31 @@ def test_same_bytes(feature: str, fake_gpu: FakeGpu) -> None:
     on_processor, on_gpu = both_models(feature)
     assert on_processor == on_gpu
     assert any("add_histogram" in stream.launched for stream in fake_gpu.streams)
+
+
+CHECKED = {
+    "high + weights": 150,
+    "plain + symmetric": 150,
+    "classes + vectors + sample": 150,
+    "two targets + vectors": 150,
+    "median": 150,
+    "high": 4200,  # gradients are rounded
+}
+
+
+def test_kernels_do_thread_by_thread_what_their_twins_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = FakeGpu(checks=True)
+    monkeypatch.setattr(grower, "first_gpu", lambda: gpus)
+    monkeypatch.setattr(device, "missing_gpu", lambda: None)
+    for feature, n_rows in CHECKED.items():
+        params, rows = parts_of(feature, features.table(n_rows))
+        params |= {"n_estimators": 1, "device": "cuda", "min_samples_leaf": 5}
+        params |= {} if "grow_policy" in params else {"max_leaves": 4}
+        train(params, rows.in_memory())
+    assert not any(stream.errors for stream in gpus.streams)
+    twins = {name for name, twin in vars(cuda_kernels).items() if isfunction(twin)}
+    own = {name for name in twins if vars(cuda_kernels)[name].__module__ == cuda_kernels.__name__}
+    assert set(gpus.launched()) == {name for name in own if not name.startswith("_")}
 
 
 @settings(max_examples=examples(15), deadline=None)

@@ -5,6 +5,7 @@ A launch computes what the twin of the kernel in :mod:`tests.reference.cuda_kern
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import itertools
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.cuda.device import DeviceArray
+from tests.helpers.gpu_threads import simulate
 from tests.helpers.simulated_gpu import SimulatedGpu, SimulatedStream
 from tests.reference import cuda_kernels
 
@@ -29,13 +31,15 @@ class FakeGpu(SimulatedGpu):
         Size of the memory.
     fails_at : int, optional
         Number of the first command of a stream that fails; all later ones fail too.
+    checks : bool, optional
+        Run each kernel thread by thread, too, and compare all its arrays with those of the twin.
     """
 
     name, n_processors, most_shared = "in NumPy", 2, 65_536
 
-    def __init__(self, most_bytes: int = 1 << 40, fails_at: int = -1) -> None:
+    def __init__(self, most_bytes: int = 1 << 40, fails_at: int = -1, checks: bool = False) -> None:
         super().__init__(most_bytes)
-        self.fails_at = fails_at
+        self.fails_at, self.checks = fails_at, checks
 
     def stream(self) -> FakeStream:
         """Return a new stream."""
@@ -48,6 +52,7 @@ class FakeStream(SimulatedStream):
 
     def __init__(self, gpu: FakeGpu) -> None:
         super().__init__(gpu)
+        self.gpu: FakeGpu = gpu
         self.errors: list[Exception] = []
         self._fails_at, self._number = gpu.fails_at, itertools.count()
         self._commands: list[tuple[Any, tuple[Any, ...]]] = []
@@ -106,7 +111,12 @@ class FakeStream(SimulatedStream):
 
     def run(self, kernel: Any, blocks: Any, threads: int, n_words: int, *given: Any) -> None:
         """Run the twin of a kernel."""
+        own = copy.deepcopy(given) if self.gpu.checks else ()
         getattr(cuda_kernels, kernel.name.partition(":")[2])(*given)
+        if self.gpu.checks:
+            simulate(kernel, blocks, threads, n_words, *own)
+            for array, expected in zip(_arrays_of(own), _arrays_of(given), strict=True):
+                np.testing.assert_array_equal(array, expected, err_msg=kernel.name)
 
     def text_of(self, status: int) -> str:
         """Describe an error."""
@@ -115,13 +125,13 @@ class FakeStream(SimulatedStream):
     # -- what compiled code calls -------------------------------------------------------
 
     def _launch(self, number: int, *words: int) -> None:
-        n_blocks, n_tiles, _, threads, _, _, _, stream, places, extra = words
+        n_blocks, n_tiles, _, threads, _, _, n_bytes, stream, places, extra = words
         assert (stream, extra) == (17, 0)
         assert min(n_blocks, n_tiles, threads) > 0
         kernel, arguments = self._commands[number]
         addresses = iter((_WORD * 64).from_address(places))
         given = (_read(argument, addresses) for argument in arguments)
-        self.launch(kernel, (n_blocks, n_tiles), threads, *given)
+        self.launch(kernel, (n_blocks, n_tiles), threads, *given, n_words=n_bytes // 4)
 
     def _bytes_at(self, address: int, n_bytes: int) -> npt.NDArray[np.uint8]:
         assert n_bytes <= self._held[address].nbytes
@@ -138,6 +148,14 @@ class FakeStream(SimulatedStream):
 
     def _wait(self, stream: int) -> None:
         assert stream == 17
+
+
+def _arrays_of(given: Any) -> Iterator[npt.NDArray[Any]]:
+    if isinstance(given, np.ndarray):
+        yield given
+    elif isinstance(given, tuple):
+        for item in given:
+            yield from _arrays_of(item)
 
 
 def _read(argument: Any, addresses: Iterator[int]) -> Any:
