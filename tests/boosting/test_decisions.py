@@ -222,7 +222,6 @@ TASKS = ["numbers", "classes", "two targets", "lists"]
     ("task", "n_rows"),
     [
         *(("numbers", 320), ("classes", 60), ("two targets", 60), ("lists", 60)),
-        *slow(("numbers", 60), ("classes", 320), ("two targets", 320), ("lists", 320)),
         *slow(*((task, 3_100) for task in TASKS)),
     ],
 )

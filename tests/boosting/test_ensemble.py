@@ -73,24 +73,6 @@ def test_leaf_step_minimises_the_loss_of_the_leaf(name, seed) -> None:
             assert loss(steps[leaf]) <= best.fun + 1e-9
 
 
-@pytest.mark.parametrize("level", [0.1, 0.5, 0.9])
-@pytest.mark.parametrize("seed", range(3))
-def test_leaf_step_of_a_quantile_minimises_the_pinball_loss(level, seed) -> None:
-    objective, leaves = make_objective("quantile", level=level), leaf_rows(seed, binary=False)
-    steps = objective.leaf_steps(leaves, 0)
-    for leaf, (a, b) in enumerate(zip(leaves.starts, leaves.starts[1:], strict=False)):
-        target, raw, weight = leaves.target[a:b], leaves.raw[:, a:b], leaves.weight[a:b]
-        losses = [objective.loss(target, raw + c, weight) for c in (target - raw[0])]
-        assert objective.loss(target, raw + steps[leaf], weight) <= min(losses) + 1e-12
-
-
-def test_quantile_of_equal_weights_lies_midway() -> None:
-    values = np.array([4.0, 1.0, 3.0, 2.0])
-    leaves = LeafRows(values, np.zeros((1, 4)), np.ones(4), np.array([0, 4]))
-    assert leaves.quantiles(values, 0.5).tolist() == [2.5]
-    assert leaves.quantiles(values, 0.6).tolist() == [3.0]
-
-
 def test_leaf_of_one_class_stops_at_the_longest_step() -> None:
     leaves = LeafRows(np.ones(3), np.zeros((1, 3)), np.ones(3), np.array([0, 3]))
     for name in ("logistic", "exponential"):

@@ -23,7 +23,7 @@ SIGNAL = np.round(X[:, 0] + 0.1 * RNG.normal(size=N), 3)
 COUNTS = RNG.poisson(np.exp(SIGNAL)).astype(float)
 SHORT = {"n_estimators": 5, "learning_rate": 0.3, "early_stopping": False}
 SQUARES = ["squared_error", "huber", "pseudo_huber", "fair", "log_cosh", "expectile", "normal"]
-POWERS = [-1074, -1060, -1030, -1022, -1000, -700, -532, -500, -470, -464, -300, -30, 0, 30, 300]
+POWERS = [-1074, -1022, -500, -470, -464, -30, 0, 300]
 
 
 def fit(y, objective="squared_error", **rows):
@@ -148,7 +148,7 @@ def test_automatic_values_do_not_depend_on_the_unit_of_the_target(power) -> None
     assert [entry["rounds"] for entry in again] == [entry["rounds"] for entry in tried]
 
 
-@pytest.mark.parametrize("largest", [1e30, 1e80, LARGEST])
+@pytest.mark.parametrize("largest", [1e30, LARGEST])
 @pytest.mark.parametrize(
     "loss",
     [

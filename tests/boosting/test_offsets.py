@@ -6,11 +6,6 @@ import numpy as np
 import pytest
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, load, train
-from hedgerow.boosting.row_data.offsets import (
-    names_of_offset,
-    take_offset,
-    without_columns,
-)
 from hedgerow.cli.main import main
 from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
 from hedgerow.io import model_to_bytes
@@ -257,26 +252,3 @@ def test_files_and_the_command_line(tmp_path, monkeypatch, capsys) -> None:
     assert "log_exposure" in capsys.readouterr().err
     assert main(["inspect", "m"]) == 0
     assert "log_exposure" in capsys.readouterr().out
-
-
-# -- parts -----------------------------------------------------------------------------
-
-
-def test_what_is_a_name() -> None:
-    assert names_of_offset("a") == ("a",)
-    assert names_of_offset(["a", "b"]) == ("a", "b")
-    for numbers in (None, [1.0, 2.0], np.zeros(3), ()):
-        assert names_of_offset(numbers) == ()
-
-
-def test_columns_are_taken_out() -> None:
-    rest, values = take_offset({"a": [1, 4], "b": ["x", "y"], "c": [2.0, 3.0]}, ["c", "a"])
-    assert list(rest) == ["b"]
-    np.testing.assert_array_equal(values, [[2.0, 1.0], [3.0, 4.0]])
-    rest, values = take_offset({"a": [2**60, 2**60 + 1], "b": [1, 2]}, ["a"])
-    np.testing.assert_array_equal(values[:, 0], [2.0**60, 2.0**60])
-    with pytest.raises(DataError, match="offset column 'a'"):
-        take_offset({"a": [1, None]}, ["a"])
-    flat = np.ones((2, 2))
-    assert without_columns(flat, ["a"]) is flat
-    assert list(without_columns({"a": [1], "b": [2]}, ["a", "z"])) == ["b"]

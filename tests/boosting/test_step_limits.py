@@ -224,14 +224,6 @@ def test_limited_steps_lower_the_loss_of_a_leaf(rate: float, raw: list[float], d
         assert after <= before + 1e-9 * (1.0 + before)
 
 
-@pytest.mark.parametrize("loss", [*(loss for loss in LOSSES if loss != "aft"), *RANKINGS])
-@pytest.mark.parametrize("rate", [0.01, 0.1, 0.3])
-def test_penalties_and_usual_rates_have_no_limit(loss: str, rate: float) -> None:
-    objective = make_objective(loss, parameters=LOSSES.get(loss))
-    assert objective.longest_step(1.0, rate) == math.inf
-    assert objective.longest_step(0.0, rate) < math.inf
-
-
 def test_the_limit_rises_as_rates_fall() -> None:
     limits = [descending_step(rate) for rate in (2.0, 1.0, 0.5, 0.3, 0.1, 0.01)]
     assert limits == sorted(limits)

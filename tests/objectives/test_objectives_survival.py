@@ -385,11 +385,10 @@ FREE = {"reg_lambda": 0.0, "min_child_weight": 0.0, "min_samples_leaf": 1, "rand
     ],
     ids=str,
 )
-@pytest.mark.parametrize("noise", [0.0, 1.0])
-def test_steps_are_bounded_without_penalties(more, noise) -> None:
+def test_steps_are_bounded_without_penalties(more) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 4))
-    time = np.exp(noise * rng.normal(size=400) - X[:, 0])
+    time = np.exp(-X[:, 0])  # no noise: scores rise without end
     y = np.where(rng.random(400) < 0.6, time, -time)
     model = HedgerowRegressor(objective="cox", n_estimators=60, early_stopping=False, **FREE)
     raw = model.set_params(**more).fit(X, y).booster_.predict(X, kind="raw")
