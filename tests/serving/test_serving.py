@@ -383,7 +383,7 @@ def test_the_description_of_the_routes(server, numbers, tmp_path) -> None:
 
 def test_limits(path) -> None:
     options = ("--max-body", "2000", "--max-rows", "5", "--max-seconds", "1")
-    with serving(path, *options) as server:
+    with serving(path, *options, "--max-connections", "12") as server:
         assert server.ask("POST", "/predict", {"records": [GOOD] * 5})[0] == 200
         assert server.ask("POST", "/predict", {"records": [GOOD] * 6})[0] == 413
         status, found = server.ask("POST", "/predict", b" " * 2001)
@@ -396,6 +396,7 @@ def test_limits(path) -> None:
         connection = server.connect()
         connection.request("POST", "/predict", parts(), encode_chunked=True)
         assert connection.getresponse().status == 413
+        connection.close()
         # A body that never comes.
         start = time.monotonic()
         with socket.create_connection((server.host, server.port), 30) as raw:
@@ -405,12 +406,9 @@ def test_limits(path) -> None:
         assert time.monotonic() - start < 20
         assert server.ask("GET", "/v2/health/live")[0] == 200
 
-
-def test_heads_that_never_end(path) -> None:
-    """Clients that send parts of heads, or nothing, lock nobody out for longer than the limit."""
-    answered = b"GET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\n"
-    part = b"GET /v2/health/live HTTP/1.1\r\nX: "
-    with serving(path, "--max-seconds", "1", "--max-connections", "12") as server:
+        # Clients that send parts of heads, or nothing, lock nobody out for longer than the limit.
+        answered = b"GET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\n"
+        part = b"GET /v2/health/live HTTP/1.1\r\nX: "
         address = (server.host, server.port)
         clients = [socket.create_connection(address, 30) for _ in range(12)]
         for number, client in enumerate(clients):
@@ -552,8 +550,6 @@ def test_a_token_is_required(path, tmp_path) -> None:
         headers = {"Authorization": f"Bearer {token}"}
         assert server.ask("POST", "/predict", {"records": [GOOD]}, headers)[0] == 200
         assert server.ask("GET", "/v2/health/ready")[0] == 200
-    with serving(path, environment={"HEDGEROW_TOKEN": token}) as server:
-        assert server.ask("POST", "/predict", {"records": [GOOD]})[0] == 401
 
 
 def test_what_cannot_be_served(path, tmp_path, capsys) -> None:
@@ -587,11 +583,6 @@ def test_what_is_refused_before_a_server_listens(path) -> None:
     assert "rows" in of_rows
     assert "address" in of_port.lower()
     assert "16 characters" in of_token
-
-
-def test_other_machines_are_warned_of(path) -> None:
-    with serving(path, "--host", "0.0.0.0") as server:
-        assert any("no token" in line for line in server.lines)
 
 
 # -- many at once, reloads, the end ---------------------------------------------------
@@ -698,8 +689,9 @@ def test_a_file_that_is_no_model_changes_nothing(path, tmp_path) -> None:
         )
 
 
-def test_running_requests_are_answered_before_the_end(slow_path) -> None:
-    with serving(slow_path, "--max-seconds", "60") as server:
+def test_running_requests_of_any_machine_are_answered_before_the_end(slow_path) -> None:
+    with serving(slow_path, "--max-seconds", "60", "--host", "0.0.0.0") as server:
+        assert any("no token" in line for line in server.lines)  # other machines may ask
         body = json.dumps(slow_body(700))
 
         def pending() -> bool:
