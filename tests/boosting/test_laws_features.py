@@ -70,8 +70,8 @@ lines + symmetric + classes
 def test_threads_change_nothing_of_many_rows(feature: str, threads_for_few_rows: None) -> None:
     params, rows = parts_of(feature, many_rows())
     params["n_estimators"] = 3
-    one, *others = (train({**params, "n_jobs": n}, rows.in_memory()).to_bytes() for n in (1, 2, 5))
-    assert others == [one, one]
+    one, *others = (train({**params, "n_jobs": n}, rows.in_memory()).to_bytes() for n in (1, 3))
+    assert others == [one]
 
 
 @pytest.mark.parametrize("feature", FEATURES)
