@@ -190,13 +190,15 @@ def test_a_training_can_be_cancelled() -> None:
 def joining(
     token: bytes, listeners: list[Listener], rank: int, found: list[Any], **options: Any
 ) -> threading.Thread:
-    """Start a thread that joins as a rank and calls one collective."""
+    """Start a thread that joins as a rank, calls one collective, and tries its own port then."""
 
     def run() -> None:
         addresses = [listener.address for listener in listeners]
         try:
             with joined(listeners[rank], token, rank, addresses, **options) as ranks:
                 found[rank] = ranks.allgather(bytes([rank]))
+                with pytest.raises(OSError, match="refused"):  # nobody listens while ranks work
+                    socket.create_connection(("127.0.0.1", int(addresses[rank].split(":")[1])))
         except Exception as error:
             found[rank] = error
 
@@ -206,7 +208,7 @@ def joining(
 
 
 def test_strangers_have_no_part(monkeypatch: Any) -> None:
-    """A silent one, one who sends anything, and one with another token do no harm."""
+    """Silence, noise, another token, and the right one of no rank that is there do no harm."""
     monkeypatch.setattr(connections, "_HANDSHAKE_SECONDS", 0.3)
     token, listeners = os.urandom(TOKEN_BYTES), [Listener("127.0.0.1") for _ in range(2)]
     place = ("127.0.0.1", int(listeners[0].address.split(":")[1]))
@@ -215,8 +217,9 @@ def test_strangers_have_no_part(monkeypatch: Any) -> None:
     silent = socket.create_connection(place)
     loud = socket.create_connection(place)
     loud.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(100_000))
-    with pytest.raises((OSError, EOFError)):
-        connections._call(place, "127.0.0.1", bytes(32), 1, 0, time.monotonic() + 5, None)
+    for secret, caller in ((bytes(32), 1), (token, 5)):
+        with pytest.raises((OSError, EOFError)):
+            connections._call(place, "127.0.0.1", secret, caller, 0, time.monotonic() + 5, None)
     second = joining(token, listeners, 1, found)
     first.join(30)
     second.join(30)

@@ -10,6 +10,7 @@ import pytest
 
 import hedgerow
 from hedgerow import ModelFormatError
+from hedgerow.model.forest import NODE_FIELDS
 from tests.helpers.foreign_models import adult, california, rows_near_cuts, same_partition
 
 xgboost = pytest.importorskip("xgboost")
@@ -19,6 +20,16 @@ def brought(model, tmp_path, suffix="json"):
     path = tmp_path / f"model.{suffix}"
     model.save_model(path)
     return hedgerow.load(path)
+
+
+def assert_same_trees(one, other) -> None:
+    for name in (*NODE_FIELDS, "base_score", "vectors"):
+        a, b = (getattr(booster.model.forest, name) for booster in (one, other))
+        if name in ("gain", "cover"):  # text has fewer digits of them
+            np.testing.assert_allclose(a, b, rtol=1e-6)
+        else:
+            np.testing.assert_array_equal(a, b, err_msg=name)
+    assert one.model.schema == other.model.schema
 
 
 def summed_in_float32(booster, leaves) -> np.ndarray:
@@ -72,7 +83,7 @@ def test_numbers_on_the_cuts(numbers, params, tmp_path) -> None:
     given = {"max_depth": 5, "nthread": 1, **params}
     model = xgboost.train(given, xgboost.DMatrix(X, y), 15)
     booster = brought(model, tmp_path)
-    assert brought(model, tmp_path, "ubj").to_bytes() == booster.to_bytes()
+    assert_same_trees(brought(model, tmp_path, "ubj"), booster)
     rows = rows_near_cuts(booster, narrow=True)
     check(model, booster, xgboost.DMatrix(rows), rows)
     np.testing.assert_allclose(
@@ -126,7 +137,7 @@ def test_several_targets(numbers, strategy, tmp_path) -> None:
     table = xgboost.DMatrix(X, np.column_stack([y, -y, y**2]))
     model = xgboost.train({"multi_strategy": strategy, "max_depth": 4}, table, 10)
     booster = brought(model, tmp_path)
-    assert brought(model, tmp_path, "ubj").to_bytes() == booster.to_bytes()
+    assert_same_trees(brought(model, tmp_path, "ubj"), booster)
     np.testing.assert_allclose(booster.predict(X), model.predict(table), rtol=1e-5)
     assert (booster.model.forest.vectors is None) == (strategy == "one_output_per_tree")
 
@@ -172,7 +183,7 @@ def test_pandas_categories(shared_data, onehot, tmp_path) -> None:
     table = xgboost.DMatrix(X, y, enable_categorical=True)
     model = xgboost.train(given, table, 15)
     booster = brought(model, tmp_path)
-    assert brought(model, tmp_path, "ubj").to_bytes() == booster.to_bytes()
+    assert_same_trees(brought(model, tmp_path, "ubj"), booster)
     assert booster.feature_names == tuple(X.columns)
     check(model, booster, table, X)
     booster.save(tmp_path / "again.hedgerow")

@@ -9,7 +9,6 @@ import signal
 import sys
 import threading
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,6 @@ from hedgerow.errors import CommunicationError, DataError, DataTypeError, Parame
 from hedgerow.io import model_to_bytes
 from tests.helpers.clocks import wait_until
 from tests.helpers.ranks import blocked_address
-from tests.helpers.strangers import ALL, joined_beside_strangers, refused_strangers
 
 distributed = pytest.importorskip(
     "distributed", reason="distributed is not installed (hedgerow[dask])"
@@ -200,16 +198,6 @@ def part_of_kind(number: int) -> pd.DataFrame:
 
 def part_of_names(number: int) -> pd.DataFrame:
     return pd.DataFrame({"b" if number == 2 else "a": np.arange(40.0)})
-
-
-def test_strangers_have_no_part(
-    shared_client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ranks, "joined", partial(joined_beside_strangers, str(tmp_path)))
-    X, y, _ = table()
-    booster = train_on_cluster(shared_client, SMALL, *divided(2, X, y), parallelism="data")
-    assert refused_strangers(tmp_path) == ALL
-    assert model_to_bytes(booster.model) == model_to_bytes(train(SMALL, Dataset(X, y)).model)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse callers of a full queue")

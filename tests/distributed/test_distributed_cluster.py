@@ -185,18 +185,6 @@ def test_an_error_of_the_work_is_raised_at_once(client: Any, marker: str) -> Non
         )
 
 
-def test_a_killed_worker_costs_time_only(
-    client: Any, marker: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    failing = partial(work, fault="killed", marker=marker)
-    found = call_within(
-        LIMIT, lambda: run_on_workers(client, failing, parts(client), resilience=PATIENT)
-    )
-    assert found == expected()
-    assert "attempt 0 of a training failed: " in caplog.text
-    assert not os.path.exists(marker)
-
-
 @pytest.mark.slow
 def test_a_slow_rank_is_given_another_chance(client: Any, marker: str) -> None:
     failing = partial(work, fault="slow", marker=marker)

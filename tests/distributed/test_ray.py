@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +16,6 @@ import pytest
 from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
 from hedgerow.distributed.tables import file_of
 from hedgerow.errors import CommunicationError, DataTypeError
-from tests.helpers.ranks import blocked_address
-from tests.helpers.strangers import ALL, joined_beside_strangers, refused_strangers
 
 ray = pytest.importorskip("ray", reason="ray is not installed (hedgerow[ray])")
 pytest.importorskip("ray.train", reason="ray.train is not installed (hedgerow[ray])")
@@ -179,21 +175,6 @@ def test_skewed_blocks_and_tables(cluster: None, table: pd.DataFrame, tmp_path: 
         assert file_of(RayTrainReportCallback.get_model(result.checkpoint)) == file_of(local)
 
 
-def test_strangers_have_no_part(cluster: None, table: pd.DataFrame, tmp_path: Path) -> None:
-    settings = {**SMALL, "n_estimators": 3, "early_stopping": False}
-    refused = tmp_path / "refused"
-    refused.mkdir()
-
-    def loop() -> None:
-        module.joined = partial(joined_beside_strangers, str(refused))
-        fit(HedgerowRegressor(**settings), shard("train"), label="y", features=["a", "b"])
-
-    result = trained(loop, tmp_path, {"train": ray_data.from_pandas(table)})
-    assert refused_strangers(refused) == ALL
-    local = HedgerowRegressor(**settings).fit(table[["a", "b"]], table["y"])
-    assert file_of(RayTrainReportCallback.get_model(result.checkpoint)) == file_of(local)
-
-
 def test_what_cannot_be_used_is_an_error(
     cluster: None, table: pd.DataFrame, tmp_path: Path
 ) -> None:
@@ -214,19 +195,3 @@ def test_what_cannot_be_used_is_an_error(
         fit(HedgerowRegressor(), table, label="y")
     with pytest.raises(DataTypeError, match="an Arrow table; got DataFrame"):
         module._table_of(table)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse callers of a full queue")
-def test_a_blocked_port_is_named(cluster: None, table: pd.DataFrame, tmp_path: Path) -> None:
-    with blocked_address() as blocked:
-
-        def loop() -> None:
-            module._Meeting.addresses = [blocked, module._Meeting.addresses[1]]
-            module.joined = partial(module.joined, connect_timeout=2.0)
-            rows = pa.Table.from_pandas(table[["a", "b", "y"]], preserve_index=False)
-            fit(HedgerowRegressor(**SMALL, n_estimators=2), rows, label="y")
-
-        with pytest.raises(
-            ray.train.TrainingFailedError, match=f"at {blocked} .*is the port blocked"
-        ):
-            trained(loop, tmp_path)

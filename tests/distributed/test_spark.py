@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,6 @@ import hedgerow
 from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
 from hedgerow.distributed.tables import file_of
 from hedgerow.errors import DataError, DataTypeError, ParameterError
-from tests.helpers.ranks import blocked_address
-from tests.helpers.strangers import ALL, joined_beside_strangers, refused_strangers
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed (hedgerow[spark])")
 
@@ -295,59 +292,6 @@ def test_a_lost_process_costs_time_only(
     assert not marker.exists()
     local = HedgerowRegressor(**SMALL).fit(table[NAMES], table["y"])
     assert file_of(model.to_estimator()) == file_of(local)
-
-
-def test_strangers_have_no_part(
-    frame: Any, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run_of = module._rank_of_task
-
-    def with_strangers(*arguments: Any) -> Any:
-        run = run_of(*arguments)
-
-        def run_beside(batches: Any) -> Any:
-            run.__globals__.update(joined=partial(joined_beside_strangers, str(tmp_path)))
-            yield from run(batches)
-
-        return run_beside
-
-    monkeypatch.setattr(module, "_rank_of_task", with_strangers)
-    model = SparkHedgerowRegressor(features_col=NAMES, label_col="y", num_workers=2, **SMALL).fit(
-        frame
-    )
-    assert refused_strangers(tmp_path) == ALL
-    local = HedgerowRegressor(**SMALL).fit(table[NAMES], table["y"])
-    assert file_of(model.to_estimator()) == file_of(local)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse callers of a full queue")
-def test_a_blocked_port_is_named(frame: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_of = module._rank_of_task
-    with blocked_address() as blocked:
-
-        def behind_a_firewall(*arguments: Any) -> Any:
-            run = run_of(*arguments)
-
-            def run_blocked(batches: Any) -> Any:
-                from hedgerow.comm import connections
-
-                class Blocked(connections.Listener):
-                    def __init__(self, host: str) -> None:
-                        super().__init__(host)
-                        if pyspark.BarrierTaskContext.get().partitionId() == 0:
-                            self.address = blocked
-
-                joined = partial(connections.joined, connect_timeout=2.0)
-                run.__globals__.update(Listener=Blocked, joined=joined)
-                yield from run(batches)
-
-            return run_blocked
-
-        monkeypatch.setattr(module, "_rank_of_task", behind_a_firewall)
-        with pytest.raises(Exception, match=f"at {blocked} .*is the port blocked"):
-            SparkHedgerowRegressor(features_col=NAMES, label_col="y", num_workers=2, **SMALL).fit(
-                frame
-            )
 
 
 PROGRAM = """

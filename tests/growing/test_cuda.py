@@ -6,6 +6,7 @@ one.  The tests at the end need a GPU.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import multiprocessing
 import threading
@@ -118,8 +119,9 @@ def test_kernels_do_thread_by_thread_what_their_twins_do(monkeypatch: pytest.Mon
         params, rows = parts_of(feature, features.table(n_rows))
         params |= {"n_estimators": 1, "device": "cuda", "min_samples_leaf": 5}
         params |= {} if "grow_policy" in params else {"max_leaves": 4}
-        train(params, rows.in_memory())
-    assert not any(stream.errors for stream in gpus.streams)
+        with contextlib.suppress(DeviceError):  # the first cause is below
+            train(params, rows.in_memory())
+        assert [error for stream in gpus.streams for error in stream.errors] == []
     twins = {name for name, twin in vars(cuda_kernels).items() if isfunction(twin)}
     own = {name for name in twins if vars(cuda_kernels)[name].__module__ == cuda_kernels.__name__}
     assert set(gpus.launched()) == {name for name in own if not name.startswith("_")}

@@ -657,13 +657,6 @@ def test_reloads_under_load_lose_nothing(path, tmp_path) -> None:
         assert float(re.search(r'reloads_total{outcome="served"} (\S+)', text)[1]) >= 5
 
 
-def wait_for(condition, seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def test_a_file_that_is_no_model_changes_nothing(path, tmp_path) -> None:
     live = tmp_path / "income.hedgerow"
     shutil.copy(path, live)
@@ -675,13 +668,13 @@ def test_a_file_that_is_no_model_changes_nothing(path, tmp_path) -> None:
             return float(re.search(r'outcome="refused"} (\S+)', text)[1]) >= 1
 
         live.write_bytes(b"no model")
-        wait_for(refused)
+        wait_until(refused)
         assert server.ask("POST", "/predict", {"records": [GOOD]}) == before
         live.unlink()
         time.sleep(0.2)
         assert server.ask("POST", "/predict", {"records": [GOOD]}) == before
         make_classifier(5).save(live)
-        wait_for(
+        wait_until(
             lambda: (
                 server.ask("POST", "/predict", {"records": [GOOD]})[1]["version"]
                 != before[1]["version"]
@@ -700,7 +693,7 @@ def test_running_requests_of_any_machine_are_answered_before_the_end(slow_path) 
 
         with ThreadPoolExecutor(3) as pool:
             futures = [pool.submit(server.ask, "POST", "/predict", body) for _ in range(3)]
-            wait_for(pending)
+            wait_until(pending)
             assert server.stop(signal.SIGTERM) == 0
             for one in futures:
                 status, found = one.result()
