@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hedgerow import Dataset, train
 from hedgerow.objectives import OBJECTIVES, RANKING, make_objective
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.step_limits import descending_step
+from hedgerow.objectives.line_search import descending_step
 from tests.helpers.chunked import Rows, divided_into, same_bytes
 from tests.helpers.marking import every_second
 

@@ -35,7 +35,7 @@ INSIDE = {
     "io.model_to_bytes",
     "objectives.base.Objective",
     "objectives.global_sums",
-    "objectives.step_limits",
+    "objectives.line_search",
 }
 """What pages name although it is not in the reference: the pages say what it is for."""
 

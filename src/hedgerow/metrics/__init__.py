@@ -21,11 +21,13 @@ from hedgerow.metrics.base import (
     MetricChoice,
     MetricFunction,
     Task,
+    evaluate,
+    evaluate_rounds,
+    not_nan,
     scored_as,
     task_of,
 )
 from hedgerow.metrics.catalogue import ALIASES, METRICS
-from hedgerow.metrics.evaluating import evaluate, evaluate_rounds, not_nan
 from hedgerow.metrics.groups import by_group
 from hedgerow.metrics.making import make_metrics, metrics_of_queries
 

@@ -14,10 +14,9 @@ import numpy as np
 from hedgerow.argument_types import listed
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError, brief
-from hedgerow.objectives.base import Objective
+from hedgerow.objectives.base import Objective, RowLoss
 from hedgerow.objectives.catalogue import CUSTOM, OBJECTIVES, RANKING, Task, objective_class
 from hedgerow.objectives.quantile import Quantile, SeveralQuantiles
-from hedgerow.objectives.rowwise import RowLoss
 from hedgerow.objectives.targets import (
     SeveralTargets,
     several_targets,

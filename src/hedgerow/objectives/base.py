@@ -6,6 +6,9 @@ raw score   sum of the trees, any real number, shape (n_outputs, n_rows)
 link        inverse map from raw score to prediction (identity, sigmoid, softmax)
 g, h        first and second derivative of the loss in the raw score, times the
             row's weight
+slopes  first and second derivative of the loss of a row, in NumPy: line searches use them, for
+        the initial score and for leaf values; trees use kernels
+        (:mod:`hedgerow.objectives.row_kernels`), whose second derivative may be larger
 """
 
 from __future__ import annotations
@@ -18,9 +21,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.kernels.primitives.exact_sum import weighted_mean
-from hedgerow.objectives.derivatives import PRECOMPUTED
+from hedgerow.objectives.derivatives import PRECOMPUTED, SMALLEST_HESSIAN
 from hedgerow.objectives.domain import (
     TWO_CLASSES,
     Domain,
@@ -28,10 +31,17 @@ from hedgerow.objectives.domain import (
     check_interval,
     check_spread,
 )
-from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LeafRows, LeafRule, Slopes
-from hedgerow.objectives.roots import root_of
-from hedgerow.objectives.step_limits import PENALIZED_WEIGHT, SAFE_RATE, limit_without_penalty
+from hedgerow.objectives.global_sums import AllRows, root_of, root_of_mean
+from hedgerow.objectives.line_search import (
+    PENALIZED_WEIGHT,
+    SAFE_RATE,
+    LeafRows,
+    LeafRule,
+    Slopes,
+    limit_without_penalty,
+    root_rule,
+)
+from hedgerow.objectives.row_kernels import NO_NUMBERS, row_derivatives
 from hedgerow.params import Interval
 
 _MOST_CYCLES = 100
@@ -312,3 +322,67 @@ class OrderLoss(Objective):
             f"objective {self.name!r} has no loss per leaf, which a line search needs: use "
             "leaf_estimation='newton' or 'gradient'."
         )
+
+
+class RowLoss(MeanLoss):
+    """Base class of losses of one row and one output, with the identity as link.
+
+    A subclass defines :meth:`losses` and :meth:`slopes`, may have a :attr:`row_kernel`, and
+    overrides what differs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hedgerow import HedgerowRegressor
+    >>> from hedgerow.objectives import RowLoss
+    >>> class Fourth(RowLoss):
+    ...     def losses(self, target, raw):
+    ...         return (raw[0] - target) ** 4
+    ...     def slopes(self, target, raw):
+    ...         return 4.0 * (raw - target) ** 3, 12.0 * (raw - target) ** 2
+    >>> X = np.arange(100.0).reshape(-1, 1)
+    >>> model = HedgerowRegressor(objective=Fourth(), n_estimators=20).fit(X, X[:, 0] / 100.0)
+    >>> model.predict(X).shape
+    (100,)
+    """
+
+    name: ClassVar[str] = "custom"
+    row_kernel: ClassVar[int | None] = None
+    """Number of its kernel in row_kernels; None to use the slopes."""
+
+    def numbers(self, output: int) -> FloatArray:
+        """Return the parameters of the loss for the kernel."""
+        return NO_NUMBERS
+
+    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
+        """Return the first and second derivative of each row, of shape (n_rows,).
+
+        A subclass that defines :meth:`derivatives`, :meth:`start_of` and :meth:`leaf_steps` does
+        not need this method.
+        """
+        raise ParameterError(
+            f"objective {type(self).__name__} has no slopes(target, raw), which returns the first "
+            "and second derivative of each row: add it, or derivatives, start_of and leaf_steps."
+        )
+
+    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
+        if self.row_kernel is None:
+            g[:], second = self.slopes(rows.target, rows.raw[output])
+            np.maximum(second, SMALLEST_HESSIAN, out=h)
+        else:
+            numbers = self.numbers(output)
+            row_derivatives(self.row_kernel, rows.target, rows.raw[output], numbers, g, h)
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        """Return the root of the mean first derivative, between smallest and largest target."""
+        return np.array([root_of_mean(rows, self.slopes, rows.center(), rows.extent())])
+
+    def leaf_rule(self, output: int) -> LeafRule:
+        """Return the rule: roots of sums of first derivatives, within the range of residuals."""
+        return root_rule(self.slopes, output, lambda target, raw: target - raw[output])
+
+
+def check_number(value: Any, name: str, allowed: Interval) -> None:
+    """Raise ``ParameterError`` unless ``value`` is an allowed number."""
+    if value not in allowed:
+        raise ParameterError(f"{name} must be {allowed}; got {brief(value)}.")

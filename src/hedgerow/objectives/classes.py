@@ -23,11 +23,9 @@ from scipy.special import expit, log_expit, logsumexp, xlog1py, xlogy
 from hedgerow.arrays import FloatArray
 from hedgerow.objectives import derivatives, row_kernels
 from hedgerow.objectives import line_search as ls
-from hedgerow.objectives.base import MeanLoss
+from hedgerow.objectives.base import MeanLoss, RowLoss, check_number
 from hedgerow.objectives.domain import CLASSES, TWO_CLASSES, Domain
-from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.roots import root_of_mean
-from hedgerow.objectives.rowwise import RowLoss, check_number
+from hedgerow.objectives.global_sums import AllRows, root_of_mean
 from hedgerow.params import Interval
 
 Task = Literal["regression", "two classes", "classes"]

@@ -28,11 +28,11 @@ from scipy.special import xlogy
 from hedgerow.arrays import FloatArray
 from hedgerow.objectives import line_search as ls
 from hedgerow.objectives import row_kernels
+from hedgerow.objectives.base import RowLoss, check_number
 from hedgerow.objectives.distributions.predicted import Poisson as PoissonDistribution
 from hedgerow.objectives.domain import LARGEST, LOWEST_MEAN, POSITIVE, Domain
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.rowwise import RowLoss, check_number
-from hedgerow.objectives.step_limits import limit_of_log_means
+from hedgerow.objectives.line_search import limit_of_log_means
 from hedgerow.params import Interval
 
 _MOST_STEP = 0.999

@@ -24,10 +24,9 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError, brief
 from hedgerow.objectives import derivatives, row_kernels
-from hedgerow.objectives.base import MeanLoss
+from hedgerow.objectives.base import MeanLoss, RowLoss, check_number
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import QuantileRule, residuals
-from hedgerow.objectives.rowwise import RowLoss, check_number
 from hedgerow.params import Interval
 
 _LEVEL = Interval(0.0, 1.0, low_open=True, high_open=True)

@@ -30,11 +30,10 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.objectives import derivatives, row_kernels
-from hedgerow.objectives.base import MeanLoss
+from hedgerow.objectives.base import MeanLoss, RowLoss, check_number
 from hedgerow.objectives.domain import LARGEST, check_spread, refuse_first
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRule, QuantileRule, Slopes, mean_rule, residuals
-from hedgerow.objectives.rowwise import RowLoss, check_number
 from hedgerow.params import Interval
 
 _DELTA = Interval(0.0, LARGEST, low_open=True)

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, RowArray
-from hedgerow.boosting.loop.assembly import make_forest
-from hedgerow.boosting.loop.ensemble import Additive, finished_tree, make_mode
+from hedgerow.boosting.loop.ensemble import Additive, finished_tree, make_forest, make_mode
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, RestOfBatch, RoundsAhead
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scored import Ranks, ScoredRows, Tally

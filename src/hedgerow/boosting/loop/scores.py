@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from hedgerow.arrays import FloatArray, RowArray
-from hedgerow.boosting.loop.assembly import make_forest
+from hedgerow.boosting.loop.ensemble import make_forest
 from hedgerow.boosting.validation.stopping import hash_rows
 from hedgerow.data import AnyTable, BinnedMatrix, numbers_of
 from hedgerow.data.binning.bins import BinSpec

@@ -38,15 +38,13 @@ from scipy.special import expit
 from hedgerow.argument_types import is_one_of, name_of_function
 from hedgerow.arrays import FloatArray, read_only
 from hedgerow.errors import HedgerowWarning, LossError, ParameterError, brief
-from hedgerow.objectives.base import LossRows, MeanLoss
+from hedgerow.objectives.base import LossRows, MeanLoss, check_number
 from hedgerow.objectives.catalogue import CUSTOM, Task
 from hedgerow.objectives.classes import Softmax
 from hedgerow.objectives.custom.row_loops import RowLoops, loops_of
 from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
-from hedgerow.objectives.global_sums import AllRows
+from hedgerow.objectives.global_sums import AllRows, root_of_mean
 from hedgerow.objectives.line_search import LeafRows, LeafRule, Slopes, root_rule
-from hedgerow.objectives.roots import root_of_mean
-from hedgerow.objectives.rowwise import check_number
 from hedgerow.params import Interval
 
 _LINKED: dict[str, Callable[[FloatArray], Any]] = {

@@ -47,14 +47,12 @@ from scipy.special import betaln, digamma, gammaln
 
 from hedgerow.arrays import FloatArray
 from hedgerow.objectives import line_search as ls
-from hedgerow.objectives.base import LossRows
+from hedgerow.objectives.base import LossRows, RowLoss
 from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
 from hedgerow.objectives.distributions import predicted
 from hedgerow.objectives.domain import LOWEST_MEAN, POSITIVE, Domain, refuse_first
-from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.roots import root_of_mean
-from hedgerow.objectives.rowwise import RowLoss
-from hedgerow.objectives.step_limits import limit_of_log_means
+from hedgerow.objectives.global_sums import AllRows, root_of_mean
+from hedgerow.objectives.line_search import limit_of_log_means
 from hedgerow.params import Interval
 
 _MOST_COUNTED = 1e15

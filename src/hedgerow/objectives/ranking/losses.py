@@ -36,10 +36,10 @@ from hedgerow.kernels.ranking import QueryRows, QuerySpace, ideal_dcg, make_spac
 from hedgerow.metrics import queries as q
 from hedgerow.metrics.ranking import RankingMetric
 from hedgerow.objectives.base import LossRows, OrderLoss
+from hedgerow.objectives.line_search import limit_without_penalty
 from hedgerow.objectives.ranking import lambdas
 from hedgerow.objectives.ranking.complete import CompleteQueries
 from hedgerow.objectives.ranking.positions import PositionBias
-from hedgerow.objectives.step_limits import limit_without_penalty
 from hedgerow.params import Interval
 from hedgerow.threads import run_blocks
 

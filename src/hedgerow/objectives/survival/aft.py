@@ -30,13 +30,17 @@ from scipy.special import erfcx, expit, log_expit, log_ndtr
 from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError, ParameterError, brief
+from hedgerow.objectives.base import RowLoss, check_number
 from hedgerow.objectives.distributions.predicted import HALF_LOG_2PI
 from hedgerow.objectives.domain import LARGEST
-from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LONGEST_STEP, LeafRule, Slopes, root_rule
-from hedgerow.objectives.roots import root_of_mean
-from hedgerow.objectives.rowwise import RowLoss, check_number
-from hedgerow.objectives.step_limits import descending_step
+from hedgerow.objectives.global_sums import AllRows, root_of_mean
+from hedgerow.objectives.line_search import (
+    LONGEST_STEP,
+    LeafRule,
+    Slopes,
+    descending_step,
+    root_rule,
+)
 from hedgerow.params import Interval
 
 Distribution = Literal["normal", "logistic", "extreme"]

@@ -31,8 +31,7 @@ from hedgerow.errors import DataError, ParameterError
 from hedgerow.objectives.base import LossRows, OrderLoss
 from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
 from hedgerow.objectives.domain import LARGEST, refuse_first
-from hedgerow.objectives.line_search import LONGEST_STEP
-from hedgerow.objectives.step_limits import limit_without_penalty
+from hedgerow.objectives.line_search import LONGEST_STEP, limit_without_penalty
 
 LEAST_RISK = 1e-140
 _FARTHEST = 300.0  # largest score whose exp is in the record, times 1 / LEAST_RISK
