@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import runpy
-from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -17,15 +16,9 @@ from tests.helpers.foreign_models import adult, california
 
 PACKAGE = {
     "lightgbm": "lightgbm",
-    "xgboost": "xgboost",
     "onnx": "onnxruntime",
 }
-# The formats whose program is here; text that Python or a parser of JSON reads always is.
-FORMATS = [
-    target
-    for target in ("lightgbm", "xgboost", "onnx", "python", "json")
-    if find_spec(PACKAGE.get(target, "json"))
-]
+FORMATS = ["lightgbm", "onnx", "python", "json"]
 PLAIN = {"target_statistics": False, "n_estimators": 8, "max_leaves": 12}
 
 
@@ -33,8 +26,6 @@ def exported(booster, path, target, X=None, **more):
     """Export with a check if the program of the format is installed."""
     if target in PACKAGE:
         pytest.importorskip(PACKAGE[target])
-    if target == "xgboost":
-        more.setdefault("approximate", True)
     report = booster.export(path, target, check=X, **more)
     if X is not None:
         assert report.rows_checked == (len(X) if not isinstance(X, dict) else len(X["c"]))
@@ -71,9 +62,10 @@ def test_every_format(mixed, objective, tmp_path) -> None:
     X, y, odd = mixed
     target_values = X["age"] // 30 if objective == "softmax" else y
     booster = train({**PLAIN, "objective": objective}, Dataset(X, target_values))
-    for target in FORMATS:
-        report = exported(booster, tmp_path / "model", target, odd.head(500))
-        assert report.largest_difference <= {"xgboost": 1e-5, "lightgbm": 0.0}.get(target, 1e-13)
+    report = exported(booster, tmp_path / "model", target, odd.head(500))
+    assert report.largest_difference < 1e-13
+    if target == "lightgbm":
+        assert report.largest_difference == 0.0
 
 
 @pytest.mark.parametrize(
@@ -145,13 +137,7 @@ def test_numbers_that_are_categories(kind, tmp_path) -> None:
     frame = pd.DataFrame({"c": pd.Categorical(NUMBERED[kind][code])})
     booster = train({**PLAIN, "min_data_per_group": 5}, Dataset(frame, code * 1.0 + (code == 1)))
     frame.loc[::5, "c"] = np.nan
-    words = r"no whole numbers \(column 'c'\) cannot be written.*make the column text"
-    for target in FORMATS:
-        if (kind, target) != ("fractions", "xgboost"):
-            exported(booster, tmp_path / "model", target, frame)
-            continue
-        with pytest.raises(ParameterError, match=words):
-            exported(booster, tmp_path / "model", target)
+    exported(booster, tmp_path / "model", target, frame)
 
 
 NEAR = [0.0, 0.5, -0.5, 0.999, -0.999]
@@ -211,32 +197,17 @@ def test_several_targets_of_a_custom_loss(tmp_path) -> None:
         return raw - y, np.ones(len(y))
 
     booster = train({**PLAIN, "objective": squares}, Dataset(X, X))
-    for target in FORMATS:
-        exported(booster, tmp_path / "model", target, X, raw=target in ("lightgbm", "xgboost"))
+    exported(booster, tmp_path / "model", target, X, raw=target == "lightgbm")
 
 
-@pytest.mark.parametrize("target", ["lightgbm", "xgboost"])
-def test_there_and_back(mixed, target, tmp_path) -> None:
+def test_there_and_back(mixed, tmp_path) -> None:
     X, y, odd = mixed
     booster = train({**PLAIN, "objective": "logistic"}, Dataset(X, y))
-    exported(booster, tmp_path / "model", target)
+    exported(booster, tmp_path / "model", "lightgbm")
     again = hedgerow.load(tmp_path / "model")
     assert again.feature_names == booster.feature_names
-    if target == "lightgbm":
-        np.testing.assert_array_equal(
-            again.predict(odd, kind="raw"), booster.predict(odd, kind="raw")
-        )
-        assert again.objective == "logistic"
-    else:
-        found, expected = again.predict(X, kind="raw"), booster.predict(X, kind="raw")
-        np.testing.assert_allclose(found, expected, atol=1e-5)
-        # What was read from XGBoost's file fits in it again, exactly.
-        twice = again.export(tmp_path / "twice", "xgboost")
-        assert "rounded" not in " ".join(twice.notes)
-        third = hedgerow.load(tmp_path / "twice")
-        np.testing.assert_array_equal(
-            third.predict(odd, kind="raw"), again.predict(odd, kind="raw")
-        )
+    np.testing.assert_array_equal(again.predict(odd, kind="raw"), booster.predict(odd, kind="raw"))
+    assert again.objective == "logistic"
 
 
 def test_models_of_others_go_on(mixed, tmp_path) -> None:
@@ -250,15 +221,6 @@ def test_models_of_others_go_on(mixed, tmp_path) -> None:
         booster.export(tmp_path / "model", "lightgbm")
     for target in set(FORMATS) - {"lightgbm"}:
         exported(booster, tmp_path / "model", target, odd.head(400))
-
-
-def test_xgboost_needs_leave_to_round(shared_data, tmp_path) -> None:
-    X, y = california(shared_data("california"), 1000)
-    booster = train(PLAIN, Dataset(X, y))
-    with pytest.raises(ParameterError, match="approximate=True"):
-        booster.export(tmp_path / "model.json", "xgboost")
-    report = booster.export(tmp_path / "model.json", "xgboost", approximate=True)
-    assert "leaves were rounded" in " ".join(report.notes)
 
 
 def test_classes_and_links_in_onnx(mixed, tmp_path) -> None:
@@ -335,7 +297,7 @@ def test_empty_text_as_a_category(levels, source, tmp_path) -> None:
         params = {**PLAIN, "min_data_per_group": 1, "min_samples_leaf": 1}
         params["target_statistics"] = source == "statistics"
         booster = train(params, Dataset(frame, y))
-        targets += ["lightgbm", "xgboost"] if source == "codes" else []
+        targets += ["lightgbm"] if source == "codes" else []
     frame.loc[::9, "c"] = "never seen"
     for target in targets:
         exported(booster, tmp_path / "model", target, frame)
@@ -374,7 +336,6 @@ ODD_NAMES = {
     "mark": "\ufeffa",
 }
 REFUSED = {
-    "xgboost": {"[x]", "a<b", "controls", "null", "half"},
     "lightgbm": {"null", "half"},
     "onnx": {"null", "half", "", "raw", "hedgerow_features"},
 }
@@ -402,15 +363,7 @@ def test_odd_names_and_categories(name, tmp_path) -> None:
         model = lightgbm.Booster(model_file=tmp_path / "lightgbm.json")
         assert model.feature_name() == ["_".join(odd.split()) or "_", "c"]
         frame = pd.DataFrame({**X, "c": pd.Categorical(X["c"])})
-        np.testing.assert_allclose(model.predict(frame), booster.predict(X), rtol=1e-12)
-    if "xgboost" in read:
-        xgboost = pytest.importorskip("xgboost")
-        pyarrow = pytest.importorskip("pyarrow")  # XGBoost misreads such categories of pandas
-        model = xgboost.Booster(model_file=tmp_path / "xgboost.json")
-        assert model.feature_names == [odd, "c"]
-        table = pyarrow.table({**X, "c": pyarrow.array(X["c"]).dictionary_encode()})
-        own = xgboost.DMatrix(table, enable_categorical=True)
-        np.testing.assert_allclose(model.predict(own), booster.predict(X), rtol=1e-5)
+        np.testing.assert_allclose(read.predict(frame), booster.predict(X), rtol=1e-12)
 
 
 def test_what_no_format_has_is_named(mixed, tmp_path) -> None:
@@ -473,11 +426,9 @@ def test_linear_leaves_and_crosses(odd_numbers, params, tmp_path) -> None:
     if params.get("objective") == "softmax":
         y = np.digitize(y, [-1.0, 1.0])
     booster = train({**PLAIN, "min_samples_leaf": 5, **params}, Dataset(X, y))
-    for target in WITH_LINES:
-        exported(booster, tmp_path / "model", target, X)
-    for refused in ("lightgbm", "xgboost"):
-        with pytest.raises(ParameterError, match=r"linear leaves|crosses of columns"):
-            booster.export(tmp_path / "refused", refused)
+    exported(booster, tmp_path / "model", target, X)
+    with pytest.raises(ParameterError, match=r"linear leaves|crosses of columns"):
+        booster.export(tmp_path / "refused", "lightgbm")
 
 
 def test_crosses_beside_categories_and_integers(mixed, tmp_path) -> None:
@@ -510,12 +461,10 @@ def test_target_statistics(mixed, objective, tmp_path) -> None:
     found = booster.model.inputs
     assert found.statistics
     assert len(found.crosses) == (objective == "squared_error")
-    for target in WITH_LINES:
-        exported(booster, tmp_path / "model", target, X.head(300))
-        exported(booster, tmp_path / "model", target, odd.head(300))
-    for refused in ("lightgbm", "xgboost"):
-        with pytest.raises(ParameterError, match="target statistics"):
-            booster.export(tmp_path / "refused", refused)
+    exported(booster, tmp_path / "model", target, X.head(300))
+    exported(booster, tmp_path / "model", target, odd.head(300))
+    with pytest.raises(ParameterError, match="target statistics"):
+        booster.export(tmp_path / "refused", "lightgbm")
 
 
 def test_statistics_of_two_columns(tmp_path) -> None:
@@ -546,24 +495,26 @@ def test_linear_trees_of_lightgbm(odd_numbers, tmp_path) -> None:
         exported(booster, tmp_path / "model", target, known)
 
 
-def test_rows_that_the_target_refuses_are_a_plain_error(shared_data, tmp_path) -> None:
-    pytest.importorskip("xgboost")
+def test_rows_that_the_target_refuses_are_a_plain_error(shared_data, tmp_path, monkeypatch) -> None:
     X, y = california(shared_data("california"), 500)
     booster = train(PLAIN, Dataset(X, y))
-    rows = X[:20].copy()
-    rows[3, 0] = np.inf
-    with pytest.raises(ParameterError, match="cannot predict the rows of check: XGBoostError") as e:
-        booster.export(tmp_path / "model", "xgboost", approximate=True, check=rows)
+
+    def refuse(*given):
+        raise RuntimeError("rows are refused.\ntrace")
+
+    monkeypatch.setattr(json_text, "predict", refuse)
+    words = "cannot predict the rows of check: RuntimeError: rows are refused. Give"
+    with pytest.raises(ParameterError, match=words) as e:
+        booster.export(tmp_path / "model.json", check=X[:20])
     assert "\n" not in str(e.value)
-    assert not (tmp_path / "model").exists()
+    assert not (tmp_path / "model.json").exists()
 
 
 def test_zeros_that_are_missing(shared_data, tmp_path) -> None:
     X, y = california(shared_data("california"), 1500)
     booster = train({**PLAIN, "zero_as_missing": True}, Dataset(X, y))
-    for target in ("xgboost", "onnx"):
-        with pytest.raises(ParameterError, match="zero_as_missing"):
-            exported(booster, tmp_path / "model", target)
+    with pytest.raises(ParameterError, match="zero_as_missing"):
+        exported(booster, tmp_path / "model", "onnx")
     for target in ("json", "python"):
         exported(booster, tmp_path / "model", target, X)
     with pytest.raises(ParameterError, match="1e-35"):
@@ -633,6 +584,4 @@ def test_the_command_line(mixed, tmp_path, capsys) -> None:
     np.testing.assert_array_equal(again.predict(X, kind="raw"), booster.predict(X, kind="raw"))
     assert main(["convert", str(ours), str(ours)]) == 2
     assert main(["convert", str(ours), str(tmp_path / "x"), "--raw"]) == 2
-    assert main(["convert", str(ours), str(tmp_path / "x.json"), "--to", "xgboost"]) == 2
-    assert "approximate=True" in capsys.readouterr().err
     assert main(["inspect", str(text)]) == 0

@@ -26,7 +26,7 @@ from hedgerow.notebook import Viewed
 if TYPE_CHECKING:
     from hedgerow.convert.writers.plain import PlainModel
 
-ExportFormat: TypeAlias = Literal["lightgbm", "xgboost", "onnx", "python", "json"]
+ExportFormat: TypeAlias = Literal["lightgbm", "onnx", "python", "json"]
 FORMATS: tuple[str, ...] = get_args(ExportFormat)
 _MODULES = {"python": "python_text", "json": "json_text"}
 
@@ -52,7 +52,7 @@ class ExportReport(Viewed):
     path : str
     format : str
     notes : tuple of str
-        Differences from the model: rounded numbers, and properties of the format.
+        Differences from the model, and properties of the format.
     rows_checked : int
         Rows that the target predicted; 0 without ``check``.
     largest_difference : float
@@ -91,14 +91,14 @@ class Exports(BoosterPart):
         ----------
         path : str or path-like
             An existing file is replaced atomically.
-        format : {"lightgbm", "xgboost", "onnx", "python", "json"}, optional
+        format : {"lightgbm", "onnx", "python", "json"}, optional
             Default: by the suffix of ``path``: ``.txt``, ``.onnx``, ``.py``, ``.json``
             (Hedgerow's JSON).  Treelite reads the text of ``"lightgbm"``.
         check : table, optional
             Rows that the target predicts, if it is installed; raw scores must be equal within
             rounding.
         approximate : bool, default=False
-            Round numbers that the target cannot represent, and report the differences.
+            Write a model for LightGBM although that treats more numbers as zeros.
         raw : bool, default=False
             Write raw scores instead of predictions.
 
@@ -172,9 +172,6 @@ def _format_of(path: str | os.PathLike[str], chosen: str | None) -> str:
 def _checked(report: ExportReport, data: bytes, plain: PlainModel, X: Any) -> ExportReport:
     """Predict the rows with the target, and compare."""
     matrix = plain.matrix(X)
-    if report.format == "xgboost":  # XGBoost rounds values to float32
-        with np.errstate(over="ignore"):
-            matrix = matrix.astype(np.float32).astype(np.float64)
     ours = plain.scores(matrix)
     try:
         found = _writer(report.format).predict(data, plain, matrix)
@@ -194,8 +191,7 @@ def _checked(report: ExportReport, data: bytes, plain: PlainModel, X: Any) -> Ex
             "check out."
         ) from error
     difference = float(np.max(np.abs(ours - exported), initial=0.0))
-    allowed = _allowance(plain, matrix, 2.0**-23 if report.format == "xgboost" else 2.0**-52)
-    if not difference <= allowed:
+    if not difference <= _allowance(plain, matrix):
         row = int(np.abs(ours - exported).max(axis=1).argmax())
         raise ExportError(
             f"the exported model predicts {exported[row].tolist()} for row {row} of check, but "
@@ -204,7 +200,7 @@ def _checked(report: ExportReport, data: bytes, plain: PlainModel, X: Any) -> Ex
     return replace(report, rows_checked=len(ours), largest_difference=difference)
 
 
-def _allowance(plain: PlainModel, matrix: FloatArray, unit: float) -> float:
+def _allowance(plain: PlainModel, matrix: FloatArray) -> float:
     """Return the limit of rounding: half a unit of the partial sum for each addition."""
     forest, slopes = plain.forest, plain.forest.slopes
     total = float(np.abs(forest.base_score).max())
@@ -217,4 +213,4 @@ def _allowance(plain: PlainModel, matrix: FloatArray, unit: float) -> float:
             # Each term is rounded twice more than a leaf.
             size = size + np.diff(np.concatenate([[0.0], np.cumsum(3.0 * terms)])[slopes.start])
         total += float(np.maximum.reduceat(size, forest.tree_start[:-1]).sum())
-    return unit * total * (forest.n_trees + 2)
+    return 2.0**-52 * total * (forest.n_trees + 2)

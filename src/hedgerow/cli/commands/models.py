@@ -8,7 +8,7 @@ import os
 import textwrap
 from typing import Any
 
-from hedgerow.cli.reading import inputs
+from hedgerow.cli import inputs
 from hedgerow.cli.usage import UsageError, say
 from hedgerow.errors import shown_name
 
@@ -142,7 +142,7 @@ def add_convert(commands: Any) -> None:
     parser.add_argument("out", metavar="OUT", help="file to write")
     parser.add_argument(
         "--to",
-        choices=(_OURS, "lightgbm", "xgboost", "onnx", "python", "json"),
+        choices=(_OURS, "lightgbm", "onnx", "python", "json"),
         help="format to write",
     )
     parser.add_argument(
@@ -151,7 +151,9 @@ def add_convert(commands: Any) -> None:
         help="table whose rows the target predicts, or - for standard input",
     )
     parser.add_argument(
-        "--approximate", action="store_true", help="round values that the format cannot hold"
+        "--approximate",
+        action="store_true",
+        help="write zeros that are missing as LightGBM has them",
     )
     parser.add_argument("--raw", action="store_true", help="write raw scores, not predictions")
     inputs.add_input_options(parser)

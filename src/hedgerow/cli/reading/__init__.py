@@ -1,1 +1,0 @@
-"""Tables of the commands: files, standard input, and tables read in batches."""
