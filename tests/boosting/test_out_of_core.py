@@ -22,8 +22,8 @@ from hedgerow import (
     train,
 )
 from hedgerow.boosting.external import file_dataset
+from hedgerow.cli import tables
 from hedgerow.cli.main import main
-from hedgerow.cli.reading import tables
 from hedgerow.data.external.memory_plan import RowShape
 from hedgerow.errors import DataTypeError, HedgerowError
 from hedgerow.io import model_to_bytes

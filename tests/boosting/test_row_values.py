@@ -26,8 +26,8 @@ from hedgerow import (
     train,
 )
 from hedgerow.boosting.row_data.row_values import ROW_VALUES, RowValue
+from hedgerow.cli import tables
 from hedgerow.cli.main import main
-from hedgerow.cli.reading import tables
 from hedgerow.errors import HedgerowError
 from hedgerow.io import model_to_bytes
 from tests.helpers.rank_trainings import cut, train_ranks

@@ -14,11 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.dummy import DummyClassifier
 
-from hedgerow.cli.commands import speed
+from hedgerow.cli import tables
 from hedgerow.cli.main import main
-from hedgerow.cli.reading import tables
 from hedgerow.io.file_predictions import write_table
 from tests.helpers.file_tables import columns_of
 
@@ -313,7 +311,6 @@ BAD_COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
         "cannot be combined",
     ),
     "demo into a file": (("demo", "--out", "num.csv"), "name a folder"),
-    "bench of nothing": (("bench", "--rows", "0"), "--rows"),
 }
 
 
@@ -452,32 +449,10 @@ def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert "Glucose" in out
 
 
-def test_bench_and_warmup(run: Run) -> None:
-    code, out, err = run("bench", "--rows", "500", "--trees", "3", "--rounds", "2")
-    assert code == 0, err
-    first, *fits, _, last = re.findall(
-        r"(?m)^(fits of|fit \d of 2: hedgerow|median|hedgerow )", out
-    )
-    assert (first, fits, last) == (
-        "fits of",
-        [f"fit {k} of 2: hedgerow" for k in "12"],
-        "hedgerow ",
-    )
+def test_warmup(run: Run) -> None:
     code, out, err = run("warmup")
     assert code == 0, err
     assert "kernels ready" in out or "nothing to compile" in out
-
-
-def test_bench_says_when_the_machine_is_busy(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The share of the processors is CPU time over wall time of threads that only compute."""
-    monkeypatch.setattr(speed, "_makers", lambda options: {"hedgerow": DummyClassifier})
-    clock = iter(np.arange(100.0))
-    for idle in (False, True):
-        monkeypatch.setattr(time, "process_time", lambda idle=idle: next(clock) * idle * 1e9)
-        code, out, _ = run("bench", "--rows", "100", "--trees", "3", "--rounds", "1")
-        assert code == 0
-        assert ("the machine is busy: only 0% of its processors" in out) is not idle
-        assert ("repeat this on an idle one" in out) is not idle
 
 
 def start_process(*arguments: str, **options: object) -> subprocess.Popen[str]:

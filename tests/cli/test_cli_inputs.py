@@ -16,8 +16,8 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from hedgerow import HedgerowClassifier, load
+from hedgerow.cli import tables
 from hedgerow.cli.main import build_parser, main
-from hedgerow.cli.reading import tables
 from tests.helpers.marking import mostly_slow
 
 pytest.importorskip("pyarrow")

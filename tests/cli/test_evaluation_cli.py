@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from hedgerow import Dataset, load
+from hedgerow.cli import tables
 from hedgerow.cli.main import main
-from hedgerow.cli.reading import tables
 
 pytest.importorskip("sklearn")
 pytest.importorskip("pyarrow", reason="several files are read by pyarrow")

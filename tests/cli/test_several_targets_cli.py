@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor, load
+from hedgerow.cli import tables
 from hedgerow.cli.main import main
-from hedgerow.cli.reading import tables
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 2)).round(6)

@@ -13,8 +13,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from hedgerow import Dataset, HedgerowClassifier, load, train
+from hedgerow.cli import tables
 from hedgerow.cli.main import main
-from hedgerow.cli.reading import tables
 from hedgerow.data.reading.texts import microseconds, parse
 from hedgerow.errors import DataError, DataTypeError, HedgerowWarning
 from hedgerow.io import model_to_bytes

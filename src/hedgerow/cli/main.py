@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from hedgerow import __version__
-from hedgerow.cli.commands import demo, evaluation, models, rows, serving, speed, training
+from hedgerow.cli.commands import demo, deployment, evaluation, models, rows, training
 from hedgerow.cli.usage import Parser, complete_output, one_line, printable_warnings, remark
 from hedgerow.errors import HedgerowError
 
@@ -26,10 +26,9 @@ _COMMANDS = (
     models.add_inspect,
     evaluation.add_report,
     models.add_convert,
-    serving.add_serve,
+    deployment.add_serve,
     demo.add_ladder,
-    speed.add_warmup,
-    speed.add_bench,
+    deployment.add_warmup,
 )
 
 

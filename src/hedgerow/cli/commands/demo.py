@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hedgerow.cli.reading import inputs
+from hedgerow.cli import inputs
 from hedgerow.cli.usage import UsageError, has_output, say
 from hedgerow.errors import printable
 
@@ -206,7 +206,7 @@ def _read(options: argparse.Namespace) -> tuple[str, Any]:
 
     from hedgerow.boosting.external.file_dataset import dataset_of
     from hedgerow.boosting.row_data.classes import CodedLabels
-    from hedgerow.cli.reading import tables
+    from hedgerow.cli import tables
     from hedgerow.data.reading.columns import floats_of
     from hedgerow.data.sources.base import make_roles
     from hedgerow.data.sources.opening import open_files

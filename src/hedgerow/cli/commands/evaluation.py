@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hedgerow.cli.reading import inputs
+from hedgerow.cli import inputs
 from hedgerow.cli.usage import UsageError, say
 from hedgerow.errors import printable
 

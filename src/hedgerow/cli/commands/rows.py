@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from hedgerow.cli.reading import inputs
+from hedgerow.cli import inputs
 from hedgerow.cli.usage import has_output, remark, say, shows_progress, utf8
 
 BATCH_BYTES = 1 << 27

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from hedgerow.cli.reading import inputs
+from hedgerow.cli import inputs
 from hedgerow.cli.usage import UsageError, remark, say
 from hedgerow.errors import HedgerowError, InterruptedFitWarning
 
@@ -133,8 +133,7 @@ def _check_and_train(options: argparse.Namespace) -> None:
 def _train(options: argparse.Namespace) -> None:
     from hedgerow.boosting.external.file_dataset import dataset_of
     from hedgerow.boosting.row_data.row_values import OF_TRAINING, given_values
-    from hedgerow.cli import engine
-    from hedgerow.cli.reading import tables
+    from hedgerow.cli import engine, tables
     from hedgerow.data.external.memory import memory_bytes, shown_bytes
     from hedgerow.data.sources.base import header_hint, make_roles
     from hedgerow.data.sources.opening import open_files
