@@ -26,7 +26,7 @@ from hedgerow import (
     cross_fit,
     train,
 )
-from hedgerow.cuda import arrays, device, driver, memory
+from hedgerow.cuda import arrays, device, driver
 from hedgerow.errors import DataError, DataTypeError, DeviceError
 from hedgerow.io import model_to_bytes
 from tests.helpers.gpu_arrays import UNKNOWN, ByDlpack, GpuDriver, OnGpu
@@ -40,9 +40,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDriver]:
     """Yield a driver whose memory is that of the host."""
     made = GpuDriver()
     monkeypatch.setattr(driver, "Driver", lambda: made)
-    memory.gpu_memory.cache_clear()
+    arrays.gpu_memory.cache_clear()
     yield made
-    memory.gpu_memory.cache_clear()
+    arrays.gpu_memory.cache_clear()
 
 
 def table(n_rows: int = 300, seed: int = 0) -> tuple[Array, Array]:
@@ -91,7 +91,7 @@ def test_strides_of_all_kinds(view: Array, block_bytes: int) -> None:
         patch.setattr(arrays, "gpu_memory", lambda: reader)
         patch.setattr(arrays, "_BLOCK_BYTES", block_bytes)
         patch.setattr(driver, "Driver", lambda: made)
-        reader = memory.GpuMemory()
+        reader = arrays.GpuMemory()
         found = arrays.on_host(OnGpu(made, view))
     assert np.array_equal(found, view)
     copied = sum(n for what, n in made.calls if what == "copy")
@@ -161,7 +161,7 @@ def test_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
         raise DeviceError("there is no driver of an NVIDIA GPU here.")
 
     monkeypatch.setattr(driver, "Driver", missing)
-    memory.gpu_memory.cache_clear()
+    arrays.gpu_memory.cache_clear()
     X, y = table()
     with pytest.raises(DeviceError, match="no driver of an NVIDIA GPU"):
         HedgerowRegressor().fit(OnGpu(GpuDriver(), X), y)

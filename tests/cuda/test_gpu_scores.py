@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow import Booster, Dataset, HedgerowClassifier, HedgerowRegressor, train
-from hedgerow.cuda import device, driver, memory
+from hedgerow.cuda import arrays, device, driver
 from hedgerow.cuda.arrays import gpu_array
 from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import DataError, DeviceError
@@ -43,7 +43,7 @@ class Setting:
         patch.setattr(driver, "Driver", lambda: self.driver)
         patch.setattr(gpu_scores, "gpu_number", lambda number: self.gpu)
         patch.setattr(gpu_scores, "LEAST_ROWS", 1)
-        memory.gpu_memory.cache_clear()
+        arrays.gpu_memory.cache_clear()
 
     def put(self, values: Array, **more: Any) -> OnGpu:
         """Return an array on the GPU."""
@@ -54,7 +54,7 @@ class Setting:
 def simulated(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Yield a GPU that works."""
     yield Setting(monkeypatch)
-    memory.gpu_memory.cache_clear()
+    arrays.gpu_memory.cache_clear()
 
 
 def random_model(
@@ -148,7 +148,7 @@ def test_scores_of_random_forests(
         if n_categories > 0:
             launched |= {"bin_narrow"} if dtype == np.float32 else {"bin_wide"}
         assert set(setting.gpu.launched()) == launched
-    memory.gpu_memory.cache_clear()
+    arrays.gpu_memory.cache_clear()
 
 
 def rows(n_rows: int = 200) -> tuple[Array, Array]:
@@ -262,7 +262,7 @@ def test_without_memory_the_processor_scores_a_copy(monkeypatch: pytest.MonkeyPa
     assert np.array_equal(model.predict(setting.put(X)), model.predict(X))
     assert ("copy", X.nbytes) in setting.driver.calls
     assert all(stream.is_closed for stream in setting.gpu.streams[1:])
-    memory.gpu_memory.cache_clear()
+    arrays.gpu_memory.cache_clear()
 
 
 def test_few_rows_are_scored_by_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,7 +273,7 @@ def test_few_rows_are_scored_by_the_processor(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(gpu_scores, "LEAST_ROWS", least)
     assert np.array_equal(model.predict(setting.put(X)), model.predict(X))
     assert setting.gpu.launched() == []
-    memory.gpu_memory.cache_clear()
+    arrays.gpu_memory.cache_clear()
 
 
 def test_a_gpu_that_cannot_run_the_kernels(

@@ -1,5 +1,8 @@
 """Arrays of other libraries in the memory of a GPU: recognise them, and copy them to the host.
 
+The memory belongs to the primary context of its GPU, which all libraries of a process share.
+Every GPU of the process can be read, not only the one on which Hedgerow trains.
+
 ::
 
     CuPy, PyTorch, Numba, JAX    __cuda_array_interface__   --.
@@ -12,17 +15,18 @@ No library is imported: arrays are recognised by their attributes.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.cuda.dlpack import CUDA_DEVICES, exported
-from hedgerow.cuda.memory import ALL_STREAMS, gpu_memory
-from hedgerow.errors import DataError, DataTypeError
+from hedgerow.errors import DataError, DataTypeError, DeviceError
 
 _LEGACY = 1
 """The default stream, by its number in both protocols."""
@@ -34,6 +38,78 @@ _MOST_WASTE = 1.25
 """Most bytes that are copied at once for each byte of an array."""
 
 _HOST_TYPES = (np.ndarray, list, tuple, dict, str, bytes, int, float, type(None))
+
+
+ALL_STREAMS = -1
+"""Stands for all streams of a GPU, where an array does not say which one fills it."""
+
+_NUMBER_OF_DEVICE = 9  # attribute of an address
+
+
+class GpuMemory:
+    """The memory of all GPUs of this process.
+
+    Raises
+    ------
+    DeviceError
+        If there is no driver, or no GPU.
+    """
+
+    def __init__(self) -> None:
+        from hedgerow.cuda.driver import Driver  # tables on the host need none
+
+        self._driver = Driver()
+        self._contexts: dict[int, ctypes.c_void_p] = {}
+
+    def device_of(self, address: int) -> int:
+        """Return the number of the GPU whose memory this is.
+
+        Raise ``DeviceError`` if the driver does not know the address in this process.
+        """
+        number = ctypes.c_int()
+        given = (ctypes.byref(number), _NUMBER_OF_DEVICE, address)
+        status = self._driver.status_of("cuPointerGetAttribute", *given)
+        if status != 0:
+            raise DeviceError(
+                f"an array says that it lies at {address:#x} on a GPU, where this process has no "
+                f"memory: {self._driver.text_of(status)}. Copy it in the process that made it."
+            )
+        return number.value
+
+    def wait(self, device: int, stream: int | None) -> None:
+        """Wait until a stream has done its work; ``None``: there is nothing to wait for."""
+        if stream is None:
+            return
+        with self._current(device):
+            if stream == ALL_STREAMS:
+                self._driver.call("cuCtxSynchronize")
+            else:
+                self._driver.call("cuStreamSynchronize", stream)
+
+    def copy(self, device: int, address: int, to: npt.NDArray[np.uint8]) -> None:
+        """Copy bytes from a GPU to an array of the host."""
+        with self._current(device):
+            self._driver.call("cuMemcpyDtoH_v2", to.ctypes.data, address, to.nbytes)
+
+    @contextlib.contextmanager
+    def _current(self, device: int) -> Iterator[None]:
+        """Let this thread use a GPU for a while."""
+        if device not in self._contexts:
+            handle, context = ctypes.c_int(), ctypes.c_void_p()
+            self._driver.call("cuDeviceGet", ctypes.byref(handle), device)
+            self._driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), handle.value)
+            self._contexts[device] = context
+        self._driver.call("cuCtxPushCurrent_v2", self._contexts[device])
+        try:
+            yield
+        finally:
+            self._driver.call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+
+@functools.cache
+def gpu_memory() -> GpuMemory:
+    """Return the memory of the GPUs of this process."""
+    return GpuMemory()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,24 +247,66 @@ def _of_interface(values: Any, interface: dict[str, Any]) -> GpuArray:
     return GpuArray(shape, strides, dtype, address, _LEGACY if stream == 0 else stream, values)
 
 
+_CUDA_DEVICES = (2, 13)
+"""Kinds of devices: the memory of a GPU, and memory that moves between GPU and host."""
+
+_KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
+
+
+class _Device(ctypes.Structure):
+    _fields_ = (("kind", ctypes.c_int32), ("number", ctypes.c_int32))
+
+
+class _Type(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device", _Device),
+        ("n_axes", ctypes.c_int32),
+        ("type", _Type),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("first_byte", ctypes.c_uint64),
+    )
+
+
+def _pointer_of(capsule: object) -> int:
+    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer_of.argtypes, pointer_of.restype = (ctypes.py_object, ctypes.c_char_p), ctypes.c_void_p
+    found: int = pointer_of(capsule, b"dltensor")
+    return found
+
+
 def _of_dlpack(values: Any) -> GpuArray | None:
     """Return an array by DLPack; None if it is not on a GPU of NVIDIA."""
     try:
         device, _ = values.__dlpack_device__()
     except (AttributeError, BufferError, NotImplementedError, RuntimeError, TypeError, ValueError):
         return None
-    if int(device) not in CUDA_DEVICES:
+    if int(device) not in _CUDA_DEVICES:
         return None
     try:
-        found = exported(values.__dlpack__(stream=_LEGACY))
+        # As long as the capsule around the C structure lives, the memory of the array does.
+        capsule = values.__dlpack__(stream=_LEGACY)
+        tensor = _Tensor.from_address(_pointer_of(capsule))
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
         raise DataError(
             f"a {type(values).__name__} on a GPU cannot be read ({error}): copy it to the host."
         ) from error
-    dtype = _known_type(found.dtype, values)
-    strides = _strides(found.shape, found.strides, dtype.itemsize)
-    held = (values, found.capsule)
-    return GpuArray(found.shape, strides, dtype, found.address, _LEGACY, held)
+    n_axes, n_bytes = tensor.n_axes, tensor.type.bits // 8
+    kind = _KINDS.get(tensor.type.code) if tensor.type.lanes == 1 else None
+    own = None
+    if kind is not None:
+        with contextlib.suppress(TypeError):  # a number of bytes that NumPy does not have
+            own = np.dtype(f"{kind}{n_bytes}")
+    dtype, shape = _known_type(own, values), tuple(tensor.shape[:n_axes])
+    steps = [n_bytes * step for step in tensor.strides[:n_axes]] if tensor.strides else None
+    address = (tensor.data or 0) + tensor.first_byte
+    strides = _strides(shape, steps, dtype.itemsize)
+    return GpuArray(shape, strides, dtype, address, _LEGACY, (values, capsule))
 
 
 def _known_type(dtype: np.dtype[Any] | None, values: Any) -> np.dtype[Any]:
