@@ -71,9 +71,6 @@ def main() -> None:
         their_seconds.append(time.perf_counter() - start)
         got = found[column].at(result["grid_values"][0])
         worst = max(worst, float(np.abs(got - result["average"][0]).max()))
-    start = time.perf_counter()
-    booster.interactions(X, n_jobs=2)
-    pairs = time.perf_counter() - start
 
     seconds = statistics.median(our_seconds)
     whole = statistics.mean(their_seconds) * options.columns
@@ -84,7 +81,6 @@ def main() -> None:
     print(f"Hedgerow, all columns                   {seconds:9.3f} s")
     print(f"scikit-learn, all columns (estimated)   {whole:9.3f} s   {whole / seconds:,.1f} times")
     print(f"largest difference of steps at its grid {worst:9.1e}")
-    print(f"Hedgerow, Friedman's H of all pairs     {pairs:9.3f} s")
 
 
 if __name__ == "__main__":

@@ -2,15 +2,15 @@
 Partial dependence
 ==================
 
-Compute the effects of all columns, the joint effect of two columns, curves of single rows, and
-Friedman's H.
+Compute the effects of all columns, the joint effect of two columns, curves of single rows, and the
+interactions of all pairs of columns.
 """
 
 # %%
 import numpy as np
 
 from hedgerow import HedgerowRegressor
-from hedgerow.plot import plot_curves, plot_joint_dependence
+from hedgerow.plot import plot_curves, plot_interactions, plot_joint_dependence
 
 rng = np.random.default_rng(0)
 X = {
@@ -33,4 +33,4 @@ few = {name: column[:80] for name, column in X.items()}
 plot_curves(model.individual_curves(few, "age").centred())
 
 # %%
-print(model.interactions(X).to_frame("pandas"))
+plot_interactions(model.explain(few, interactions=True))

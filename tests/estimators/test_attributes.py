@@ -53,7 +53,7 @@ def made() -> Iterator[Any]:
     data = Dataset(X, Y)
     yield from (Dataset(X), data, cv(ROUNDS, data, 2))
     booster = train(ROUNDS, data)
-    yield from (booster, booster.explain(X[:2]), booster.interactions(X[:5]))
+    yield from (booster, booster.explain(X[:2]))
     yield from booster.partial_dependence(X)
     yield from (booster.individual_curves(X[:2], 0), booster.joint_dependence(X, [0, 1]))
     yield from (booster.importance(), booster.importance("permutation", X, Y, n_repeats=2))

@@ -186,9 +186,7 @@ def test_parameters_of_train_and_of_datasets() -> None:
 
 
 _METHODS: dict[str, dict[str, Any]] = {
-    "accumulated_effects": {"columns": [0], "X": X},
     "individual_curves": {"column": 0, "X": X},
-    "interactions": {"X": X},
     "joint_dependence": {"columns": [0, 1], "X": X},
     "partial_dependence": {"columns": [0], "X": X},
     "importance": {},

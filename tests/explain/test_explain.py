@@ -473,8 +473,6 @@ def test_a_model_without_counts_has_hessians_or_asks_for_a_background() -> None:
     nothing = Booster(replace(known.model, forest=bare))
     with pytest.raises(ParameterError, match="background"):
         nothing.explain(rows)
-    with pytest.raises(ParameterError, match=r"store numbers of training rows.*pass X"):
-        nothing.partial_dependence()
     expected = known.explain(rows, background=rows).values
     np.testing.assert_array_equal(nothing.explain(rows, background=rows).values, expected)
 

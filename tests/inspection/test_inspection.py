@@ -1,11 +1,10 @@
-"""Partial dependence, curves, interactions and importances equal their definitions."""
+"""Partial dependence, curves and importances equal their definitions."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ from hedgerow import (
     train,
 )
 from hedgerow.inspection.importance import explained_importance
-from hedgerow.kernels.tables.keys import keys_of_floats
 
 N_ROWS = 300
 LEVELS = ["red", "green", "blue", "white", "black"]
@@ -285,58 +283,6 @@ def test_rows_are_drawn_by_a_seed_among_those_with_a_weight() -> None:
         case.X, ["b", "wide"], sample_weight=weight, max_rows=20, n_points=5
     )
     np.testing.assert_array_equal(chosen.values, plain.values)
-    drawn = case.booster.interactions(case.X, sample_weight=weight, max_rows=20)
-    assert drawn.n_rows == 20
-
-
-def walk(forest: Any, tree: int, node: int, column: int, value: float) -> float:
-    """Traverse a tree with weights, as Friedman describes it."""
-    at = int(forest.tree_start[tree]) + node
-    if forest.feature[at] < 0:
-        return float(forest.value[at])
-    left, right = int(forest.left[at]), int(forest.right[at])
-    if forest.feature[at] == column:
-        key = keys_of_floats(np.array(value))
-        goes = forest.missing_left[at] == 1 if value != value else key <= forest.threshold[at]
-        return walk(forest, tree, left if goes else right, column, value)
-    start = int(forest.tree_start[tree])
-    counts = forest.count[[start + left, start + right]]
-    ways = [walk(forest, tree, child, column, value) for child in (left, right)]
-    return float(np.average(ways, weights=counts))
-
-
-def test_without_rows_the_shares_of_training_stand_for_them() -> None:
-    forest = made("numbers").booster.model.forest
-    found = made("numbers").booster.partial_dependence()
-    for column, effect in enumerate(found):
-        for value in [*effect.positions[:-1].tolist(), 1e9, np.nan]:
-            want = forest.base_score[0] + sum(
-                walk(forest, tree, 0, column, value) for tree in range(forest.n_trees)
-            )
-            assert effect.at([value])[0] == pytest.approx(want, abs=1e-11)
-        assert effect.rows.sum() == 0.0
-
-
-@pytest.mark.parametrize(
-    "more",
-    [{"unknown_category": "backoff"}, {"classes": True}, {"multi_strategy": "multi_output_tree"}],
-)
-def test_without_rows_stumps_have_the_effects_of_the_training_rows(more: Any) -> None:
-    X, y = mixed()
-    stumps = {**PLAIN, "max_leaves": 2, "min_samples_leaf": 1, "min_data_per_group": 1}
-    if "classes" in more:
-        model = HedgerowClassifier(**stumps).fit(X, np.digitize(y, [-0.5, 1.0]))
-    else:
-        several = np.column_stack((y, -(y**2))) if "multi_strategy" in more else y
-        model = HedgerowRegressor(**stumps, **more).fit(X, several)
-    alone, rows = model.partial_dependence(), model.partial_dependence(X)
-    assert rows["colour"].strength.max() > 0.0
-    np.testing.assert_allclose(alone.mean, rows.mean, atol=1e-12)
-    for one, other in zip(alone, rows, strict=True):
-        np.testing.assert_allclose(one.values, other.values, atol=1e-12)
-        np.testing.assert_allclose(one.missing, other.missing, atol=1e-12)
-        if other.unknown is not None:
-            np.testing.assert_allclose(one.unknown, other.unknown, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -401,75 +347,6 @@ def test_individual_curves_of_probabilities() -> None:
     np.testing.assert_allclose(found.values.sum(axis=2), 1.0)
     rows = replace_column(X[:5], 0, found.effect.positions[2])
     np.testing.assert_allclose(found.values[:, 2], model.predict_proba(rows))
-
-
-def naive_accumulated(case: Case, column: int, edges: Any) -> Any:
-    """Compute the estimator of Apley and Zhu, row by row."""
-    x = case.X[:, column]
-    sums, counts = np.zeros(len(edges) - 1), np.zeros(len(edges) - 1)
-    for row in np.flatnonzero(~np.isnan(x)):
-        k = max(1, int(np.searchsorted(edges, x[row], side="left")))
-        ends = np.repeat(case.X[row : row + 1], 2, axis=0)
-        ends[:, column] = edges[k - 1], edges[k]
-        low, high = case.raw(ends)[:, 0]
-        sums[k - 1] += high - low
-        counts[k - 1] += 1
-    curve = np.concatenate(([0.0], np.cumsum(sums / np.maximum(counts, 1))))
-    return curve - ((curve[1:] + curve[:-1]) / 2) @ counts / counts.sum()
-
-
-@pytest.mark.parametrize("name", ["numbers", "lines"])
-def test_accumulated_effects(name: str) -> None:
-    case = made(name)
-    found = case.booster.accumulated_effects(case.X, n_points=8)
-    assert found.names == ("x0", "x1", "x2", "x3")
-    for column, effect in enumerate(found):
-        want = naive_accumulated(case, column, effect.positions)
-        np.testing.assert_allclose(effect.values, want, atol=1e-12)
-        assert effect.rows.sum() == (~np.isnan(case.X[:, column])).sum()
-        assert np.isnan(effect.missing)
-    assert found.strongest(1)[0].strength == found.strength.max()
-
-
-def naive_interaction(case: Case, one: int, two: int, kind: str = "raw") -> tuple[float, float]:
-    """Return Friedman and Popescu's H by its definition, and the scale of its numerator."""
-    X = case.X
-
-    def mean_at(values: dict[int, Any]) -> float:
-        rows = X.copy()
-        for column, value in values.items():
-            rows[:, column] = value
-        return float(case.raw(rows)[:, 0].mean())
-
-    both = np.array([mean_at({one: r[one], two: r[two]}) for r in X])
-    first = np.array([mean_at({one: r[one]}) for r in X])
-    second = np.array([mean_at({two: r[two]}) for r in X])
-    both, first, second = (part - part.mean() for part in (both, first, second))
-    own = np.mean((both - first - second) ** 2)
-    return float(np.sqrt(own / np.mean(both**2))), float(np.sqrt(own))
-
-
-@pytest.mark.parametrize("name", ["numbers", "lines"])
-def test_interactions_are_those_of_the_definition(name: str) -> None:
-    whole = made(name)
-    case = Case(whole.booster, whole.X[:60])
-    found = case.booster.interactions(case.X)
-    for one, two in combinations(range(4), 2):
-        h, strength = naive_interaction(case, one, two)
-        assert found.h[one, two] == pytest.approx(h, abs=1e-9)
-        assert found.strength[one, two] == pytest.approx(strength, abs=1e-10)
-        assert found.h[two, one] == found.h[one, two]
-    frame = found.to_frame()
-    assert frame["first"][0] == "x0"
-    assert frame["second"][0] == "x1"
-    assert frame["strength"].is_monotonic_decreasing
-
-
-def test_interactions_of_a_sum_are_none() -> None:
-    X = np.random.default_rng(0).normal(size=(500, 3))
-    booster = regressor(X, X.sum(axis=1), max_leaves=2).booster_
-    assert (booster.interactions(X).h == 0.0).all()
-    assert made("classes").booster.interactions(made("classes").X).h.shape == (5, 5, 3)
 
 
 def test_strongest_columns_and_frames() -> None:
@@ -578,10 +455,9 @@ def test_trees_without_splits() -> None:
     booster = regressor(X, np.arange(20.0)).booster_
     found = booster.partial_dependence(X)
     assert found[0].values.tolist() == [pytest.approx(9.5)]
-    assert booster.interactions(X).h.tolist() == [[0.0, 0.0], [0.0, 0.0]]
     assert booster.importance("permutation", X, np.arange(20.0)).values.tolist() == [0.0, 0.0]
     stumps = train({"n_estimators": 2, "max_leaves": 2}, Dataset(X, np.arange(20.0)))
-    assert stumps.partial_dependence()["x1"].at([3.0]).shape == (1,)
+    assert stumps.partial_dependence(X)["x1"].at([3.0]).shape == (1,)
 
 
 def test_sparse_rows() -> None:
@@ -604,9 +480,8 @@ def test_sparse_rows() -> None:
         (lambda b, X: b.partial_dependence(X, kind="odds"), "kind must be one of"),
         (lambda b, X: b.partial_dependence(X, kind="probability"), "needs a classifier"),
         (lambda b, X: b.partial_dependence(X, n_points=1), "n_points"),
-        (lambda b, X: b.interactions(X, max_rows=0), "max_rows must be an integer at least 1"),
+        (lambda b, X: b.partial_dependence(X, max_rows=0), "max_rows must be an integer"),
         (lambda b, X: b.joint_dependence(X, [0, 1], random_state=-1), "random_state"),
-        (lambda b, X: b.partial_dependence(sample_weight=[1.0]), "pass X as well"),
         (lambda b, X: b.joint_dependence(X, [0]), "two different columns"),
         (lambda b, X: b.joint_dependence(X, [0, 0]), "two different columns"),
         (lambda b, X: b.importance("worth"), "kind must be one of"),
@@ -632,13 +507,9 @@ def test_wrong_rows(monkeypatch: pytest.MonkeyPatch) -> None:
         booster.partial_dependence(np.zeros((0, 4)))
     with pytest.raises(DataError, match="3 features"):
         booster.partial_dependence(np.zeros((5, 3)))
-    monkeypatch.setattr("hedgerow.inspection.curves.MOST_BYTES", 1000)
+    monkeypatch.setattr("hedgerow.inspection.partial.MOST_BYTES", 1000)
     with pytest.raises(DataError, match=r"curves of 50 rows at \d+ values.*fewer rows"):
         booster.individual_curves(np.zeros((50, 4)), 0)
-    with pytest.raises(ParameterError, match="pass X"):
-        made("lines").booster.partial_dependence()
-    with pytest.raises(ParameterError, match="holds categories"):
-        made("categories").booster.accumulated_effects(made("categories").X, ["colour"])
     strict = regressor(*mixed(), unknown_category="error").booster_
     with pytest.raises(DataError, match="'mauve'"):
         strict.partial_dependence(mixed()[0].assign(colour="mauve"))
@@ -648,13 +519,13 @@ def test_functions_take_boosters_estimators_and_models() -> None:
     X, y = mixed()
     labels = np.array(["low", "middle", "high"])[np.digitize(y, [-0.5, 0.5])]
     model = HedgerowClassifier(**PLAIN).fit(X, labels)
-    for function in (inspection.partial_dependence, inspection.accumulated_effects):
-        for known in (model, model.booster_):
-            found = function(known, X, ["a"], kind="probability")
-            assert found.output_names == ("high", "low", "middle")
-        assert function(model.booster_.model, X, ["a"]).output_names == ("0", "1", "2")
-        with pytest.raises(DataTypeError, match="must be a Booster, a fitted estimator or a Model"):
-            function(X, X, ["a"])
+    function = inspection.partial_dependence
+    for known in (model, model.booster_):
+        found = function(known, X, ["a"], kind="probability")
+        assert found.output_names == ("high", "low", "middle")
+    assert function(model.booster_.model, X, ["a"]).output_names == ("0", "1", "2")
+    with pytest.raises(DataTypeError, match="must be a Booster, a fitted estimator or a Model"):
+        function(X, X, ["a"])
     indices = np.searchsorted(model.classes_, labels)
     one, other = (
         inspection.permutation_importance(known, X, target, n_repeats=1)
@@ -718,7 +589,6 @@ def test_effects_at_zeros_that_are_missing(lines) -> None:
     if lines:  # points, where 0 would be a number
         curves = booster.individual_curves(X[:5], "x0")
         assert 0.0 not in curves.effect.positions
-        assert booster.accumulated_effects(X, ["x0"])["x0"].zero_missing_up_to == 0.0
 
 
 def test_effects_at_dates() -> None:
@@ -755,7 +625,7 @@ def test_effects_of_wide_integers_between_and_beyond_their_values() -> None:
 def test_effects_of_numbers_refuse_text() -> None:
     booster = train({"n_estimators": 1}, Dataset(np.arange(40.0)[:, None], np.arange(40.0)))
     with pytest.raises(DataTypeError, match="column 'x0' holds numbers; got the text 'old'"):
-        booster.partial_dependence()["x0"].at(["old"])
+        booster.partial_dependence([[0.0]])["x0"].at(["old"])
 
 
 def test_effects_of_categories_that_are_rounded_numbers() -> None:

@@ -74,8 +74,6 @@ def test_curves_and_maps_have_such_ticks() -> None:
     model = fitted(X)
     axes = plot_curves(model.individual_curves(X, "day"))
     assert set(labels(axes.xaxis)) >= {"2024-05-01", "2025-01-01"}
-    (effect,) = model.accumulated_effects(X, ["day"])
-    assert set(labels(plot_partial_dependence(effect).xaxis)) >= {"2024-05-01", "2025-01-01"}
     axes = plot_joint_dependence(model.joint_dependence(X, ["wait", "day"]))
     assert "16:00:00" in labels(axes.xaxis)
     assert "2024-09-01" in labels(axes.yaxis)

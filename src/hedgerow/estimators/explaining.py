@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hedgerow.booster import Booster
     from hedgerow.explain.explanation import Explanation
-    from hedgerow.explain.outputs import Outputs
+    from hedgerow.explain.views import Outputs
 
 
 class Explanations(ABC):

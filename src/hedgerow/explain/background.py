@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
-from hedgerow.data.sparse import SparseTable, rows_at_once
+from hedgerow.data.sparse import SparseTable
 from hedgerow.errors import ParameterError
-from hedgerow.explain.explainer import ROWS_PER_THREAD, Explainer, runs_of
-from hedgerow.explain.game import make_game
-from hedgerow.explain.plan import Batch, Plan, make_plan, scratch
+from hedgerow.explain.explainer import ROWS_PER_THREAD, Batch, Explainer, dense_parts, runs_of
+from hedgerow.explain.game import Plan, make_game, make_plan, scratch
 from hedgerow.kernels.shapley.background import (
     BackgroundSpace,
     FillSpace,
@@ -33,7 +31,7 @@ from hedgerow.kernels.shapley.leaf_groups import (
     plan_paths,
 )
 from hedgerow.kernels.shapley.row_blocks import fill_block_keys
-from hedgerow.kernels.shapley.tree_walk import BLOCK, LEAF, WORD
+from hedgerow.kernels.shapley.tree_walk import BLOCK, WORD
 from hedgerow.kernels.simd.lanes import N_LANES
 from hedgerow.model.predict import Predictor
 from hedgerow.once import once
@@ -106,11 +104,7 @@ class BackgroundExplainer:
         tabled = (n_players == few) & (paths.node < 0)
         tabled &= (few << few) <= max(LEAST_TABLE, ENTRIES_A_ROW * n_rows)
         listed = np.where(tabled, 0, n_rows)
-        is_leaf = plan.walks.edge[:, LEAF] >= 0
-        tree = np.zeros(len(n_players), dtype=np.int64)
-        per_edge = np.repeat(np.arange(len(plan.game.roots)), np.diff(plan.walks.first_edge))
-        tree[plan.walks.edge[is_leaf, LEAF]] = per_edge[is_leaf]
-        return _Leaves(paths, tree, tabled, listed)
+        return _Leaves(paths, plan.game.leaf_tree, tabled, listed)
 
     @once
     def _groups(self) -> Groups:
@@ -154,23 +148,12 @@ class BackgroundExplainer:
             return found
         for run in runs_of(self._sizes, TABLE_MEMORY):
             tables = self._tables(run, n_threads)
-            for part, rows in self._parts(values):
+            for part, rows in dense_parts(values, self._columns):
                 task = functools.partial(
                     self._explain_rows, tables, run, one.batch(rows), found[part]
                 )
                 run_blocks(task, len(rows), n_threads, ROWS_PER_THREAD)
         return found
-
-    def _parts(self, values: AnyArray | SparseTable) -> Iterator[tuple[slice, AnyArray]]:
-        """Yield the rows; rows of a sparse table become dense, some at a time."""
-        if not isinstance(values, SparseTable):
-            yield slice(None), values
-            return
-        assert self._columns is not None
-        step = rows_at_once(len(self._columns), values.value.itemsize)
-        for first in range(0, values.n_rows, step):
-            stop = min(first + step, values.n_rows)
-            yield slice(first, stop), values.dense(self._columns, first, stop)
 
     def _tables(self, run: tuple[int, int], n_threads: int) -> Tables:
         """Return the background's tables and lists for the groups of some trees."""

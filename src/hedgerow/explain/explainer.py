@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,23 +19,21 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
 from hedgerow.data.reading.columns import floats_of
 from hedgerow.data.schema import ColumnKind
 from hedgerow.data.sparse import SparseTable, rows_at_once
-from hedgerow.explain.game import find_players, make_game
-from hedgerow.explain.plan import Batch, Plan, make_plan, scratch
+from hedgerow.explain.game import Plan, find_players, make_game, make_plan, scratch
 from hedgerow.kernels.prediction.slopes import Slopes, no_slopes, writable_slopes
 from hedgerow.kernels.shapley.player_pairs import add_pairs
 from hedgerow.kernels.shapley.row_blocks import (
-    FEW_ROWS,
     MOST_CONDITIONS,
     Tabled,
     add_trees,
-    explain_few,
+    explain_row,
     fill_block_keys,
     fill_tables_of_trees,
 )
-from hedgerow.kernels.shapley.tree_walk import BLOCK, FACTORS, LEAF, WORD, fill_factors
+from hedgerow.kernels.shapley.tree_walk import BLOCK, FACTORS, WORD, fill_factors
 from hedgerow.model.forest import Forest, renumbered, used_columns
 from hedgerow.model.layout import CategoryReader
-from hedgerow.model.predict import NO_CATEGORIES, codings_of, kernel_rows
+from hedgerow.model.predict import NO_CATEGORIES, CategoryArguments, codings_of, kernel_rows
 from hedgerow.once import once
 from hedgerow.threads import run_blocks
 
@@ -48,6 +47,17 @@ ROWS_PER_THREAD = 64
 
 ROWS_OF_TABLE = 4
 """Least number of rows per entry of a table for which a tree has a table."""
+
+
+class Batch(NamedTuple):
+    """Rows of a table; see :mod:`hedgerow.kernels.prediction.predict`.
+
+    ``numbers`` holds their values as float64 if leaves are linear.
+    """
+
+    rows: tuple[Any, ...]
+    categories: CategoryArguments
+    numbers: FloatArray
 
 
 class Explainer:
@@ -64,8 +74,6 @@ class Explainer:
         Number of columns of the user's table.
     backs_off : bool
         Whether a walk ends at an unknown category.
-    reached : float64, one per node, optional
-        Training rows of each node, for the shares; by default the counts in the forest.
     """
 
     def __init__(
@@ -75,13 +83,11 @@ class Explainer:
         sources: Sequence[tuple[int, ...]] | None,
         n_columns: int,
         backs_off: bool = False,
-        reached: FloatArray | None = None,
     ) -> None:
         self.forest, self.kinds = forest, kinds
         self._sources = sources
         self.players = find_players(used_columns(forest), sources, n_columns)
         self._backs_off = backs_off
-        self._reached = reached
         self._codings = codings_of(kinds)
         self.slopes: Slopes = (
             no_slopes(0) if forest.slopes is None else writable_slopes(forest.slopes)
@@ -106,7 +112,7 @@ class Explainer:
 
     @once
     def _plan(self) -> Plan:
-        game = make_game(self.forest, self.players, self._reached, self.unknown_slots)
+        game = make_game(self.forest, self.players, None, self.unknown_slots)
         return make_plan(self.forest, game)
 
     @once
@@ -118,16 +124,10 @@ class Explainer:
         if slopes is not None:
             at_center = np.clip(0.0, slopes.low, slopes.high)[game.leaf_node]
             leaf = leaf + np.where(game.leaf_terms >= 0, at_center, 0.0)[:, None]
-        is_leaf = walks.edge[:, LEAF] >= 0
-        tree = np.repeat(np.arange(len(game.roots)), np.diff(walks.first_edge))[is_leaf]
-        number = walks.edge[is_leaf, LEAF]
-        lone = np.flatnonzero(np.diff(walks.first_edge) == 0)  # trees without a split
-        tree = np.concatenate([tree, lone])
-        number = np.concatenate([number, game.nodes.leaf[game.roots[lone]]])
         base = np.array(self.forest.base_score, dtype=np.float64)
         for k in range(leaf.shape[1]):
-            added = weight[number] * leaf[number, k]
-            base += np.bincount(walks.output[tree] + k, weights=added, minlength=self.n_outputs)
+            output = walks.output[game.leaf_tree] + k
+            base += np.bincount(output, weights=weight * leaf[:, k], minlength=self.n_outputs)
         return base
 
     @once
@@ -157,14 +157,9 @@ class Explainer:
         n_rows = values.n_rows if isinstance(values, SparseTable) else len(values)
         columns = (self.players.n_columns,) * (2 if pairs else 1)
         found = np.zeros((n_rows, *columns, self.n_outputs))
-        if isinstance(values, SparseTable):
-            requested, one = self.compact
-            step = rows_at_once(len(requested), values.value.itemsize)
-            for first in range(0, n_rows, step):
-                stop = min(first + step, n_rows)
-                one.add(values.dense(requested, first, stop), found[first:stop], n_threads, pairs)
-        else:
-            self.add(values, found, n_threads, pairs)
+        used, one = self.compact if isinstance(values, SparseTable) else (None, self)
+        for part, rows in dense_parts(values, used):
+            one.add(rows, found[part], n_threads, pairs)
         return found
 
     def batch(self, values: AnyArray) -> Batch:
@@ -184,8 +179,14 @@ class Explainer:
         if self.players.number == 0:
             return
         batch = self.batch(values)
-        if len(values) <= FEW_ROWS and not pairs:
-            self._add_few(batch, found)
+        if len(values) == 1 and not pairs:
+            plan, players = self._plan, self.players
+            explain_row(
+                batch.rows, batch.categories, plan.game.slots, plan.walks,
+                (self.slopes, batch.numbers), self._run_edges,
+                np.empty(len(plan.game.slots) * BLOCK, dtype=np.int64), players.columns,
+                np.empty((self.n_outputs, players.number, 1)), plan.row_space(), found,
+            )  # fmt: skip
             return
         kept = self._kept_factors
         for place, run in enumerate(self._runs):
@@ -200,16 +201,6 @@ class Explainer:
     @once
     def _run_edges(self) -> IntArray:
         return np.array([0, *(stop for _, stop in self._runs)], dtype=np.int64)
-
-    def _add_few(self, batch: Batch, found: FloatArray) -> None:
-        """Write the values of a few rows to ``found``, which is all 0."""
-        plan, players = self._plan, self.players
-        walks, slots = plan.walks, plan.game.slots
-        explain_few(
-            batch.rows, batch.categories, slots, walks, (self.slopes, batch.numbers),
-            self._run_edges, np.empty(len(slots) * BLOCK, dtype=np.int64), players.columns,
-            np.empty((self.n_outputs, players.number, 1)), plan.row_space(), found,
-        )  # fmt: skip
 
     def _tables(self, n_rows: int, factors: FloatArray, run: tuple[int, int]) -> Tabled:
         """Return tables for the trees of a run that have few entries for this many rows."""
@@ -282,12 +273,24 @@ class Explainer:
         kinds = [self.kinds[int(column)] for column in columns]
         every = self._sources
         sources = [(j,) if every is None else every[j] for j in columns.tolist()]
-        return columns, Explainer(
-            forest, kinds, sources, self.players.n_columns, reached=self._reached
-        )
+        return columns, Explainer(forest, kinds, sources, self.players.n_columns)
 
 
 _NO_NUMBERS = np.zeros((0, 0))
+
+
+def dense_parts(
+    values: AnyArray | SparseTable, columns: IntArray | None
+) -> Iterator[tuple[slice, AnyArray]]:
+    """Yield rows; those of a sparse table become dense, some at a time, with some columns."""
+    if not isinstance(values, SparseTable):
+        yield slice(None), values
+        return
+    assert columns is not None
+    step = rows_at_once(len(columns), values.value.itemsize)
+    for first in range(0, values.n_rows, step):
+        stop = min(first + step, values.n_rows)
+        yield slice(first, stop), values.dense(columns, first, stop)
 
 
 def runs_of(sizes: IntArray, room: int) -> list[tuple[int, int]]:

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import numbers
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from hedgerow.argument_types import BATCH_ROWS, check_batch_rows, check_bool
-from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.argument_types import BATCH_ROWS, check_batch_rows, check_bool, listed
 from hedgerow.boosting.row_data.checks import check_offset
 from hedgerow.boosting.row_data.offsets import features_of_rows, offset_of_rows
 from hedgerow.data.external.memory import memory_bytes, shown_bytes
 from hedgerow.data.sparse import SparseTable
-from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.errors import DataError, DataTypeError, ParameterError, brief, did_you_mean
 from hedgerow.explain.explanation import Explanation
-from hedgerow.explain.outputs import Outputs, forest_of_outputs, names_of_outputs, read_outputs
 from hedgerow.model.booster_part import BoosterPart
-from hedgerow.model.forest import without_vectors
+from hedgerow.model.forest import Forest, without_vectors
+from hedgerow.objectives import SeveralTargets
 from hedgerow.once import once
 
 if TYPE_CHECKING:
     from hedgerow.explain.explainer import Explainer
+
+Outputs: TypeAlias = "str | int | Sequence[str | int] | None"
+"""Names or numbers of raw scores."""
 
 SMALL = 1 << 26
 """Limit in bytes up to which values are computed without a check of the free memory."""
@@ -52,61 +55,6 @@ def named(name: str) -> Iterator[None]:
         raise type(error)(f"{name}: {error}") from error
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Request:
-    """The options of an explanation, except rows and background.
-
-    ``offset`` is float64 (n_outputs, n_rows).  Without ``output_names`` the values have no axis
-    for outputs.  The other fields are those of :class:`Explanation` and
-    :meth:`ExplainedPredictions.explain`.
-    """
-
-    data: Any
-    feature_names: tuple[str, ...]
-    output_names: tuple[str, ...]
-    interactions: bool
-    n_threads: int
-    memory_limit: int | float | str | None
-    offset: FloatArray | None = None
-
-
-def explain_rows(
-    explainer: Explainer,
-    values: AnyArray | SparseTable,
-    background: AnyArray | SparseTable | None,
-    request: Request,
-) -> Explanation:
-    """Explain the inputs of the trees of rows; without a background, training rows replace it."""
-    if request.interactions and background is not None:
-        raise ParameterError(
-            "interactions=True needs the path-dependent values: leave out the background, or "
-            "explain single columns with it."
-        )
-    n_rows = values.n_rows if isinstance(values, SparseTable) else len(values)
-    n_columns = len(request.feature_names)
-    pairs = (n_columns,) if request.interactions else ()
-    check_memory((n_rows, n_columns, *pairs, explainer.n_outputs), request.memory_limit)
-    from hedgerow.explain.background import BackgroundExplainer
-
-    if background is None:
-        found = explainer.values(values, request.n_threads, pairs=request.interactions)
-        base = explainer.base_values
-    else:
-        one = BackgroundExplainer(explainer, background, isinstance(values, SparseTable))
-        found, base = one.values(values, request.n_threads), one.base_values
-    if request.offset is not None:
-        base = base + request.offset.T
-    several = len(request.output_names) > 0
-    return Explanation(
-        found if several else found[..., 0],
-        base if several else base[..., 0],
-        request.data,
-        request.feature_names,
-        request.output_names,
-        request.interactions,
-    )
-
-
 class ExplainedPredictions(BoosterPart):
     """Explanations of a :class:`hedgerow.Booster`."""
 
@@ -118,7 +66,20 @@ class ExplainedPredictions(BoosterPart):
     @property
     def output_names(self) -> tuple[str, ...]:
         """Names of the raw scores: classes, targets, levels or parameters; none for one score."""
-        return names_of_outputs(self.model, self._objective, self._classes)
+        n_outputs, objective = self.model.forest.n_outputs, self._objective
+        if n_outputs == 1:
+            return ()
+        known: Sequence[Any] = range(n_outputs)
+        levels = self.model.training.get("quantile")
+        if isinstance(objective, SeveralTargets):
+            known = objective.names
+        elif hasattr(objective, "raw_names"):
+            known = objective.raw_names
+        elif self._classes is not None and len(self._classes) == n_outputs:
+            known = self._classes.tolist()
+        elif isinstance(levels, list | tuple) and len(levels) == n_outputs:
+            known = levels
+        return tuple(map(str, known))
 
     def explain(
         self,
@@ -195,29 +156,41 @@ class ExplainedPredictions(BoosterPart):
         >>> found.values.tolist(), float(found.base_values)
         ([[-1.0, 0.0], [-1.0, 0.0], [1.0, 0.0]], 1.0)
         """
-        names = self.output_names
+        from hedgerow.explain.background import BackgroundExplainer
+
+        names, model = self.output_names, self.model
         chosen, single = read_outputs(outputs, names)
-        features, given = offset_of_rows(self.model, X, offset)
+        if check_bool(interactions, "interactions") and background is not None:
+            raise ParameterError(
+                "interactions=True needs the path-dependent values: leave out the background, or "
+                "explain single columns with it."
+            )
+        features, given = offset_of_rows(model, X, offset)
         values, n_threads = self._inputs(features, n_jobs, reader)
         n_rows = values.n_rows if isinstance(values, SparseTable) else len(values)
-        others = None
-        if background is not None:
+        added = check_offset(given, n_rows, model.forest.n_outputs)
+        explainer, n_columns = self._explainer(chosen), model.schema.n_features
+        pairs = (n_columns,) if interactions else ()
+        check_memory((n_rows, n_columns, *pairs, explainer.n_outputs), memory_limit)
+        if background is None:
+            found = explainer.values(values, n_threads, pairs=interactions)
+            base = explainer.base_values
+        else:
             with named("background"):
-                rows = features_of_rows(self.model, background)
-                others, _ = self._inputs(rows, n_jobs, reader)
-        added = check_offset(given, n_rows, self.model.forest.n_outputs)
-        if added is not None and chosen is not None:
-            added = added[list(chosen)]
-        request = Request(
-            data=X,
-            feature_names=self.model.schema.names,
-            output_names=() if single else tuple(names[k] for k in chosen or range(len(names))),
-            interactions=check_bool(interactions, "interactions"),
-            n_threads=n_threads,
-            memory_limit=memory_limit,
-            offset=added,
+                others, _ = self._inputs(features_of_rows(model, background), n_jobs, reader)
+            one = BackgroundExplainer(explainer, others, isinstance(values, SparseTable))
+            found, base = one.values(values, n_threads), one.base_values
+        if added is not None:
+            base = base + (added if chosen is None else added[list(chosen)]).T
+        shown = () if single else tuple(names[k] for k in chosen or range(len(names)))
+        return Explanation(
+            found if shown else found[..., 0],
+            base if shown else base[..., 0],
+            X,
+            model.schema.names,
+            shown,
+            interactions,
         )
-        return explain_rows(self._explainer(chosen), values, others, request)
 
     def _explained(self, X: Any, n_jobs: int | None) -> Explanation:
         """Return Shapley values of rows, for importances."""
@@ -299,3 +272,50 @@ class ExplainedPredictions(BoosterPart):
             )
             self._explainers[chosen] = found
         return found
+
+
+def read_outputs(outputs: Outputs, names: tuple[str, ...]) -> tuple[tuple[int, ...] | None, bool]:
+    """Return the numbers of the requested outputs (None: all), and whether it is one output."""
+    if outputs is None:
+        return None, False
+    single = isinstance(outputs, str | numbers.Integral)
+    given = [outputs] if single else listed(outputs)
+    if given is None:
+        raise ParameterError(
+            f"outputs must be a name, a number, a list of these, or None; got {brief(outputs)}."
+        )
+    if not given:
+        raise ParameterError("outputs is empty: name at least one, or leave it out for all.")
+    chosen = tuple(_number_of(output, names) for output in given)
+    if len(set(chosen)) < len(chosen):
+        raise ParameterError(f"outputs contains an output twice: {brief(outputs)}.")
+    return (None if not names else chosen), single
+
+
+def _number_of(output: Any, names: tuple[str, ...]) -> int:
+    is_whole = isinstance(output, numbers.Integral) and not isinstance(output, bool)
+    if is_whole and 0 <= int(output) < max(1, len(names)):
+        return int(output)
+    if isinstance(output, str) and output in names:
+        return names.index(output)
+    if not names:
+        raise ParameterError(f"the model has one output, number 0; got outputs={brief(output)}.")
+    known = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
+    raise ParameterError(
+        f"outputs must be among {known}, or numbers from 0 to {len(names) - 1}; "
+        f"got {brief(output)}.{did_you_mean(output, names)}"
+    )
+
+
+def forest_of_outputs(forest: Forest, chosen: Sequence[int]) -> Forest:
+    """Return the model of some raw scores."""
+    some = list(chosen)
+    if forest.vectors is not None:
+        return replace(
+            forest,
+            vectors=np.ascontiguousarray(forest.vectors[:, some]),
+            base_score=forest.base_score[some],
+        )
+    turns = np.arange(0, forest.n_trees, forest.n_outputs)[:, None]
+    trees = (turns + np.array(some)).reshape(-1)
+    return forest.some_trees(trees, forest.base_score[some])

@@ -1,8 +1,7 @@
-"""Inspection of models: effects of columns, interactions, importances.
+"""Inspection of models: effects of columns, importances.
 
 ================  =================================================================
-``partial``       partial dependence of columns, and of two together; Friedman's H
-``curves``        curves of single rows (ICE), accumulated local effects (ALE)
+``partial``       partial dependence of columns, and of two together; curves of single rows (ICE)
 ``importance``    importances, some with standard errors
 ``views``         methods of a booster
 ----------------  -----------------------------------------------------------------
@@ -12,27 +11,23 @@
 ================  =================================================================
 """
 
-from hedgerow.inspection.curves import IndividualCurves, accumulated_effects, individual_curves
-from hedgerow.inspection.effects import Effect, Interactions, JointEffect, PartialDependence
+from hedgerow.inspection.effects import Effect, IndividualCurves, JointEffect, PartialDependence
 from hedgerow.inspection.importance import (
     Importances,
     explained_importance,
     model_importance,
     permutation_importance,
 )
-from hedgerow.inspection.partial import interactions, joint_dependence, partial_dependence
+from hedgerow.inspection.partial import individual_curves, joint_dependence, partial_dependence
 
 __all__ = [
     "Effect",
     "Importances",
     "IndividualCurves",
-    "Interactions",
     "JointEffect",
     "PartialDependence",
-    "accumulated_effects",
     "explained_importance",
     "individual_curves",
-    "interactions",
     "joint_dependence",
     "model_importance",
     "partial_dependence",

@@ -276,12 +276,6 @@ def rounds_with(forest: Forest, columns: IntArray) -> BoolArray:
     return np.logical_or.reduceat(asks, first) if forest.n_rounds else np.zeros(0, dtype=np.bool_)
 
 
-def some_rounds(forest: Forest, chosen: BoolArray, base: FloatArray) -> Forest:
-    """Return the forest of some of the rounds, with another base score."""
-    trees = np.flatnonzero(np.repeat(chosen, forest.trees_per_round))
-    return forest.some_trees(trees, base)
-
-
 class Rescorer:
     """Scorer of the rows of a background with replaced values of some columns."""
 
@@ -290,7 +284,8 @@ class Rescorer:
         inputs = np.concatenate([inputs_of_column(model, j) for j in columns])
         asks = rounds_with(forest, inputs)
         self._background, self._columns, self.n_rounds = background, columns, int(asks.sum())
-        asking = some_rounds(forest, asks, np.zeros(forest.n_outputs))
+        trees = np.flatnonzero(np.repeat(asks, forest.trees_per_round))
+        asking = forest.some_trees(trees, np.zeros(forest.n_outputs))
         self._asking = Predictor(asking, model.split_schema.kinds)
         own = self._asking.raw_scores(background.inputs, background.n_threads)
         self._rest = background.raw - own

@@ -12,7 +12,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -57,7 +56,7 @@ class Effect(Viewed):
         Weight of the rows with missing and with unknown values.
     quantiles : float64 (101,)
         Quantiles of the present numbers of the background, from the smallest to the largest;
-        empty without a background, and for categories.
+        empty without any, and for categories.
     is_exact : bool
         Whether the effect is a step function, exact for every value.
     temporal : {"dates", "times", "durations"} or None
@@ -219,21 +218,17 @@ class PartialDependence(Viewed):
         Mean prediction of the background.
     output_names : tuple of str
         Names of several outputs.
-    is_accumulated : bool
-        Whether these are accumulated local effects, whose mean over the rows is 0.
     """
 
     effects: tuple[Effect, ...]
     kind: str
     mean: FloatArray
     output_names: tuple[str, ...]
-    is_accumulated: bool = False
 
     def _facts(self) -> dict[str, object]:
         mean = ", ".join(f"{number:.4g}" for number in np.atleast_1d(self.mean)[:MOST_COLUMNS])
-        what = "accumulated effect on" if self.is_accumulated else "mean"
         facts: dict[str, object] = {
-            "of": f"{what} {self.kind}",
+            "of": f"mean {self.kind}",
             "mean": mean,
             "columns": some_of(self.names),
         }
@@ -349,57 +344,29 @@ class JointEffect(Viewed):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Interactions(Viewed):
-    """Interactions of pairs of columns.
+class IndividualCurves(Viewed):
+    """The prediction for each row as a function of one column (ICE curves).
 
     Attributes
     ----------
-    names : tuple of str
-        The columns.
-    h : float64, shape (n, n) or (n, n, n_outputs)
-        Friedman's H: the part of the joint effect of two columns that neither has alone, as a
-        ratio of standard deviations, from 0 usually to 1.  Symmetric; the diagonal is 0.
-    strength : float64, of the same shape
-        Standard deviation of the interaction, on the scale of the averaged quantity.
-        Pairs of weak columns may have a large H, but have a small strength.
-    n_rows : int
-        Number of rows used.
-    output_names : tuple of str
-        Names of several outputs, if they are known.
+    effect : Effect
+        Mean of the curves.
+    values : float64, shape (n_rows, n) or (n_rows, n, n_outputs)
+        Predictions at the positions of the effect.
+    own : float64 or object, shape (n_rows,)
+        Value of the column in each row: NaN or None if missing.
+    kind : str
     """
 
-    names: tuple[str, ...]
-    h: FloatArray
-    strength: FloatArray
-    n_rows: int
-    output_names: tuple[str, ...] = ()
+    effect: Effect
+    values: FloatArray
+    own: AnyArray
+    kind: str
 
     def _facts(self) -> dict[str, object]:
-        return {
-            "columns": some_of(self.names), "rows": f"{self.n_rows:,}",
-            "bars": "strength of the interaction" + ", largest output" * bool(self.h.ndim == 3),
-        }  # fmt: skip
+        rows, n = self.values.shape[:2]
+        return {"column": self.effect.name, "kind": self.kind, "rows": f"{rows:,}", "values": n}
 
-    def _more(self) -> list[tuple[str, float]]:
-        pairs = self.to_frame(None)
-        names = map(" x ".join, zip(pairs["first"], pairs["second"], strict=True))
-        return largest(names, np.array(pairs["strength"]))
-
-    def to_frame(self, backend: FrameLibrary = "pandas") -> Any:
-        """Return all pairs as a data frame, the strongest first.
-
-        Returns
-        -------
-        data frame
-            Columns ``first``, ``second``, ``h``, ``strength``; for several outputs, the largest.
-        """
-        n = len(self.names)
-        h, strength = (table.reshape(n, n, -1).max(axis=2) for table in (self.h, self.strength))
-        pairs = sorted(combinations(range(n), 2), key=lambda pair: -strength[pair])
-        columns: dict[str, list[Any]] = {
-            "first": [self.names[j] for j, _ in pairs],
-            "second": [self.names[k] for _, k in pairs],
-            "h": [float(h[pair]) for pair in pairs],
-            "strength": [float(strength[pair]) for pair in pairs],
-        }
-        return make_frame(columns, backend)
+    def centred(self, place: int = 0) -> IndividualCurves:
+        """Return the curves minus their value at a position (Goldstein et al. 2015)."""
+        return replace(self, values=self.values - self.values[:, place : place + 1])

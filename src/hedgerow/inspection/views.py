@@ -1,4 +1,4 @@
-"""Inspection as methods of a booster: effects, interactions, importances."""
+"""Inspection as methods of a booster: effects, importances."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from hedgerow.argument_types import is_one_of
 from hedgerow.errors import ParameterError, brief, did_you_mean
-from hedgerow.inspection import curves, partial
 from hedgerow.inspection import importance as home
+from hedgerow.inspection import partial
 from hedgerow.inspection.background import Inspected
 from hedgerow.metrics import MetricChoice
 
@@ -32,9 +32,7 @@ class Inspections(ABC):
 
     partial_dependence = partial.partial_dependence
     joint_dependence = partial.joint_dependence
-    interactions = partial.interactions
-    individual_curves = curves.individual_curves
-    accumulated_effects = curves.accumulated_effects
+    individual_curves = partial.individual_curves
 
     def importance(
         self,

@@ -13,8 +13,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.errors import ParameterError
-from hedgerow.inspection.curves import IndividualCurves
-from hedgerow.inspection.effects import Effect, JointEffect, PartialDependence
+from hedgerow.inspection.effects import Effect, IndividualCurves, JointEffect, PartialDependence
 from hedgerow.plot import style as s
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def plot_partial_dependence(
     Parameters
     ----------
     found : PartialDependence or Effect
-        What ``partial_dependence`` or ``accumulated_effects`` returned, or one effect of it.
+        What ``partial_dependence`` returned, or one effect of it.
     ax : matplotlib Axes, optional
         For a single effect; default: a new figure.
     most : int, default=12
@@ -105,12 +104,11 @@ def plot_partial_dependence(
     for unused in grid.reshape(-1)[len(shown) :]:
         unused.remove()
     limits = _limits([_drawn_values(effect, chosen) for effect in shown])
-    what = "accumulated effect on" if found.is_accumulated else "mean"
     names = s.short_names(effect.name for effect in shown)
     for place, (panel, effect) in enumerate(zip(panels, shown, strict=True)):
         draw_effect(panel, effect, chosen, limits, names[place])
         if place % n_columns == 0:
-            s.name_axes(panel, y=f"{what} {_UNITS[found.kind]}")
+            s.name_axes(panel, y=f"mean {_UNITS[found.kind]}")
     if found.output_names and len(chosen) > 1:
         handles, _ = panels[0].get_legend_handles_labels()
         figure.legend(

@@ -13,7 +13,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.errors import DataTypeError, ParameterError, brief
-from hedgerow.inspection.effects import Interactions, place_of_name
+from hedgerow.inspection.effects import place_of_name
 from hedgerow.params import Interval
 from hedgerow.plot import style as s
 
@@ -46,8 +46,7 @@ def values_of_output(
             f"{what} shows single columns, but this explanation has interactions of pairs: use "
             "plot_interactions, or explain without interactions=True."
             if what
-            else "this explanation has no interactions: explain with interactions=True, or pass "
-            "the result of the model's interactions()."
+            else "this explanation has no interactions: explain with interactions=True."
         )
     names = tuple(explanation.output_names)
     values, base = np.asarray(explanation.values), np.asarray(explanation.base_values)
@@ -408,16 +407,15 @@ def _shade_points(ax: Axes, x: FloatArray, y: FloatArray, shades: AnyArray | Non
 
 
 def plot_interactions(
-    found: Any, ax: Axes | None = None, *, most: int = 12, output: int | str | None = None
+    explanation: Any, ax: Axes | None = None, *, most: int = 12, output: int | str | None = None
 ) -> Axes:
     """Plot the interactions of pairs of columns as a shaded table.
 
     Parameters
     ----------
-    found : hedgerow.explain.Explanation or hedgerow.inspection.Interactions
-        An explanation with ``interactions=True``: mean absolute SHAP interaction values of
-        pairs (both halves together).  For Friedman's H the strength: the standard deviation
-        of the interaction.
+    explanation : hedgerow.explain.Explanation
+        With ``interactions=True``; the mean absolute SHAP interaction values of pairs (both
+        halves together) are shown.
     ax, output
         As for :func:`plot_beeswarm`.
     most : int, default=12
@@ -433,10 +431,15 @@ def plot_interactions(
         If ``most`` or ``output`` is out of range, or there are no interactions.
     """
     most = s.checked_most(most)
-    table, names, unit = _table_of_pairs(found, output)
+    values, _, output_name = values_of_output(explanation, output)
+    # Each of the two entries of a pair holds half of its value.
+    table = np.abs(values + np.swapaxes(values, 1, 2)).mean(axis=0)
     np.fill_diagonal(table, 0.0)
     order = np.argsort(-table.max(axis=1), kind="stable")[:most]
-    table, shown = table[np.ix_(order, order)], s.short_names((names[k] for k in order), 24)
+    table, shown = (
+        table[np.ix_(order, order)],
+        s.short_names((explanation.feature_names[k] for k in order), 24),
+    )
     n = len(order)
     ax = s.new_axes("plot_interactions", ax, 2.6 + 0.46 * n, 2.2 + 0.42 * n)
     below = np.tril(np.ones((n, n), dtype=np.bool_), -1)
@@ -445,22 +448,7 @@ def plot_interactions(
     mesh = s.draw_cells(ax, shades, texts, shown, s.SMALL - 1.5, float(table.max()) or 1.0)
     ax.set_xlim(-0.5, max(n - 1.5, 0.5))
     ax.set_ylim(n - 0.5, min(0.5, n - 1.5))
-    s.shade_bar(ax, mesh, unit, aspect=30, pad=0.02, shrink=0.8)
+    s.shade_bar(ax, mesh, "mean |SHAP interaction value|", aspect=30, pad=0.02, shrink=0.8)
+    if output_name:
+        s.title(ax, s.short(output_name))
     return ax
-
-
-def _table_of_pairs(
-    found: Any, output: int | str | None
-) -> tuple[FloatArray, tuple[str, ...], str]:
-    if isinstance(found, Interactions):
-        n = len(found.names)
-        strength = found.strength.reshape(n, n, -1)
-        n_outputs = strength.shape[2]
-        (chosen,) = s.checked_output(
-            0 if n_outputs == 1 else output or 0, n_outputs, found.output_names
-        )
-        return strength[..., chosen].copy(), found.names, "strength of the interaction"
-    values, _, _ = values_of_output(found, output)
-    # Each of the two entries of a pair holds half of its value.
-    sizes = np.abs(values + np.swapaxes(values, 1, 2)).mean(axis=0)
-    return sizes, tuple(found.feature_names), "mean |SHAP interaction value|"

@@ -46,7 +46,7 @@ class InspectionPictures(Inspections):
 
     def plot_partial_dependence(
         self,
-        X: Any = None,
+        X: Any,
         columns: Columns = None,
         *,
         kind: Kind = "raw",

@@ -9,10 +9,10 @@ a table holds the values::
 
 A row gets the same bits from the table as from the walk.
 
-With a few rows most lanes of a walk with rows in lanes would be empty, so each row walks alone.
-It computes the factors that it needs on its way instead of reading the factors of all cases; for
-one row, all cases would cost more than everything else.  The factors are the same numbers and each
-sum has the same order as in a lane, so the row gets the same bits.
+A single row walks alone, because all lanes but one would be empty: in about half the time, a third
+in large trees (two rows take less time in lanes).  It computes the factors that it needs on its way
+instead of reading the factors of all cases.  The factors are the same numbers and each sum has the
+same order as in a lane, so the row gets the same bits.
 
 Glossary
 --------
@@ -21,7 +21,7 @@ lines      ``(slopes, numbers)``: slopes of all nodes, and float64 (n_all_rows, 
            values of the rows, which only linear leaves read
 keys       int64: key of row i, slot s at ``s * BLOCK + i``
 factors    of the trees at hand (:func:`hedgerow.kernels.shapley.tree_walk.fill_factors`)
-total      float64 (n_outputs, n_players, BLOCK), or a last axis of 1 for single rows
+total      float64 (n_outputs, n_players, BLOCK), or a last axis of 1 for a single row
 columns    int64 (n_players, 2): columns of each player; the second is -1 if there is only one
 values     float64 (n_all_rows, n_columns, n_outputs)
 """
@@ -224,7 +224,7 @@ def spread_players(
 
 
 @kernel
-def explain_few(
+def explain_row(
     rows: tuple[Any, ...],
     categories: tuple[Any, ...],
     slots: IntArray,
@@ -237,36 +237,28 @@ def explain_few(
     space: WalkSpace,
     values: FloatArray,
 ) -> None:
-    """Add the Shapley values of all trees to the values of a few rows, one row after the other."""
+    """Add the Shapley values of all trees to the values of a single row."""
     # ``runs`` are the boundaries of runs of trees, from 0 on; values get the sum of each run.
-    n_rows, n_sums = np.uint64(len(values)), np.uint64(walks.leaf.shape[1])
-    fill_block_keys(rows, slots, categories, _NOTHING, n_rows, keys)
-    slopes, numbers = lines
-    for row in range(n_rows):
-        for run in range(np.uint64(len(runs) - 1)):
-            total[:] = 0.0
-            for tree in range(np.uint64(runs[run]), np.uint64(runs[run + _ONE])):
-                n_players = np.uint64(walks.first_player[tree + _ONE] - walks.first_player[tree])
-                for i in range(n_players * n_sums):
-                    space.phi[i] = 0.0
-                answer_row(walks, tree, keys, row, space.words)
-                walk_row(walks, slopes, numbers, space, tree, row)
-                add_to_total(walks, tree, space.phi, _ONE, _NOTHING, _ONE, total)
-            spread_players(total, columns, row, _ONE, values)
-
-
-FEW_ROWS = 5
-"""Largest number of rows that take the walk one by one."""
+    n_sums, (slopes, numbers) = np.uint64(walks.leaf.shape[1]), lines
+    fill_block_keys(rows, slots, categories, _NOTHING, _ONE, keys)
+    for run in range(np.uint64(len(runs) - 1)):
+        total[:] = 0.0
+        for tree in range(np.uint64(runs[run]), np.uint64(runs[run + _ONE])):
+            n_players = np.uint64(walks.first_player[tree + _ONE] - walks.first_player[tree])
+            for i in range(n_players * n_sums):
+                space.phi[i] = 0.0
+            answer_row(walks, tree, keys, space.words)
+            walk_row(walks, slopes, numbers, space, tree)
+            add_to_total(walks, tree, space.phi, _ONE, _NOTHING, _ONE, total)
+        spread_players(total, columns, _NOTHING, _ONE, values)
 
 
 @kernel(inner=True)
-def answer_row(
-    walks: Walks, tree: int, keys: IntArray, row: int, answers: npt.NDArray[np.uint64]
-) -> None:
-    """Write 1 for each condition of a tree that a row of a block meets, else 0."""
+def answer_row(walks: Walks, tree: int, keys: IntArray, answers: npt.NDArray[np.uint64]) -> None:
+    """Write 1 for each condition of a tree that the first row of a block meets, else 0."""
     first = np.uint64(walks.first_condition[tree])
     for condition in range(first, np.uint64(walks.first_condition[tree + _ONE])):
-        key = keys[np.uint64(walks.slot[condition]) * np.uint64(tree_walk.BLOCK) + row]
+        key = keys[np.uint64(walks.slot[condition]) * np.uint64(tree_walk.BLOCK)]
         answers[condition - first] = np.uint64(key <= walks.threshold[condition])
 
 
@@ -323,22 +315,22 @@ def give_row(
 
 @kernel(inline=True, inner=True)
 def value_of_leaf(
-    walks: Walks, slopes: Slopes, numbers: FloatArray, leaf: int, k: int, row: int, line: FloatArray
+    walks: Walks, slopes: Slopes, numbers: FloatArray, leaf: int, k: int, line: FloatArray
 ) -> float:
-    """Return the value that a leaf adds to output ``k`` for a row; ``line`` is scratch space."""
+    """Return the value that a leaf adds to output ``k``; ``line`` is scratch space."""
     if len(walks.line_node) > 0 and walks.line_node[leaf] >= 0:
-        fill_line(walks, slopes, numbers, leaf, row, _ONE, line)
+        fill_line(walks, slopes, numbers, leaf, _NOTHING, _ONE, line)
         return line[0]
     return walks.leaf[leaf, k]
 
 
 @kernel(inner=True)
 def walk_row(
-    walks: Walks, slopes: Slopes, numbers: FloatArray, space: WalkSpace, tree: int, row: int
+    walks: Walks, slopes: Slopes, numbers: FloatArray, space: WalkSpace, tree: int
 ) -> None:
     """Walk a tree with one row, whose answers are in ``words``; add its values to ``phi``."""
-    # ``row`` is the row of ``numbers``.  Value k of player p is at ``p * n_sums + k``.
-    # ``space.line`` has room for all points of all depths, and for one more number.
+    # Value k of player p is at ``p * n_sums + k``.  ``space.line`` has room for all points of all
+    # depths, and for one more number.
     n_points, n_sums = np.uint64(walks.n_points[tree]), np.uint64(walks.leaf.shape[1])
     rule = n_points * (n_points - _ONE) // np.uint64(2)
     space.taken[0] = _ONE
@@ -363,7 +355,7 @@ def walk_row(
                 space.g[i] = 0.0
             continue
         for k in range(n_sums):
-            value = value_of_leaf(walks, slopes, numbers, np.uint64(leaf), k, row, last)
+            value = value_of_leaf(walks, slopes, numbers, np.uint64(leaf), k, last)
             to = here * n_sums + k * n_points
             give_row(space, space.h, below, value, to, below, n_points, player + k)
         for closed in range(np.uint64(walks.edge[edge, tree_walk.CLOSES])):
