@@ -231,56 +231,6 @@ def test_no_newton_step_is_an_error_everywhere(tmp_path) -> None:
 # -- the command line and checkpoints --------------------------------------------------
 
 
-def test_the_command_line_takes_parameters_and_checkpoints(tmp_path, monkeypatch, capsys) -> None:
-    csv = str(tmp_path / "rows.csv")
-    make("quantiles")[1].table.drop(columns="w").to_csv(csv, index=False)
-    model, kept = tmp_path / "model", tmp_path / "kept"
-
-    def run(*more: str) -> bytes:
-        options = ["--target", "y", "--task", "regression", "--model", str(model), *more]
-        for setting in ("objective=quantile", "quantile=[0.1, 0.9]", "n_estimators=4"):
-            options += ["--set", setting]
-        assert main(["train", csv, *options]) == 0
-        return model.read_bytes()
-
-    expected = run()
-    assert "read at once" in capsys.readouterr().out
-    monkeypatch.setattr("hedgerow.cli.tables.bytes_in_memory", lambda _: 10**12)
-    limit = ("--memory-limit", "40 MB", "--cache-dir", str(tmp_path))
-    assert run(*limit) == expected
-    assert run(*limit, "--checkpoint", str(kept)) == expected
-    assert "read at once" not in capsys.readouterr().out
-    assert len(list(kept.glob("hedgerow-rounds-*"))) == 1
-    assert run(*limit, "--checkpoint", str(kept)) == expected
-    assert main(["train", csv, "--target", "y", *limit, "--checkpoint", str(kept)]) != 0
-    assert "learning_rate" not in (said := capsys.readouterr().err)
-    assert "objective was quantile and is squared_error" in said
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"delta": 2.0}, "delta was 1.0 and is 2.0"),
-        ({"a": 1}, "X in batches has changed"),
-        ({"w": None}, "sample_weight is gone"),
-    ],
-)
-def test_another_fit_is_refused(change, message, tmp_path) -> None:
-    settings, rows = make("huber")
-    train(settings, rows.in_batches(70), checkpoint=tmp_path)
-    table = rows.table.copy()
-    for name, value in change.items():
-        if name not in table:
-            settings |= {name: value}
-        elif value is None:
-            rows = rows.without("weight")
-        else:
-            table.loc[3, name] = -table.loc[3, name] - 1.0
-    rows = Rows(table, rows.features, "y", rows.roles)
-    with pytest.raises(ParameterError, match=message):
-        train(settings, rows.in_batches(70), checkpoint=tmp_path)
-
-
 # -- what cannot be done ---------------------------------------------------------------
 
 
