@@ -88,11 +88,12 @@ def compare(options: argparse.Namespace) -> None:
 def time_histograms() -> None:
     """Print the cost of adding a row to a histogram, for nodes of several sizes."""
     os.environ["HEDGEROW_OPEN_KERNELS"] = "1"
+    from hedgerow.arrays import unused
     from hedgerow.data import bin_table, fit_bins, read_table
     from hedgerow.data.binning.matrix import pair_columns
     from hedgerow.growing.core.grower import _bins, _tile_cells
     from hedgerow.growing.core.setup import list_columns, make_histogram_sums
-    from hedgerow.kernels.histograms.histogram import Packing, build_histogram, no_lists
+    from hedgerow.kernels.histograms.histogram import Packing, RowLists, build_histogram
 
     n_rows = 1_000_000
     X, _ = table(n_rows)
@@ -119,7 +120,7 @@ def time_histograms() -> None:
                 for _ in range(calls):
                     build_histogram(
                         bins, packing, packed, columns, (0, FEATURES), ids, 0, count, cells, wide,
-                        0, no_lists(),
+                        0, unused(RowLists),
                     )  # fmt: skip
                 best = min(best, (time.perf_counter() - start) / calls)
             figures.append(1e9 * best / count)

@@ -30,7 +30,7 @@ from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.batch import member
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit
-from hedgerow.growing.core.stages import building, frontier, gradients, leaves, partition, searching
+from hedgerow.growing.core.stages import building, frontier, gradients, leaves, searching
 from hedgerow.growing.sampling import draws as sampling
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
@@ -96,7 +96,7 @@ def grow_tree(s: layout.State, clock: Clock, number: int) -> None:
     sampling.sample_rows(0, s)
     frontier.start_tree(s)
     while scalars[layout.IS_N_JOBS] > 0:
-        clock.run("partition", partition.partition_batch, 0, s, scalars[layout.IS_N_JOBS])
+        clock.run("partition", building.partition_batch, 0, s, scalars[layout.IS_N_JOBS])
         if scalars[layout.IS_N_SEARCHED] > 0:
             search_batch(s, clock)
         clock.run("frontier", frontier.advance, s)

@@ -15,9 +15,10 @@ missing  NaN, null, NaT: the largest bin of a feature's stride, or ``MISSING_KEY
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, TypeVar, get_args, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,21 @@ BinArray: TypeAlias = npt.NDArray[np.uint8]
 RowArray: TypeAlias = npt.NDArray[np.uint32]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 AnyArray: TypeAlias = npt.NDArray[Any]
+Fields = TypeVar("Fields")
+
+# Arrays in named tuples, with their number of axes, where a fit may need none (:func:`unused`).
+Ints1 = Annotated[IntArray, np.int64, 1]
+Ints2 = Annotated[IntArray, np.int64, 2]
+Ints3 = Annotated[IntArray, np.int64, 3]
+Floats1 = Annotated[FloatArray, np.float64, 1]
+Floats2 = Annotated[FloatArray, np.float64, 2]
+Floats3 = Annotated[FloatArray, np.float64, 3]
+Rows1 = Annotated[RowArray, np.uint32, 1]
+Rows2 = Annotated[RowArray, np.uint32, 2]
+Bins1 = Annotated[BinArray, np.uint8, 1]
+Bins2 = Annotated[BinArray, np.uint8, 2]
+Words1 = Annotated[npt.NDArray[np.int32], np.int32, 1]
+Words2 = Annotated[npt.NDArray[np.int32], np.int32, 2]
 
 MISSING_KEY = np.iinfo(np.int64).min
 MISSING_KEY_32 = np.iinfo(np.int32).min
@@ -58,6 +74,28 @@ def _aligned(
     block = make(n_bytes + CACHE_LINE, dtype=np.uint8)
     start = -block.__array_interface__["data"][0] % CACHE_LINE
     return block[start : start + n_bytes].view(dtype).reshape(shape)
+
+
+@functools.cache
+def unused(kind: type[Fields]) -> Fields:
+    """Return a named tuple of which nothing is used: its arrays are empty, its numbers are 0.
+
+    Examples
+    --------
+    >>> from typing import NamedTuple
+    >>> class Part(NamedTuple):
+    ...     used: np.int64
+    ...     cells: Ints2
+    >>> unused(Part).cells.shape
+    (0, 0)
+    """
+    values: list[Any] = []
+    for hint in get_type_hints(kind, include_extras=True).values():
+        if parts := get_args(hint)[1:]:
+            values.append(np.zeros((0,) * parts[-1], parts[-2]))
+        else:
+            values.append(unused(hint) if hasattr(hint, "_fields") else hint(0))
+    return kind(*values)
 
 
 def distinct(values: npt.ArrayLike) -> AnyArray:

@@ -261,7 +261,7 @@ def test_permitted_columns_are_those_of_the_groups_that_are_left(groups, path) -
         table[node, NODE_FEATURE] = column
         used.add(column)
     params = BoostParams(interaction_constraints=groups)
-    constraints = make_constraints(params, 6, np.zeros(6, dtype=np.int64), 20)
+    constraints = make_constraints(params, 6, 20, None)
     constraints.parent[: len(path) + 1] = np.arange(len(path) + 1) - 1
     permit_columns(constraints, table, len(path))
     assert set(np.flatnonzero(constraints.permitted).tolist()) == may_follow(groups, used, 6)

@@ -18,10 +18,9 @@ from hedgerow.boosting.validation.stopping import hash_rows
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
-from hedgerow.growing.core.setup import Fit, row_arrays, start_state
-from hedgerow.growing.exact.grower import make_options
+from hedgerow.growing.core.setup import Fit, make_options, row_arrays, start_state
 from hedgerow.growing.sampling.draws import ROW_STREAM
-from hedgerow.growing.sampling.goss import draw_rows, unit_scale
+from hedgerow.growing.sampling.goss import draw_rows, make_sampler, unit_scale
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
@@ -59,9 +58,10 @@ def draw(quantized, params, n_threads=1, number=0, narrow=False):
     rows.packed[:] = 0
     raw, params = np.zeros((1, n_rows)), replace(params, max_leaves=2)
     fit = Fit(np.zeros(n_rows), None, raw, make_objective("logistic"), params, n_threads)
-    options = make_options(params, n_rows, np.zeros(1, np.int32), n_threads, 2)
-    sampler = options.sampler._replace(packs=1, weights=np.zeros(n_rows))
-    options = options._replace(sampler=sampler)
+    sampler = make_sampler(params, n_rows, n_threads, packs=False)._replace(
+        packs=1, weights=np.zeros(n_rows)
+    )
+    options = make_options(params, np.zeros(1, np.bool_), n_threads, 2, sampler)
     state = start_state(fit, options, 1, 1, 0, rows)
     scalars, counts = state.scalars, state.threads.counts
     scalars[layout.IS_ROUND] = scalars[layout.IS_TREE] = number

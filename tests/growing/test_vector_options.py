@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hedgerow import HedgerowRegressor
 from hedgerow.growing.sampling.draws import ROW_STREAM
 from hedgerow.kernels.primitives.hashing import hash64
-from hedgerow.kernels.splits.growth import CUT_STREAM
+from hedgerow.kernels.splits.constraints import CUT_STREAM
 from tests.helpers.examples import examples
 from tests.reference.naive_vector import (
     Tied,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.arrays import aligned_zeros
+from hedgerow.arrays import aligned_zeros, unused
 from hedgerow.boosting.loop import rounds as loop
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.data import Table, bin_table, fit_bins, read_table
@@ -24,9 +24,9 @@ from hedgerow.growing.core.stages.gradients import SMALL_FIT, choose_packing, pa
 from hedgerow.kernels.histograms.histogram import (
     HistogramSums,
     Packing,
+    RowLists,
     build_histogram,
     filled_cells,
-    no_lists,
 )
 from hedgerow.kernels.histograms.pairs import SPACING
 from hedgerow.kernels.simd.lanes import WIDTH
@@ -38,7 +38,7 @@ from hedgerow.kernels.splits.category_split import (
     SetColumn,
     complete_set,
 )
-from hedgerow.kernels.splits.monotone import searched_node, split_gain
+from hedgerow.kernels.splits.constraints import searched_node, split_gain
 from hedgerow.kernels.splits.search import ColumnLanes, search_columns
 from hedgerow.kernels.splits.split import (
     NO_SPLIT,
@@ -164,7 +164,7 @@ def build(matrix, packed, rows, columns=None, part=None, start=0, stop=None):
         cells,
         wide,
         slot,
-        no_lists(),
+        unused(RowLists),
     )
     in_bytes = matrix.bytes_per_tile * SPACING
     assert not cells[:in_bytes].any(), "scratch cells must be left empty"
@@ -203,7 +203,7 @@ def search(g, h, n, n_bins, node, rules, units=(1.0, 1.0)):
         np.array(n, np.int32).reshape(-1),
     )
     sums, unit, engine_rules = NodeSums(*map(np.int64, node)), Units(*units), split_rules(rules)
-    constraints = make_constraints(BoostParams(), len(n_bins), np.zeros(0), 1)
+    constraints = make_constraints(BoostParams(), len(n_bins), 1, None)
     histogram = NodeHistogram(wide, np.int64(0), np.int64(stride), np.asarray(n_bins, np.int32))
     searched = searched_node(constraints, np.int64(0), sums, unit, engine_rules)
     best, last = NO_SPLIT, len(n_bins) - 1
@@ -236,7 +236,7 @@ def search_categories(g, h, n, node, rules, category, units=(1.0, 1.0), bounds=N
     # The smallest number, so that later cells are not read.
     filled = stride if len(used) == 0 else int(used[-1]) + 1
     filled = stride if filled >= stride - 1 else filled
-    free = make_constraints(BoostParams(), 1, np.zeros(0), 1)
+    free = make_constraints(BoostParams(), 1, 1, None)
     searched = searched_node(free, np.int64(0), sums, Units(*units), split_rules(rules))
     if bounds is not None:
         searched = searched._replace(leaves=Within(*map(float, bounds), 0.0, 0.0))

@@ -33,7 +33,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.comm.collectives import Call, Kind, Message, Payload, most_ahead, neighbours
-from hedgerow.kernels.primitives.shared_words import is_published, publish
+from hedgerow.kernels.primitives.barrier import is_published, publish
 
 FOLDER = "/dev/shm"  # noqa: S108 (names are random, and files opened by their owner only)
 """A file system in memory, which is local to the machine."""

@@ -29,7 +29,15 @@ from functools import partial
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray, aligned_zeros, distinct
+from hedgerow.arrays import (
+    AnyArray,
+    FloatArray,
+    IntArray,
+    RowArray,
+    aligned_zeros,
+    distinct,
+    unused,
+)
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.binning.matrix import PAD, tile_shape
 from hedgerow.data.external.row_store import ROWS_ONLY, Chunk, ChunkStore, Uses
@@ -40,21 +48,26 @@ from hedgerow.growing.chunks.space import Sizes, Spaces, Traffic, greet, sizes_f
 from hedgerow.growing.chunks.stages import nodes as node_stages
 from hedgerow.growing.chunks.stages import passes
 from hedgerow.growing.chunks.stages import rows as row_stages
-from hedgerow.growing.chunks.stages.building import Building, end_builds
 from hedgerow.growing.core import setup
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.compiled_grower import CompiledGrower
-from hedgerow.growing.core.grower import finish_nodes, options_of
+from hedgerow.growing.core.grower import finish_nodes, thresholds_of
 from hedgerow.growing.core.slopes import LineLimits, line_outputs
 from hedgerow.growing.core.stages.frontier import start_tree
 from hedgerow.growing.core.stages.gradients import choose_packing
 from hedgerow.growing.core.tree import GrownTree
-from hedgerow.growing.sampling.goss import follows_gradients, make_sampler
-from hedgerow.growing.sampling.thresholds import CELLS, DIGIT_BITS, LEVELS, next_digit, tally_keys
-from hedgerow.growing.vectors.arrays import with_vectors
+from hedgerow.growing.sampling.goss import (
+    CELLS,
+    DIGIT_BITS,
+    LEVELS,
+    follows_gradients,
+    make_sampler,
+    next_digit,
+    tally_keys,
+)
 from hedgerow.growing.vectors.gradients import join_outputs, write_words
 from hedgerow.kernels.histograms.histogram import Columns
-from hedgerow.kernels.histograms.pairs import no_pairs
+from hedgerow.kernels.histograms.pairs import Pairs
 from hedgerow.objectives.derivatives import PRECOMPUTED
 from hedgerow.objectives.precomputed import check_curvature
 from hedgerow.params import FIRST_ORDER, BoostParams
@@ -127,7 +140,7 @@ class ChunkGrower(CompiledGrower):
         super().__init__(fit, adds_scores)
         # RowDerivatives checks hessians of its own rows; here those of all ranks are checked.
         self._derivatives = replace(self._derivatives, newton=False)
-        self._finish = partial(finish_nodes, store.spec.edges, n_copies)
+        self._finish = partial(finish_nodes, partial(thresholds_of, store.spec.edges), n_copies)
         self._message = np.empty(0, dtype=np.int64)
         n_pieces = fit.n_threads * len(store.chunk_sizes)
         self._segments = np.zeros((64, n_pieces, 2), dtype=np.int32)
@@ -159,7 +172,9 @@ class ChunkGrower(CompiledGrower):
         self._space = self._spaces.of(sizes, n_threads)
         max_nodes = 2 * most + min(6 * most, _SPARE_NODES)
         sampler = make_sampler(params, store.n_rows, n_threads, n_vectors == 1, allocate)
-        options = options_of(spec, params, n_threads, max_nodes, self._n_copies, sampler)
+        options = setup.make_options(
+            params, spec.is_category, n_threads, max_nodes, sampler, self._n_copies, spec
+        )
         rows = self._make_rows(sizes.width)
         state = setup.start_state(fit, options, spec.n_features, sizes.n_slots, 0, rows, allocate)
         state.scalars[s.IS_FIRST_ROW] = self._first_row
@@ -175,7 +190,7 @@ class ChunkGrower(CompiledGrower):
         )
         if n_vectors > 1:
             words = state.rows.packed.view(np.int32)
-            state = with_vectors(state, fit, words, self._space.kept_vectors, allocate)
+            state = setup.with_vectors(state, fit, words, self._space.kept_vectors, allocate)
         # Of vectors: those of the outputs, and those of the sizes of all outputs.
         n_parts = 1 if n_vectors == 1 else n_vectors + 1
         self._counts = aligned_zeros((n_parts, n_threads, s.COUNTS), np.int64)
@@ -425,7 +440,7 @@ class ChunkGrower(CompiledGrower):
         self._close(jobs)
 
     def _pass(
-        self, parents: IntArray, building: Building, uses: Uses, numbers: list[int] | None
+        self, parents: IntArray, building: passes.Building, uses: Uses, numbers: list[int] | None
     ) -> None:
         """Visit chunks (default: all): rows of the parents, histograms of the builds."""
         self._n_passes += 1
@@ -436,7 +451,7 @@ class ChunkGrower(CompiledGrower):
             self._team.run(passes.visit_chunk, *plan)
         if len(building.nodes) == 0:
             return
-        self._team.run(end_builds, state, building)
+        self._team.run(passes.end_builds, state, building)
         if self._exchange.adds:
             self._add_ranks(building)
 
@@ -451,12 +466,12 @@ class ChunkGrower(CompiledGrower):
         level = state.level._replace(before=-column * int(state.bins.stride))
         self._state = state._replace(level=level)
 
-    def _building_of(self, nodes: IntArray, slots: IntArray) -> Building:
+    def _building_of(self, nodes: IntArray, slots: IntArray) -> passes.Building:
         """Return the plan to build the histograms of some nodes."""
         columns = (0, self._n_columns) if self._exchange.adds else self._block
         return self._space.plan(nodes, slots, columns, int(self._state.level.before))
 
-    def _plan_builds(self, jobs: IntArray) -> Building:
+    def _plan_builds(self, jobs: IntArray) -> passes.Building:
         """Return the histograms to build for some jobs."""
         jobs = jobs[jobs[:, s.JOB_HISTOGRAMS] != s.KEPT]
         subtracted = jobs[:, s.JOB_HISTOGRAMS] == s.SUBTRACTED
@@ -466,7 +481,7 @@ class ChunkGrower(CompiledGrower):
         slots = [jobs[small, s.JOB_SMALL_SLOT], jobs[large, s.JOB_LARGE_SLOT]]
         return self._building_of(np.concatenate(nodes), np.concatenate(slots))
 
-    def _add_ranks(self, building: Building) -> None:
+    def _add_ranks(self, building: passes.Building) -> None:
         """Write the sums of all ranks to the slots of the nodes that were built."""
         exchange, state, stride = self._exchange, self._state, int(self._state.bins.stride)
         n_fields = 2 if state.settings.constant_hessian == 1 else 3
@@ -535,4 +550,4 @@ class ChunkGrower(CompiledGrower):
 
 def _columns_of(chosen: AnyArray, per_tile: int) -> Columns:
     """Return the numbers of the columns; chunks have a byte for each."""
-    return Columns(chosen, chosen % np.int32(per_tile), no_pairs())
+    return Columns(chosen, chosen % np.int32(per_tile), unused(Pairs))

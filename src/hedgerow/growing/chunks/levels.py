@@ -17,8 +17,7 @@ from hedgerow.growing.chunks.grower import ChunkGrower
 from hedgerow.growing.chunks.space import Sizes
 from hedgerow.growing.chunks.stages import nodes as stages
 from hedgerow.growing.core import state as s
-from hedgerow.growing.core.setup import Fit, make_batch
-from hedgerow.growing.symmetric.arrays import make_level
+from hedgerow.growing.core.setup import Fit, make_batch, make_level
 from hedgerow.params import BoostParams
 
 _LEFT_SUMS = [s.NODE_G_LEFT, s.NODE_H_LEFT, s.NODE_N_LEFT]

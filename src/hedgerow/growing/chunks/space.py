@@ -21,10 +21,9 @@ from hedgerow.data.binning.matrix import tile_shape
 from hedgerow.data.external.row_store import ChunkStore
 from hedgerow.errors import CommunicationError, DataError
 from hedgerow.growing.chunks.exchange import Exchange
-from hedgerow.growing.chunks.stages.building import Building
+from hedgerow.growing.chunks.stages.passes import Building
 from hedgerow.growing.core.grower import CELL_BYTES
-from hedgerow.growing.core.setup import make_histogram_sums
-from hedgerow.growing.vectors.arrays import counts_alone, make_sums
+from hedgerow.growing.core.setup import counts_alone, make_histogram_sums, make_sums
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.histograms.pairs import SPACING
 from hedgerow.kernels.histograms.vector_histogram import Sums, width_of

@@ -109,12 +109,3 @@ def write_cut(row: IntArray, split: IntArray) -> None:
     row[s.NODE_MISSING_LEFT] = split[s.FOUND_MISSING_LEFT]
     for w in range(s.SET_WORDS):
         row[s.NODE_SET + w] = split[s.FOUND_SET + w]
-
-
-@kernel(inner=True)
-def write_split(row: IntArray, split: IntArray) -> None:
-    """Write a split and the sums of its left side to the row of a node."""
-    write_cut(row, split)
-    row[s.NODE_G_LEFT] = split[s.FOUND_G_LEFT]
-    row[s.NODE_H_LEFT] = split[s.FOUND_H_LEFT]
-    row[s.NODE_N_LEFT] = split[s.FOUND_N_LEFT]

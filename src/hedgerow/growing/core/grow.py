@@ -37,14 +37,12 @@ from __future__ import annotations
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.batch import member
-from hedgerow.growing.core.stages.building import make_histogram
+from hedgerow.growing.core.stages.building import make_histogram, partition_batch
 from hedgerow.growing.core.stages.frontier import advance, start_tree
 from hedgerow.growing.core.stages.gradients import gradient_pass
 from hedgerow.growing.core.stages.leaves import finish_tree
-from hedgerow.growing.core.stages.partition import partition_batch
 from hedgerow.growing.core.stages.searching import search_node
-from hedgerow.growing.cuda.ahead import divide_batch
-from hedgerow.growing.cuda.stages import start_rows
+from hedgerow.growing.cuda.stages import divide_batch, start_rows
 from hedgerow.growing.exact.stages import (
     search_lists,
     set_root,

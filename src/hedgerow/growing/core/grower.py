@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray, aligned_zeros, distinct
-from hedgerow.data.binning.bins import BinSpec, Edges
+from hedgerow.data.binning.bins import Edges
 from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import setup, slopes
@@ -19,20 +18,12 @@ from hedgerow.growing.core import state as s
 from hedgerow.growing.core.compiled_grower import CompiledGrower
 from hedgerow.growing.core.grow import ORDER_GROW
 from hedgerow.growing.core.joining import TreeJoiner, WalkedRows
-from hedgerow.growing.core.stages.branches import forced_cuts, make_constraints
 from hedgerow.growing.core.tree import GrownTree, Nodes
 from hedgerow.growing.sampling.goss import make_sampler
-from hedgerow.growing.symmetric.arrays import make_level
-from hedgerow.growing.vectors.arrays import counts_alone, make_sums, with_vectors
-from hedgerow.kernels.histograms.histogram import Bins, HistogramSums, RowLists, no_lists
+from hedgerow.kernels.histograms.histogram import Bins, HistogramSums, RowLists
 from hedgerow.kernels.histograms.pairs import SPACING
 from hedgerow.kernels.histograms.vector_histogram import width_of
 from hedgerow.kernels.simd.lanes import WIDTH
-from hedgerow.kernels.splits.category_split import (
-    CATEGORY_SCRATCH,
-    SCRATCH_SIZE,
-    CategoryRules,
-)
 from hedgerow.kernels.tables.sparse import list_cells
 from hedgerow.params import BoostParams
 from hedgerow.threads import run_blocks
@@ -74,7 +65,7 @@ class TreeGrower(CompiledGrower):
         alone = fit.n_threads == 1 and not setup.holds_vectors(fit.params)
         self._sums = sums if alone else None
         self._filled = has_all_bins(matrix)
-        self._finish = partial(finish_nodes, matrix.spec.edges, n_copies)
+        self._finish = partial(finish_nodes, partial(thresholds_of, matrix.spec.edges), n_copies)
         self._adds_lines = adds_scores
         self._slopes: slopes.SlopeFinder | None = None
         if numbers is not None:
@@ -155,15 +146,18 @@ class TreeGrower(CompiledGrower):
         setup.replace_columns(state.columns, setup.list_columns(matrix, chosen))
 
 
-def finish_nodes(edges: Edges, n_copies: int, nodes: Nodes) -> GrownTree:
+def finish_nodes(
+    thresholds: Callable[[AnyArray, AnyArray], IntArray], n_copies: int, nodes: Nodes
+) -> GrownTree:
     """Return one or several concatenated trees of these nodes; copies of a row count once."""
+    # ``thresholds(feature, bin)`` are keys.
     feature, bins, missing_left, column, left, right = nodes.splits
     inner, numbers = left != 0, nodes.numbers
     feature = np.where(inner, feature, np.int32(-1))
     bins = np.where(inner, bins, np.int32(0))
     return GrownTree(
         feature=feature,
-        threshold=thresholds_of(feature, bins, edges),
+        threshold=thresholds(feature, bins),
         bin=bins.astype(np.uint8),
         missing_left=(inner & (missing_left == 1)).astype(np.uint8),
         left=left,
@@ -201,7 +195,10 @@ def make_state(
     n_slots = most_slots(max_leaves, slot_cells, cell_bytes)
     n_cells = (n_slots + 2 + n_threads) * slot_cells
     sampler = make_sampler(params, matrix.n_rows, n_threads, packs=True)
-    options = options_of(matrix.spec, params, n_threads, 2 * max_leaves, n_copies, sampler)
+    spec = matrix.spec
+    options = setup.make_options(
+        params, spec.is_category, n_threads, 2 * max_leaves, sampler, n_copies, spec
+    )
     n_sums = 0 if several else n_cells
     if matrix.layout is not None:
         if several:
@@ -223,16 +220,17 @@ def make_state(
     )
     if several:
         words = aligned_zeros(matrix.n_rows * width, np.int32)
-        state = with_vectors(state, fit, words, make_sums(n_cells, width, fit.constant_hessian))
+        sums = setup.make_sums(n_cells, width, fit.constant_hessian)
+        state = setup.with_vectors(state, fit, words, sums)
     if not is_symmetric:
         return state
     if several:
-        state = state._replace(histograms=counts_alone(state.vectors.outputs.sums.n))
+        state = state._replace(histograms=setup.counts_alone(state.vectors.outputs.sums.n))
     # A level has at most as many nodes as the tree has leaves.
     most = int(state.settings.max_leaves)
     return state._replace(
         tree=state.tree._replace(batch=setup.make_batch(most)),
-        level=make_level(matrix.spec, options, n_threads, most, slot_cells),
+        level=setup.make_level(spec, options, n_threads, most, slot_cells),
     )
 
 
@@ -255,46 +253,6 @@ def has_all_bins(matrix: BinnedMatrix) -> bool:
 def most_slots(max_leaves: int, slot_cells: int, cell_bytes: int = CELL_BYTES) -> int:
     """Return how many histograms with this number of cells are kept for reuse."""
     return int(min(max_leaves, max(2, _SLOT_BYTES // (cell_bytes * slot_cells))))
-
-
-def options_of(
-    spec: BinSpec,
-    params: BoostParams,
-    n_threads: int,
-    max_nodes: int,
-    n_copies: int,
-    sampler: s.Sampler,
-) -> s.Options:
-    """Return the optional arrays of the compiled stages, without bundles."""
-    last_bin, forced = spec.bin_counts - 1, forced_cuts(params.forced_splits, spec)
-    return s.Options(
-        features=np.arange(spec.n_features, dtype=np.int32),
-        categories=make_categories(spec.is_category, params, n_threads, n_copies),
-        bundles=s.no_bundles(),
-        lists=no_lists(),
-        constraints=make_constraints(params, spec.n_features, last_bin, max_nodes, forced),
-        sampler=sampler,
-    )
-
-
-def make_categories(
-    chosen: npt.NDArray[np.bool_], params: BoostParams, n_threads: int, n_copies: int = 1
-) -> s.Categories:
-    """Return the arrays of the category search; each row has ``n_copies`` copies."""
-    return s.Categories(
-        chosen=chosen.astype(np.uint8),
-        rules=CategoryRules(
-            most_one_hot=params.max_cat_to_onehot,
-            most=params.max_cat_threshold,
-            smooth=float(params.cat_smooth),
-            penalty=float(params.cat_l2),
-            min_group=params.min_data_per_group,
-            n_copies=n_copies,
-        ),
-        places=aligned_zeros(
-            (n_threads, CATEGORY_SCRATCH, SCRATCH_SIZE if chosen.any() else 0), np.int64
-        ),
-    )
 
 
 def _make_bundles(
@@ -340,7 +298,7 @@ def _tile_cells(matrix: BinnedMatrix) -> int:
     return matrix.bytes_per_tile * SPACING + margins
 
 
-def thresholds_of(feature: np.ndarray, bins: np.ndarray, edges: Edges) -> IntArray:
+def thresholds_of(edges: Edges, feature: AnyArray, bins: AnyArray) -> IntArray:
     """Return the key of the cut after each split's bin; 0 for leaves."""
     keys, first, last = edges
     place = np.minimum(first[feature] + bins, last[feature])

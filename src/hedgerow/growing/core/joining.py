@@ -131,56 +131,6 @@ def find_lines(
     return pack_terms(terms, n_nodes, slopes)
 
 
-@kernel(inner=True)
-def add_to_rows(
-    table: IntArray,
-    numbers: FloatArray,
-    scalars: IntArray,
-    rows: s.Rows,
-    rest: tuple[Walked, Walked],
-    space: AnyArray,
-    lines: LeafLines,
-    batch: Batch,
-) -> int:
-    """Add the tree to rows outside its sample and validation rows; return its number of terms.
-
-    A tree with linear leaves is added to its sample, too.
-    """
-    (outside, unseen), slopes, turn = rest, lines.slopes, batch.turn[0]
-    n_nodes, output, n_terms = scalars[s.IS_N_NODES], scalars[s.IS_OUTPUT], np.int64(0)
-    first = batch.places[NEXT_NODE, turn]
-    if lines.used == 1:
-        start, term = batch.places[NEXT_START, turn], batch.places[NEXT_TERM, turn]
-        last = first + n_nodes
-        slopes = Slopes(
-            slopes.start[start : start + n_nodes + 1], slopes.column[term:], slopes.slope[term:],
-            slopes.center[term:], slopes.low[first:last], slopes.high[first:last],
-        )  # fmt: skip
-        n_terms = find_lines(table, numbers, scalars, rows, lines, outside.raw[output], slopes)
-    n_sample, n_rows, n_unseen = scalars[s.IS_N_ROWS], outside.raw.shape[1], unseen.raw.shape[1]
-    part = (batch.nodes, first, n_nodes, slopes)
-    if n_sample < n_rows:
-        add_to_scores(*part, lines.outside, outside, output, rows.rows, n_sample, n_rows, space)
-    if n_unseen > 0:
-        add_to_scores(*part, lines.unseen, unseen, output, rows.rows[:0], 0, n_unseen, space)
-    return n_terms
-
-
-@kernel(inner=True)
-def note_tree(n_nodes: int, n_terms: int, output: int, raw: FloatArray, batch: Batch) -> None:
-    """Note where the next tree begins; after a round, copy the scores of the validation rows."""
-    turn, places, one = np.uint64(batch.turn[0]), batch.places, np.uint64(1)
-    places[NEXT_NODE, turn + one] = places[NEXT_NODE, turn] + n_nodes
-    places[NEXT_START, turn + one] = places[NEXT_START, turn] + n_nodes + 1
-    places[NEXT_TERM, turn + one] = places[NEXT_TERM, turn] + n_terms
-    batch.turn[0] = turn + one
-    n_outputs = np.uint64(raw.shape[0])
-    if np.uint64(output) + one == n_outputs:
-        for k in range(n_outputs):
-            for row in range(np.uint64(raw.shape[1])):
-                batch.after[k, turn // n_outputs, row] = raw[k, row]
-
-
 @kernel
 def join_tree(
     table: IntArray,
@@ -193,10 +143,34 @@ def join_tree(
     batch: Batch,
 ) -> None:
     """Take the tree that has grown into the batch, and add it to scores that lack it."""
-    n_nodes = scalars[s.IS_N_NODES]
-    copy_nodes(table, numbers, n_nodes, batch.nodes, batch.places[NEXT_NODE, batch.turn[0]])
-    n_terms = add_to_rows(table, numbers, scalars, rows, rest, space, lines, batch)
-    note_tree(n_nodes, n_terms, scalars[s.IS_OUTPUT], rest[1].raw, batch)
+    (outside, unseen), slopes, places = rest, lines.slopes, batch.places
+    turn, one, n_terms = np.uint64(batch.turn[0]), np.uint64(1), np.int64(0)
+    n_nodes, output = scalars[s.IS_N_NODES], scalars[s.IS_OUTPUT]
+    first, start, term = places[NEXT_NODE, turn], places[NEXT_START, turn], places[NEXT_TERM, turn]
+    copy_nodes(table, numbers, n_nodes, batch.nodes, first)
+    if lines.used == 1:
+        last = first + n_nodes
+        slopes = Slopes(
+            slopes.start[start : start + n_nodes + 1], slopes.column[term:], slopes.slope[term:],
+            slopes.center[term:], slopes.low[first:last], slopes.high[first:last],
+        )  # fmt: skip
+        n_terms = find_lines(table, numbers, scalars, rows, lines, outside.raw[output], slopes)
+    n_sample, n_rows, n_unseen = scalars[s.IS_N_ROWS], outside.raw.shape[1], unseen.raw.shape[1]
+    part = (batch.nodes, first, n_nodes, slopes)
+    if n_sample < n_rows:
+        add_to_scores(*part, lines.outside, outside, output, rows.rows, n_sample, n_rows, space)
+    if n_unseen > 0:
+        add_to_scores(*part, lines.unseen, unseen, output, rows.rows[:0], 0, n_unseen, space)
+    # Where the next tree begins; after a round, the scores of the validation rows.
+    places[NEXT_NODE, turn + one] = first + n_nodes
+    places[NEXT_START, turn + one] = start + n_nodes + 1
+    places[NEXT_TERM, turn + one] = term + n_terms
+    batch.turn[0] = turn + one
+    n_outputs = np.uint64(unseen.raw.shape[0])
+    if np.uint64(output) + one == n_outputs:
+        for k in range(n_outputs):
+            for row in range(np.uint64(n_unseen)):
+                batch.after[k, turn // n_outputs, row] = unseen.raw[k, row]
 
 
 class TreeJoiner:

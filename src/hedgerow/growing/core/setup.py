@@ -1,7 +1,8 @@
-"""The common start and end of all growers.
+"""The arrays of all growers, allocated once a fit.
 
-The parameters and arrays that histogram growth and exact growth share, and the
-reading of the finished table of nodes.
+Memory of vector leaves: for each row and output 16 bytes of gradients, and for each kept node,
+output and bin 8 bytes of sums (with a constant hessian 12 and 4), outputs rounded up to a multiple
+of 8 (16).
 """
 
 from __future__ import annotations
@@ -14,21 +15,34 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray, aligned_empty, aligned_zeros
+from hedgerow.arrays import (
+    AnyArray,
+    FloatArray,
+    IntArray,
+    aligned_empty,
+    aligned_zeros,
+    unused,
+)
+from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.growing.core import state as s
+from hedgerow.growing.core.stages.branches import make_constraints
 from hedgerow.growing.core.stages.gradients import BLOCK
-from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import follows_gradients, row_share, unit_scale
-from hedgerow.kernels.cuda.commands import no_gpu
-from hedgerow.kernels.histograms.histogram import Columns, HistogramSums
-from hedgerow.kernels.histograms.pairs import Pairs, no_pairs
+from hedgerow.kernels.cuda.commands import GpuCommands
+from hedgerow.kernels.histograms.histogram import Bins, Columns, HistogramSums, RowLists
+from hedgerow.kernels.histograms.pairs import Pairs
+from hedgerow.kernels.histograms.vector_histogram import Sums
 from hedgerow.kernels.primitives.barrier import SIGNAL_SIZE, ThreadTeam
 from hedgerow.kernels.primitives.hashing import hash_range
-from hedgerow.kernels.simd.lanes import WIDTH
+from hedgerow.kernels.simd.lanes import N_LANES, WIDTH
+from hedgerow.kernels.splits.category_search import Groups
+from hedgerow.kernels.splits.category_split import CATEGORY_SCRATCH, SCRATCH_SIZE, CategoryRules
 from hedgerow.kernels.splits.split import SplitRules
+from hedgerow.kernels.splits.symmetric_split import INFO
+from hedgerow.kernels.splits.vector_split import FILLED_SIZE, LANE_ROWS
 from hedgerow.objectives.base import Objective
-from hedgerow.objectives.derivatives import LossData
+from hedgerow.objectives.derivatives import PRECOMPUTED, LossData
 from hedgerow.objectives.precomputed import RowDerivatives, first_column, prepared_shape
 from hedgerow.params import FIRST_ORDER, BoostParams
 from hedgerow.schedules import is_number
@@ -128,9 +142,9 @@ def start_state(
         team=ThreadTeam(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), *wait_addresses()),
         settings=settings,
         rules=split_rules(params),
-        bins=s.no_bins(),
+        bins=unused(Bins),
         loss_data=loss_data,
-        columns=Columns(np.zeros(0, np.int32), np.zeros(0, np.int32), no_pairs()),
+        columns=unused(Columns),
         rows=rows,
         threads=threads,
         search=s.Search(
@@ -142,10 +156,156 @@ def start_state(
         tree=tree_arrays(max_nodes, n_slots),
         scalars=scalars,
         options=options,
-        vectors=s.no_vectors(),
-        sorted_columns=s.no_sorted(),
-        level=s.no_level(),
-        gpu=no_gpu(),
+        vectors=unused(s.Vectors),
+        sorted_columns=unused(s.Sorted),
+        level=unused(s.Level),
+        gpu=unused(GpuCommands),
+    )
+
+
+def make_options(
+    params: BoostParams,
+    is_category: npt.NDArray[np.bool_],
+    n_threads: int,
+    max_nodes: int,
+    sampler: s.Sampler,
+    n_copies: int = 1,
+    spec: BinSpec | None = None,
+) -> s.Options:
+    """Return the optional arrays of the compiled stages, without bundles."""
+    # Each row has ``n_copies`` copies; without ``spec`` trees are grown without bins.
+    n_features, size = len(is_category), SCRATCH_SIZE if is_category.any() else 0
+    return s.Options(
+        features=np.arange(n_features, dtype=np.int32),
+        categories=s.Categories(
+            chosen=is_category.astype(np.uint8),
+            rules=CategoryRules(
+                most_one_hot=params.max_cat_to_onehot,
+                most=params.max_cat_threshold,
+                smooth=float(params.cat_smooth),
+                penalty=float(params.cat_l2),
+                min_group=params.min_data_per_group,
+                n_copies=n_copies,
+            ),
+            places=aligned_zeros((n_threads, CATEGORY_SCRATCH, size), np.int64),
+        ),
+        bundles=unused(s.Bundles),
+        lists=unused(RowLists),
+        constraints=make_constraints(params, n_features, max_nodes, spec),
+        sampler=sampler,
+    )
+
+
+def with_vectors(
+    state: s.State,
+    fit: Fit,
+    words: npt.NDArray[np.int32],
+    sums: Sums,
+    allocate: Allocate = aligned_empty,
+) -> s.State:
+    """Return the state of a single output, extended for several outputs."""
+    n_outputs, n_rows = fit.raw.shape
+    options, loss_data, params = state.options, state.loss_data, fit.params
+    if follows_gradients(params):  # all outputs share the weights of the rows
+        weights = allocate(n_rows, np.float64)
+        weights[:] = 1.0
+        sampler = options.sampler._replace(packs=np.int64(0), weights=weights)
+        options = options._replace(sampler=sampler)
+        scale = unit_scale(params) * (n_outputs if params.sampling == "mvs" else 1)
+        state.scalars[s.IS_UNIT_SCALE] = np.float64(scale).view(np.int64)
+    if fit.objective.kernel_id == PRECOMPUTED:  # for all outputs before each tree
+        derivatives = allocate((2 * n_outputs, n_rows), np.float64)
+        loss_data = loss_data._replace(probability=derivatives)
+    scalars = np.repeat(state.scalars[None], n_outputs, axis=0)
+    scalars[:, s.IS_OUTPUT] = np.arange(n_outputs)
+    n_nodes, n_threads = len(state.tree.table), state.team.n_threads
+    target = fit.target  # one row for each output, or one for all; custom losses read none of them
+    if target.ndim == 1 or fit.objective.kernel_id == PRECOMPUTED:
+        target = first_column(target)[:, None]
+    n_lanes = -(-n_outputs // N_LANES) * N_LANES
+    of_groups = (n_threads, n_outputs, SCRATCH_SIZE if options.categories.chosen.any() else 1)
+    outputs = s.Outputs(
+        target=np.ascontiguousarray(target.T, dtype=np.float64),
+        quantized=allocate((n_outputs, 2 * n_rows), np.int32),
+        words=words,
+        sums=sums,
+        measured=aligned_zeros((n_threads, n_outputs, 2), np.int64),
+        dropped=np.zeros((n_outputs, 2), dtype=np.int64),
+        scalars=scalars,
+        vectors=np.zeros((n_nodes, n_outputs)),
+        cover=np.zeros(n_nodes),
+    )
+    trial = s.Trial(
+        totals=aligned_zeros((n_threads, n_outputs, 2), np.int64),
+        units=aligned_zeros((n_threads, n_outputs, 2), np.float64),
+        lanes=aligned_zeros((n_threads, LANE_ROWS * n_lanes), np.float64),
+        filled=aligned_zeros((n_threads, FILLED_SIZE), np.int64),
+        cuts=aligned_zeros((n_threads, 2, FILLED_SIZE * N_LANES), np.float64),
+        groups=Groups(
+            g=aligned_zeros(of_groups, np.int64),
+            h=aligned_zeros(of_groups, np.int64),
+            weight=aligned_zeros(of_groups, np.float64),
+            direction=aligned_zeros((n_threads, 3, n_outputs), np.float64),
+            side=aligned_zeros((n_threads, n_outputs, 2), np.int64),
+        ),
+    )
+    return state._replace(
+        settings=state.settings._replace(packs_all=0),
+        loss_data=loss_data,
+        scalars=scalars[0],
+        options=options,
+        vectors=s.Vectors(1, outputs, trial),
+    )
+
+
+def make_sums(n_cells: int, width: int, constant: bool) -> Sums:
+    """Return histograms of several outputs, whose cells have ``width`` words."""
+    return Sums(
+        cells=aligned_empty(n_cells * width, np.int32),
+        n=aligned_empty(n_cells if width > 0 else 0, np.int32),
+        width=np.int64(width),
+        constant=np.int64(constant),
+    )
+
+
+def counts_alone(counts: npt.NDArray[np.integer]) -> HistogramSums:
+    """Return sums whose row counts are those of vectors; g and h are 0, which takes no memory."""
+    nothing = np.zeros(len(counts), dtype=np.int64)
+    return HistogramSums(nothing, nothing, counts)
+
+
+def make_level(
+    spec: BinSpec, options: s.Options, n_threads: int, max_leaves: int, slot_size: int
+) -> s.Level:
+    """Return space for the search of a level of up to ``max_leaves`` nodes."""
+    n_features, n_bins, is_category = spec.n_features, spec.bin_counts, spec.is_category
+    n_sets = int(is_category.sum())
+    # Without bundles threads have as many features each; a bundle may hold nearly all.
+    bundled = options.bundles.used == 1
+    most_features = n_features if bundled else -(-n_features // n_threads)
+    n_groups = -(-most_features // WIDTH)
+    n_gains = n_groups * 2 * spec.stride * WIDTH
+    if bundled:
+        # Most have few bins: at worst each stands in a group with such as have fewer.
+        rounded = -(-n_bins // WIDTH) * WIDTH
+        n_gains = min(n_gains, int(2 * WIDTH * rounded.sum()))
+    return s.Level(
+        used=1,
+        gains=aligned_zeros((n_threads, n_gains), np.float64),
+        groups=aligned_zeros((n_threads, n_groups * s.GROUP_CELLS), np.int64),
+        lacks=np.zeros(n_features, dtype=np.int32),
+        nodes=np.zeros(max_leaves, dtype=np.int64),
+        choice=np.zeros(s.FOUND_FIELDS, dtype=np.int64),
+        counts=np.zeros(s.LEVEL_COUNTS, dtype=np.int64),
+        penalty=np.zeros(1),
+        sets=s.Sets(
+            number=np.where(is_category, np.cumsum(is_category) - 1, -1).astype(np.int32),
+            places=aligned_zeros((n_sets, CATEGORY_SCRATCH, SCRATCH_SIZE), np.int64),
+            info=aligned_zeros((n_sets, INFO), np.int64),
+            gains=aligned_zeros((n_sets, SCRATCH_SIZE), np.float64),
+        ),
+        slot_size=slot_size,
+        before=0,
     )
 
 
@@ -259,7 +419,7 @@ def list_columns(matrix: BinnedMatrix, chosen: npt.NDArray[np.int32]) -> Columns
     """Return the sorted columns ``chosen``, and the bytes of a row that hold them."""
     position = chosen % np.int32(matrix.features_per_tile)
     if not matrix.paired:
-        return Columns(chosen, position, no_pairs())
+        return Columns(chosen, position, unused(Pairs))
     pairs, held_in = np.unique(chosen // 2, return_inverse=True)
     byte = (pairs % matrix.bytes_per_tile).astype(np.int32)
     return Columns(chosen, position, Pairs(1, byte, held_in.astype(np.int32)))
@@ -272,34 +432,6 @@ def replace_columns(columns: Columns, drawn: Columns) -> None:
     if drawn.pairs.used == 1:
         columns.pairs.byte[: len(drawn.pairs.byte)] = drawn.pairs.byte
         columns.pairs.held_in[: len(drawn.feature)] = drawn.pairs.held_in
-
-
-def tree_without_bins(arrays: s.Tree, n_nodes: int, threshold: IntArray) -> GrownTree:
-    """Return the tree in the table of nodes, for growth without bins."""
-    table, numbers = arrays.table[:n_nodes], arrays.numbers[:n_nodes]
-    left = table[:, s.NODE_LEFT].astype(np.int32)
-    inner = left != 0
-    return GrownTree(
-        feature=features_of(arrays, n_nodes),
-        threshold=threshold,
-        bin=np.zeros(0, dtype=np.uint8),
-        missing_left=(inner & (table[:, s.NODE_MISSING_LEFT] == 1)).astype(np.uint8),
-        left=left,
-        right=table[:, s.NODE_RIGHT].astype(np.int32),
-        value=numbers[:, s.NUMBER_VALUE].copy(),
-        gain=np.where(inner, numbers[:, s.NUMBER_GAIN], 0.0),
-        cover=numbers[:, s.NUMBER_COVER].copy(),
-        count=table[:, s.NODE_COUNT].copy(),
-        column=np.zeros(0, dtype=np.int32),
-        left_bins=np.zeros((0, s.SET_WORDS), dtype=np.uint64),
-    )
-
-
-def features_of(arrays: s.Tree, n_nodes: int) -> npt.NDArray[np.int32]:
-    """Return the split column of each node, -1 for leaves."""
-    table = arrays.table[:n_nodes]
-    inner = table[:, s.NODE_LEFT] != 0
-    return np.where(inner, table[:, s.NODE_FEATURE], -1).astype(np.int32)
 
 
 class SumsPool:

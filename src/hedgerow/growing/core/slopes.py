@@ -24,7 +24,7 @@ from hedgerow.kernels.prediction.slope_fit import (
     fit_terms,
 )
 from hedgerow.kernels.prediction.slopes import TERMS, Slopes
-from hedgerow.kernels.splits.monotone import HIGH, LOW
+from hedgerow.kernels.splits.constraints import HIGH, LOW
 from hedgerow.objectives.base import Objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import run_blocks

@@ -15,9 +15,23 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, BinArray, FloatArray, IntArray, RowArray
+from hedgerow.arrays import (
+    Bins1,
+    FloatArray,
+    Floats1,
+    Floats2,
+    Floats3,
+    IntArray,
+    Ints1,
+    Ints2,
+    Ints3,
+    RowArray,
+    Rows1,
+    Rows2,
+    Words1,
+    Words2,
+)
 from hedgerow.kernels.cuda.commands import GpuCommands
 from hedgerow.kernels.histograms.histogram import Bins, Columns, HistogramSums, RowLists
 from hedgerow.kernels.histograms.vector_histogram import Sums
@@ -26,7 +40,7 @@ from hedgerow.kernels.primitives.barrier import ThreadTeam
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.splits.category_search import Groups
 from hedgerow.kernels.splits.category_split import CategoryRules
-from hedgerow.kernels.splits.monotone import Constraints
+from hedgerow.kernels.splits.constraints import Constraints
 from hedgerow.kernels.splits.split import SplitRules
 from hedgerow.objectives.derivatives import LossData
 
@@ -273,15 +287,15 @@ class Bundles(NamedTuple):
     """
 
     used: np.int64
-    alone: np.ndarray
-    column: np.ndarray
-    first: np.ndarray
-    count: np.ndarray
-    default_bin: np.ndarray
-    members: np.ndarray
-    member_start: IntArray
-    n_single: np.ndarray
-    usable: IntArray
+    alone: Words1
+    column: Words1
+    first: Words1
+    count: Words1
+    default_bin: Words1
+    members: Words1
+    member_start: Ints1
+    n_single: Words1
+    usable: Ints2
     scratch_start: np.int64
     sampled: np.int64
 
@@ -314,15 +328,15 @@ class Outputs(NamedTuple):
     cover     float64 (nodes,): scratch, sums of hessians over the outputs
     """
 
-    target: FloatArray
-    quantized: np.ndarray
-    words: np.ndarray
+    target: Floats2
+    quantized: Words2
+    words: Words1
     sums: Sums
-    measured: IntArray
-    dropped: IntArray
-    scalars: IntArray
-    vectors: FloatArray
-    cover: FloatArray
+    measured: Ints3
+    dropped: Ints2
+    scalars: Ints2
+    vectors: Floats2
+    cover: Floats1
 
 
 class Trial(NamedTuple):
@@ -336,11 +350,11 @@ class Trial(NamedTuple):
     groups  for category columns, each array with a first axis of threads
     """
 
-    totals: IntArray
-    units: FloatArray
-    lanes: FloatArray
-    filled: IntArray
-    cuts: FloatArray
+    totals: Ints3
+    units: Floats3
+    lanes: Floats2
+    filled: Ints2
+    cuts: Floats3
     groups: Groups
 
 
@@ -366,14 +380,14 @@ class Lists(NamedTuple):
     cuts       a buffer for each thread: (threads, its size or more)
     """
 
-    entries: RowArray
-    work: RowArray
-    starts: IntArray
-    segments: IntArray
-    slot_of: IntArray
-    edges: RowArray
-    sides: BinArray
-    scratch: RowArray
+    entries: Rows1
+    work: Rows1
+    starts: Ints1
+    segments: Ints3
+    slot_of: Ints1
+    edges: Rows2
+    sides: Bins1
+    scratch: Rows2
     cuts: CutBuffer
 
 
@@ -401,10 +415,10 @@ class Sets(NamedTuple):
     gains       float64 (columns, 256)
     """
 
-    number: np.ndarray
-    places: IntArray
-    info: IntArray
-    gains: FloatArray
+    number: Words1
+    places: Ints3
+    info: Ints2
+    gains: Floats2
 
 
 # Cells of ``Level.counts``.
@@ -441,13 +455,13 @@ class Level(NamedTuple):
     """
 
     used: np.int64
-    gains: FloatArray
-    groups: IntArray
-    lacks: np.ndarray
-    nodes: IntArray
-    choice: IntArray
-    counts: IntArray
-    penalty: FloatArray
+    gains: Floats2
+    groups: Ints2
+    lacks: Words1
+    nodes: Ints1
+    choice: Ints1
+    counts: Ints1
+    penalty: Floats1
     sets: Sets
     slot_size: np.int64
     before: np.int64
@@ -479,105 +493,3 @@ class State(NamedTuple):
     sorted_columns: Sorted
     level: Level
     gpu: GpuCommands
-
-
-# -- options that a fit does not use ------------------------------------------------------
-
-
-def _none(n_axes: int, dtype: npt.DTypeLike = np.int64) -> AnyArray:
-    return np.zeros((0,) * n_axes, dtype)
-
-
-def no_bundles() -> Bundles:
-    """Return the bundles of a matrix whose columns are features."""
-    small = _none(1, np.int32)
-    return Bundles(
-        used=np.int64(0),
-        alone=small,
-        column=small,
-        first=small,
-        count=small,
-        default_bin=small,
-        members=small,
-        member_start=_none(1),
-        n_single=small,
-        usable=_none(2),
-        scratch_start=np.int64(0),
-        sampled=np.int64(0),
-    )
-
-
-def no_vectors() -> Vectors:
-    """Return what trees of one output have of vectors."""
-    floats = np.float64
-    outputs = Outputs(
-        target=_none(2, floats),
-        quantized=_none(2, np.int32),
-        words=_none(1, np.int32),
-        sums=Sums(_none(1, np.int32), _none(1, np.int32), np.int64(0), np.int64(0)),
-        measured=_none(3),
-        dropped=_none(2),
-        scalars=_none(2),
-        vectors=_none(2, floats),
-        cover=_none(1, floats),
-    )
-    groups = Groups(
-        g=_none(3), h=_none(3), weight=_none(3, floats), direction=_none(3, floats), side=_none(3)
-    )
-    trial = Trial(
-        totals=_none(3),
-        units=_none(3, floats),
-        lanes=_none(2, floats),
-        filled=_none(2),
-        cuts=_none(3, floats),
-        groups=groups,
-    )
-    return Vectors(np.int64(0), outputs, trial)
-
-
-def no_level() -> Level:
-    """Return what other trees have of the levels of symmetric ones."""
-    sets = Sets(_none(1, np.int32), _none(3), _none(2), _none(2, np.float64))
-    return Level(
-        used=np.int64(0),
-        gains=_none(2, np.float64),
-        groups=_none(2),
-        lacks=_none(1, np.int32),
-        nodes=_none(1),
-        choice=_none(1),
-        counts=_none(1),
-        penalty=_none(1, np.float64),
-        sets=sets,
-        slot_size=np.int64(0),
-        before=np.int64(0),
-    )
-
-
-def no_sorted() -> Sorted:
-    """Return what trees that histograms grow have of sorted columns."""
-    rows = _none(1, np.uint32)
-    lists = Lists(
-        entries=rows,
-        work=rows,
-        starts=_none(1),
-        segments=_none(3),
-        slot_of=_none(1),
-        edges=_none(2, np.uint32),
-        sides=_none(1, np.uint8),
-        scratch=_none(2, np.uint32),
-        cuts=CutBuffer(*(_none(2) for _ in CutBuffer._fields)),
-    )
-    return Sorted(np.int64(0), lists, np.int64(0), 0.0)
-
-
-def no_bins() -> Bins:
-    """Return the bins of trees that sorted columns grow."""
-    return Bins(
-        by_row=_none(1, np.uint8),
-        by_column=_none(2, np.uint8),
-        tile_size=np.int64(0),
-        tile_width=np.int64(0),
-        features_per_tile=np.int64(0),
-        n_bins=_none(1, np.int32),
-        stride=np.int64(0),
-    )

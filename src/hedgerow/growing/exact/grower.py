@@ -10,6 +10,8 @@ once (:mod:`hedgerow.data.external.blocks`).  The stages are in
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -19,26 +21,21 @@ from hedgerow.arrays import (
     BoolArray,
     FloatArray,
     IntArray,
-    RowArray,
     aligned_empty,
     aligned_zeros,
 )
 from hedgerow.data.binning.bins import integer_midpoints, midpoints
 from hedgerow.data.external.blocks import PADDING, ColumnBlocks
-from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import ColumnKind
 from hedgerow.growing.core import setup
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.compiled_grower import CompiledGrower
-from hedgerow.growing.core.grower import make_categories
-from hedgerow.growing.core.stages.branches import make_constraints
+from hedgerow.growing.core.grower import finish_nodes
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.exact import stages
 from hedgerow.growing.sampling.goss import make_sampler
-from hedgerow.kernels.histograms.histogram import no_lists
 from hedgerow.kernels.presorted.exact import CHUNK, CUTS, CutBuffer
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
-from hedgerow.params import BoostParams
 
 _HIGHEST = {"float": int(keys_of_floats(np.array(np.inf))), "int": np.iinfo(np.int64).max}
 _LINE = 64  # of scratch: threads write to lines of their own
@@ -55,14 +52,15 @@ class ExactGrower(CompiledGrower):
     """
 
     def __init__(self, blocks: ColumnBlocks, fit: setup.Fit, adds_scores: bool = True) -> None:
-        self._blocks = blocks
+        self._blocks, self._finish = blocks, partial(finish_nodes, self._thresholds, 1)
         super().__init__(fit, adds_scores)
 
     def _make_state(self, fit: setup.Fit) -> s.State:
         params, n_rows, n_features = fit.params, self._blocks.n_rows, self._blocks.n_features
         max_leaves = setup.most_leaves(params, n_rows)
-        columns = np.arange(n_features, dtype=np.int32)
-        options = make_options(params, n_rows, columns, fit.n_threads, 2 * max_leaves)
+        sampler = make_sampler(params, n_rows, fit.n_threads, packs=False)
+        no_categories = np.zeros(n_features, dtype=np.bool_)
+        options = setup.make_options(params, no_categories, fit.n_threads, 2 * max_leaves, sampler)
         rows = setup.row_arrays(fit.raw.shape[1], PADDING)
         state = setup.start_state(fit, options, n_features, max_leaves, 1, rows)
         sketch = stages.EVERY_VALUE
@@ -79,22 +77,26 @@ class ExactGrower(CompiledGrower):
         setup.draw_columns(self._params, tree, self._state.options.features, self._state.scalars)
 
     def _copy_tree(self) -> GrownTree:
-        arrays, n_nodes = self._state.tree, int(self._state.scalars[s.IS_N_NODES])
-        edges = self._state.sorted_columns.lists.edges[:n_nodes]
-        threshold = thresholds(self._blocks.table, setup.features_of(arrays, n_nodes), edges)
-        return setup.tree_without_bins(arrays, n_nodes, threshold)
+        tree = super()._copy_tree().finished()  # while the rows at its cuts are known
+        no_bins: AnyArray = np.zeros(0)
+        return replace(
+            tree,
+            bin=no_bins.astype(np.uint8),
+            column=no_bins.astype(np.int32),
+            left_bins=no_bins.astype(np.uint64).reshape(0, s.SET_WORDS),
+        )
 
-
-def thresholds(table: Table, feature: npt.NDArray[np.int32], edges: RowArray) -> IntArray:
-    """Return keys of the thresholds of all nodes; 0 for leaves."""
-    keys = np.zeros(len(feature), dtype=np.int64)
-    inner = np.flatnonzero(feature >= 0)
-    column = feature[inner]
-    below = table.values[edges[inner, 0], column]
-    above = table.values[edges[inner, 1], column]
-    apart = edges[inner, 0] == edges[inner, 1]
-    keys[inner] = thresholds_between(below, above, column, apart, table.schema.kinds)
-    return keys
+    def _thresholds(self, feature: AnyArray, bins: AnyArray) -> IntArray:
+        """Return keys of the thresholds of all nodes of the last tree; 0 for leaves."""
+        table, keys = self._blocks.table, np.zeros(len(feature), dtype=np.int64)
+        inner = np.flatnonzero(feature >= 0)
+        below, above = self._state.sorted_columns.lists.edges[inner].T
+        column = feature[inner]
+        keys[inner] = thresholds_between(
+            table.values[below, column], table.values[above, column], column, below == above,
+            table.schema.kinds,
+        )  # fmt: skip
+        return keys
 
 
 def thresholds_between(
@@ -124,21 +126,6 @@ def _float_midpoints(below: AnyArray, above: AnyArray) -> FloatArray:
     halves = np.where(middle < above, middle, below).astype(np.float64)
     # Infinite ends, or a sum that is too large for the type.
     return np.where(np.isfinite(middle), halves, midpoints(lower, upper))
-
-
-def make_options(
-    params: BoostParams, n_rows: int, columns: npt.NDArray[np.int32], n_threads: int, max_nodes: int
-) -> s.Options:
-    """Return the optional arrays of the compiled stages."""
-    no_bins, no_categories = np.zeros(0, dtype=np.int64), np.zeros(len(columns), dtype=np.bool_)
-    return s.Options(
-        features=columns,
-        categories=make_categories(no_categories, params, n_threads),
-        bundles=s.no_bundles(),
-        lists=no_lists(),
-        constraints=make_constraints(params, len(columns), no_bins, max_nodes),
-        sampler=make_sampler(params, n_rows, n_threads, packs=False),
-    )
 
 
 def _make_lists(blocks: ColumnBlocks, max_leaves: int, n_threads: int) -> s.Lists:

@@ -37,8 +37,8 @@ from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.batch import member, note_split
+from hedgerow.growing.core.stages.building import ROWS_TO_SHARE, partition_node
 from hedgerow.growing.core.stages.gradients import units_of
-from hedgerow.growing.core.stages.partition import ROWS_TO_SHARE, partition_node
 from hedgerow.kernels.presorted.exact import (
     NO_CUT,
     CutBuffer,
@@ -50,7 +50,7 @@ from hedgerow.kernels.presorted.exact import (
 )
 from hedgerow.kernels.primitives.barrier import barrier, share
 from hedgerow.kernels.primitives.intrinsics import float_of_bits
-from hedgerow.kernels.splits.monotone import (
+from hedgerow.kernels.splits.constraints import (
     ConstrainedColumn,
     SearchedNode,
     factor_of,
@@ -66,30 +66,22 @@ _COLUMN_COST = 32
 
 
 @kernel(inner=True)
-def first_column(state: s.State, thread: int) -> int:
-    """Return the first column of ``thread`` if entries are divided evenly; it never decreases."""
-    starts, columns = state.sorted_columns.lists.starts, state.options.features
-    n_columns, total = state.scalars[s.IS_N_COLUMNS], np.int64(0)
-    for k in range(n_columns):
-        column = columns[k]
-        total += starts[column + 1] - starts[column] + _COLUMN_COST
-    before = np.int64(0)
-    for k in range(n_columns):
-        column = columns[k]
-        cost = starts[column + 1] - starts[column] + _COLUMN_COST
-        if (2 * before + cost) * state.team.n_threads >= 2 * total * thread:
-            return np.int64(k)
-        before += cost
-    return np.int64(n_columns)
-
-
-@kernel(inner=True)
 def share_entries(thread: int, state: s.State) -> tuple[int, int]:
-    """Return the first and last column that ``thread`` divides and searches."""
-    first = first_column(state, thread)
-    if thread + 1 == state.team.n_threads:
-        return first, np.int64(state.scalars[s.IS_N_COLUMNS])
-    return first, first_column(state, thread + 1)
+    """Return the first and last column that ``thread`` divides and searches: an even share."""
+    starts, columns = state.sorted_columns.lists.starts, state.options.features
+    n_columns, n_threads, total = state.scalars[s.IS_N_COLUMNS], state.team.n_threads, np.int64(0)
+    for k in range(n_columns):
+        total += starts[columns[k] + 1] - starts[columns[k]] + _COLUMN_COST
+    first = last = np.int64(n_columns)
+    before = np.int64(0)
+    for k in range(n_columns):  # a column belongs to the thread whose share has its middle
+        cost = starts[columns[k] + 1] - starts[columns[k]] + _COLUMN_COST
+        if first == n_columns and (2 * before + cost) * n_threads >= 2 * total * thread:
+            first = np.int64(k)
+        if last == n_columns and (2 * before + cost) * n_threads >= 2 * total * (thread + 1):
+            last = np.int64(k)
+        before += cost
+    return first, np.int64(n_columns) if thread + 1 == n_threads else last
 
 
 @kernel(inline=True, inner=True)
@@ -244,34 +236,13 @@ def search_columns(
     return best
 
 
-@kernel(inner=True)
-def search_list_node(
-    thread: int, span: tuple[int, int], state: s.State, child: int, node: int, slot: int
-) -> None:
-    """Find the best split of a node in columns ``span``, with its score in comparable units."""
-    row, found = state.tree.table[node], state.search.found[thread, child]
-    units = units_of(state.scalars, state.settings.constant_hessian, 0)
-    sums = NodeSums(row[s.NODE_G], row[s.NODE_H], row[s.NODE_COUNT])
-    aim = searched_node(state.options.constraints, node, sums, units, state.rules)
-    best = search_columns(thread, span, state, child, slot, aim)
-    score, missing_left, apart, n_present = -1.0, best.missing_left, np.int64(0), np.int64(0)
-    if best.score >= 0:
-        score = comparable(float_of_bits(best.score), units)
-        segment = state.sorted_columns.lists.segments[slot, best.feature]
-        n_present = segment[1] - segment[0]
-        if missing_left == 0:
-            apart = np.int64(best.n_present == n_present)  # SETS_APART
-            # Where no row is missing, a later one goes with the larger part.
-            if n_present == sums.n:
-                missing_left = np.int64(2 * best.n_left >= sums.n)
-    left = NodeSums(best.g_left, best.h_left, best.n_left)
-    note_split(found, score, best.feature, apart, best.n_present, missing_left, left)
-    found[s.FOUND_SET] = 1  # side 0 goes left
-
-
 @kernel(inline=True, inner=True)
 def search_lists(thread: int, span: tuple[int, int], state: s.State) -> None:
-    """Find the best splits of the nodes of the batch."""
+    """Find the best splits of the nodes of the batch, with their scores in comparable units."""
+    segments, units = (
+        state.sorted_columns.lists.segments,
+        units_of(state.scalars, state.settings.constant_hessian, 0),
+    )
     for child in range(2):
         node, slot, searched = member(state.tree.batch[0], child)
         if searched == 0:
@@ -280,5 +251,20 @@ def search_lists(thread: int, span: tuple[int, int], state: s.State) -> None:
             state.sorted_columns.lists.slot_of[node] = slot
         if node == 0:
             open_root(thread, span, state, slot)
-        search_list_node(thread, span, state, np.int64(child), node, slot)
+        row, found = state.tree.table[node], state.search.found[thread, child]
+        sums = NodeSums(row[s.NODE_G], row[s.NODE_H], row[s.NODE_COUNT])
+        aim = searched_node(state.options.constraints, node, sums, units, state.rules)
+        best = search_columns(thread, span, state, np.int64(child), slot, aim)
+        score, missing_left, apart = -1.0, best.missing_left, np.int64(0)
+        if best.score >= 0:
+            score = comparable(float_of_bits(best.score), units)
+            n_present = segments[slot, best.feature, 1] - segments[slot, best.feature, 0]
+            if missing_left == 0:
+                apart = np.int64(best.n_present == n_present)  # SETS_APART
+                # Where no row is missing, a later one goes with the larger part.
+                if n_present == sums.n:
+                    missing_left = np.int64(2 * best.n_left >= sums.n)
+        left = NodeSums(best.g_left, best.h_left, best.n_left)
+        note_split(found, score, best.feature, apart, best.n_present, missing_left, left)
+        found[s.FOUND_SET] = 1  # side 0 goes left
     barrier(state.team)

@@ -17,8 +17,7 @@ from hedgerow.growing.core.batch import member
 from hedgerow.growing.core.stages.branches import keep_permitted
 from hedgerow.kernels.primitives.barrier import barrier, share
 from hedgerow.kernels.primitives.hashing import hash64
-from hedgerow.kernels.splits.growth import draw_weighted
-from hedgerow.kernels.splits.monotone import Constraints
+from hedgerow.kernels.splits.constraints import Constraints, draw_weighted
 
 ROW_STREAM = 1 << 40
 LEVEL_STREAM = 2 << 40

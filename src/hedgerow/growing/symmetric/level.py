@@ -12,8 +12,6 @@ Only thread 0 runs these functions, between two barriers.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from hedgerow.arrays import IntArray
@@ -29,8 +27,13 @@ from hedgerow.growing.sampling.draws import allow_columns, draw_level, takes_all
 from hedgerow.kernels.histograms.histogram import Bins, HistogramSums, filled_cells
 from hedgerow.kernels.primitives.intrinsics import float_of_bits
 from hedgerow.kernels.splits.category_split import SetColumn, penalised, score_within
-from hedgerow.kernels.splits.growth import ordered_factor
-from hedgerow.kernels.splits.monotone import Constraints, SearchedNode, own_score, searched_node
+from hedgerow.kernels.splits.constraints import (
+    Constraints,
+    SearchedNode,
+    ordered_factor,
+    own_score,
+    searched_node,
+)
 from hedgerow.kernels.splits.split import (
     ROUNDING,
     NodeSums,
@@ -44,13 +47,6 @@ from hedgerow.kernels.splits.split import (
 from hedgerow.kernels.splits.symmetric_split import IS_ONE_HOT, LevelSets, write_groups
 
 
-class Price(NamedTuple):
-    """The requirements of a level on the gain of a cut."""
-
-    level: np.int64
-    gamma: np.float64  # twice, as gains are here
-
-
 @kernel(inline=True, inner=True)
 def level_factor(constraints: Constraints, feature: int, level: int) -> float:
     """Return the factor on the gains of a column in a level."""
@@ -61,11 +57,12 @@ def level_factor(constraints: Constraints, feature: int, level: int) -> float:
 
 
 @kernel(inline=True, inner=True)
-def worth_of(constraints: Constraints, feature: int, price: Price, gain: float) -> float:
+def worth_of(state: s.State, feature: int, gamma: float, gain: float) -> float:
     """Return the gain of a cut, minus its price if columns have factors."""
+    constraints = state.options.constraints
     if constraints.scored == 0:
         return gain
-    return level_factor(constraints, feature, price.level) * (gain - price.gamma)
+    return level_factor(constraints, feature, state.level.counts[s.LEVEL]) * (gain - gamma)
 
 
 @kernel(inner=True)

@@ -37,7 +37,6 @@ from hedgerow.growing.core.stages.bundle_search import (
 from hedgerow.growing.core.stages.gradients import tree_units
 from hedgerow.growing.core.state import Level, State
 from hedgerow.growing.symmetric.level import (
-    Price,
     child_at,
     choose_cut,
     price_of,
@@ -56,9 +55,8 @@ from hedgerow.kernels.primitives.intrinsics import bits_of_float, float_of_bits
 from hedgerow.kernels.simd.lanes import WIDTH, gather, lane_of, load_lanes
 from hedgerow.kernels.splits.category_search import NodeSets, counted_node, fill_set, score_set
 from hedgerow.kernels.splits.category_split import penalised
-from hedgerow.kernels.splits.monotone import SearchedNode, own_score, searched_node
+from hedgerow.kernels.splits.constraints import SearchedNode, own_score, searched_node
 from hedgerow.kernels.splits.split import (
-    Limits,
     NodeHistogram,
     NodeSums,
     Order,
@@ -66,17 +64,16 @@ from hedgerow.kernels.splits.split import (
     comparable,
 )
 from hedgerow.kernels.splits.symmetric_split import (
+    N_GROUPS,
     add_columns,
     add_set_gains,
     best_lanes,
-    best_set,
     leaf_score,
     order_level,
     size_of_block,
     write_groups,
 )
 from hedgerow.kernels.splits.vector_split import (
-    VectorNode,
     add_column_gains,
     first_cell,
     score_of_cut,
@@ -132,7 +129,16 @@ def plan_groups(thread: int, span: tuple[int, int], state: State) -> int:
             if number >= 0:
                 sets.gains[number, :] = 0.0
                 continue
-            add_to_group(level, groups, n_lanes, feature, np.int64(state.bins.n_bins[feature]))
+            at, lane = n_lanes // WIDTH * s.GROUP_CELLS, n_lanes % WIDTH
+            if lane == 0:
+                groups[at + s.GROUP_BINS] = 0
+                groups[at + s.GROUP_LACKS] = 0
+            # This lane and the ones behind it, which may stay empty.
+            for j in range(lane, WIDTH):
+                groups[at + j] = feature
+            n_bins = np.int64(state.bins.n_bins[feature])
+            groups[at + s.GROUP_BINS] = max(groups[at + s.GROUP_BINS], n_bins)
+            groups[at + s.GROUP_LACKS] |= np.int64(level.lacks[feature])
             n_lanes += 1
     n_groups, n_gains = (n_lanes + WIDTH - 1) // WIDTH, np.int64(0)
     for group in range(n_groups):
@@ -141,20 +147,6 @@ def plan_groups(thread: int, span: tuple[int, int], state: State) -> int:
         n_gains += 2 * size_of_block(groups[at + s.GROUP_BINS])
     gains[:n_gains] = 0.0
     return n_groups
-
-
-@kernel(inner=True)
-def add_to_group(level: Level, groups: IntArray, n_before: int, feature: int, n_bins: int) -> None:
-    """Add a feature behind ``n_before`` others."""
-    at, lane = n_before // WIDTH * s.GROUP_CELLS, n_before % WIDTH
-    if lane == 0:
-        groups[at + s.GROUP_BINS] = 0
-        groups[at + s.GROUP_LACKS] = 0
-    # This lane and the ones behind it, which may stay empty.
-    for j in range(lane, WIDTH):
-        groups[at + j] = feature
-    groups[at + s.GROUP_BINS] = max(groups[at + s.GROUP_BINS], n_bins)
-    groups[at + s.GROUP_LACKS] |= np.int64(level.lacks[feature])
 
 
 @kernel(inner=True)
@@ -182,48 +174,6 @@ def look_at_root(
                 order_level(sums, column, rules, sets_of(state, number), node, vectors)
 
 
-@kernel(inline=True, inner=True)
-def begin_level(thread: int, span: tuple[int, int], state: s.State, slot: int) -> int:
-    """Group the thread's columns, set their gains to 0, and return the number of groups."""
-    # In the first level the histogram in ``slot`` is that of the root.
-    if state.level.counts[s.LEVEL] == 0:
-        root, histogram = np.int64(0), histogram_of(state, slot)
-        if state.vectors.used == 0:
-            node = node_of_level(state, root)
-            look_at_root(thread, span, state, histogram, node, None)
-        else:
-            first = first_column(span, state)
-            several, _, _ = prepare_node(thread, first, state, histogram.start, root)
-            sets = sets_of_node(thread, several, state)
-            look_at_root(thread, span, state, histogram, counted_node(several), sets)
-    return plan_groups(thread, span, state)
-
-
-@kernel(inner=True)
-def find_sums(
-    thread: int,
-    group: IntArray,
-    histogram: NodeHistogram,
-    node: NodeSums,
-    at: IntArray,
-    state: State,
-) -> None:
-    """Find the starts of the sums of a group's features; write out members of bundles."""
-    bundles, stride = state.options.bundles, histogram.stride
-    scratch = scratch_of(bundles, thread, stride)
-    for j in range(WIDTH):
-        if j > 0 and group[j] == group[j - 1]:
-            at[j] = at[j - 1]
-            continue
-        to = scratch + j * stride
-        at[j] = sums_of_feature(histogram, group[j], node, to, bundles)
-        if bundles.used == 1 and at[j] == to:
-            # All lanes run up to the last bin of any: behind its own a column is empty.
-            written = (np.int64(histogram.n_bins[group[j]]) + 7) // 8 * 8
-            size = min(group[s.GROUP_BINS] + 7, stride - 1) - written
-            clear(histogram.sums, to + written, size)
-
-
 @kernel(inner=True)
 def add_node_gains(
     thread: int, state: State, histogram: NodeHistogram, node: SearchedNode, n_groups: int
@@ -233,9 +183,21 @@ def add_node_gains(
     cells, gains = state.level.groups[thread], state.level.gains[thread]
     at, last_bin = state.search.lanes[thread, 1], state.search.lanes[thread, 0]
     own = leaf_score(limits) if constraints.scored == 0 else node.asked.own
+    bundles, stride = state.options.bundles, histogram.stride
+    scratch = scratch_of(bundles, thread, stride)
     for number in range(n_groups):
         group = cells[number * s.GROUP_CELLS : (number + 1) * s.GROUP_CELLS]
-        find_sums(thread, group, histogram, node.sums, at, state)
+        for j in range(WIDTH):  # where the sums of each feature start
+            if j > 0 and group[j] == group[j - 1]:
+                at[j] = at[j - 1]
+                continue
+            to = scratch + j * stride
+            at[j] = sums_of_feature(histogram, group[j], node.sums, to, bundles)
+            if bundles.used == 1 and at[j] == to:
+                # All lanes run up to the last bin of any: behind its own a column is empty.
+                written = (np.int64(histogram.n_bins[group[j]]) + 7) // 8 * 8
+                size = min(group[s.GROUP_BINS] + 7, stride - 1) - written
+                clear(histogram.sums, to + written, size)
         part = group[s.GROUP_BINS], group[s.GROUP_GAINS], group[s.GROUP_LACKS] != 0
         if constraints.scored == 0:
             add_columns(histogram, at, part, limits, None, own, gains)
@@ -248,24 +210,6 @@ def add_node_gains(
         last, sign = load_lanes(last_bin, np.int64(0)), gather(constraints.sign, group)
         order = Order(node.within, sign, limits.n + 1, last)
         add_columns(histogram, at, part, limits, order, own, gains)
-
-
-@kernel(inner=True)
-def add_vector_gains(
-    thread: int, state: State, node: VectorNode, limits: Limits, own: float, n_groups: int
-) -> None:
-    """:func:`add_node_gains` of several outputs, whose gains are added up."""
-    cells, gains = state.level.groups[thread], state.level.gains[thread]
-    for number in range(n_groups):
-        group = cells[number * s.GROUP_CELLS : (number + 1) * s.GROUP_CELLS]
-        to, also = group[s.GROUP_GAINS], np.int64(0)
-        if group[s.GROUP_LACKS] != 0:
-            also = size_of_block(group[s.GROUP_BINS])
-        for j in range(WIDTH):
-            feature = group[j]
-            if j > 0 and feature == group[j - 1]:
-                break  # the last feature fills the lanes that are left
-            add_column_gains(node, feature, limits, own, gains, to + j, also)
 
 
 @kernel(inner=True)
@@ -307,14 +251,23 @@ def add_gains(
         if has_sets:
             sets = sets_of_node(thread, several, state)
             add_node_sets(span, state, histogram, own, counted_node(several), sets)
-        add_vector_gains(thread, state, several, limits, own / score_unit(several), n_groups)
+        own /= score_unit(several)
+        cells, gains = state.level.groups[thread], state.level.gains[thread]
+        for number in range(n_groups):
+            group = cells[number * s.GROUP_CELLS : (number + 1) * s.GROUP_CELLS]
+            to, also = group[s.GROUP_GAINS], np.int64(0)
+            if group[s.GROUP_LACKS] != 0:
+                also = size_of_block(group[s.GROUP_BINS])
+            for j in range(WIDTH):
+                if j > 0 and group[j] == group[j - 1]:
+                    break  # the last feature fills the lanes that are left
+                add_column_gains(several, group[j], limits, own, gains, to + j, also)
 
 
 @kernel(inner=True)
-def find_cut(thread: int, state: State, units: Units, n_groups: int, price: Price) -> None:
+def find_cut(thread: int, state: State, units: Units, n_groups: int, gamma: float) -> None:
     """Note the best cut of a thread's columns of numbers; a score of -1 means none."""
-    level, constraints = state.level, state.options.constraints
-    cells, gains = level.groups[thread], level.gains[thread]
+    cells, gains = state.level.groups[thread], state.level.gains[thread]
     best, feature, bin_, missing_left = 0.0, np.int64(-1), np.int64(0), np.int64(0)
     for number in range(n_groups):
         group = cells[number * s.GROUP_CELLS : (number + 1) * s.GROUP_CELLS]
@@ -329,7 +282,7 @@ def find_cut(thread: int, state: State, units: Units, n_groups: int, price: Pric
             for side in range(2):
                 gain = lane_of(left[0], j) if side == 1 else lane_of(right[0], j)
                 at = lane_of(left[1], j) if side == 1 else lane_of(right[1], j)
-                worth = worth_of(constraints, group[j], price, gain)
+                worth = worth_of(state, group[j], gamma, gain)
                 # In bundles a lower feature may come later.
                 if worth > best or (worth == best and group[j] < feature):
                     best, feature, bin_, missing_left = worth, group[j], at, np.int64(side)
@@ -339,9 +292,8 @@ def find_cut(thread: int, state: State, units: Units, n_groups: int, price: Pric
 
 
 @kernel(inner=True)
-def find_set(thread: int, span: tuple[int, int], state: State, units: Units, price: Price) -> None:
+def find_set(thread: int, span: tuple[int, int], state: State, units: Units, gamma: float) -> None:
     """Put the best set of a thread's category columns in the place of what was found, if better."""
-    constraints = state.options.constraints
     allowed, found = state.search.allowed[0], state.search.found[thread, 0]
     for k in range(span[0], span[1]):
         feature = np.int64(state.columns.feature[k])
@@ -349,8 +301,11 @@ def find_set(thread: int, span: tuple[int, int], state: State, units: Units, pri
         if number < 0 or allowed[feature] == 0:
             continue
         sets = sets_of(state, number)
-        score, place = best_set(sets)
-        score = worth_of(constraints, feature, price, score) / units.scale
+        score, place = 0.0, np.int64(-1)  # the largest gain above 0, and its position
+        for i in range(sets.info[N_GROUPS]):
+            if sets.gains[i] > score:
+                score, place = sets.gains[i], np.int64(i)
+        score = worth_of(state, feature, gamma, score) / units.scale
         if place < 0 or not is_better(score, feature, found):
             continue
         column = set_column(state.bins, feature, np.int64(0))
@@ -364,13 +319,12 @@ def find_set(thread: int, span: tuple[int, int], state: State, units: Units, pri
 @kernel(inline=True, inner=True)
 def find_best(thread: int, span: tuple[int, int], state: s.State, n_groups: int) -> None:
     """Find the best cut of the thread's columns."""
-    level, units = state.level.counts[s.LEVEL], tree_units(state)
+    units = tree_units(state)
     if state.vectors.used == 1:
         units = largest_units(state.settings.constant_hessian, state.vectors.outputs)
-    gamma = 2.0 * price_of(state)
-    of_sums = Price(level, gamma / (units.g * (units.g / units.h)))
-    find_cut(thread, state, units, n_groups, of_sums)
-    find_set(thread, span, state, units, Price(level, gamma))
+    gamma = 2.0 * price_of(state)  # twice, as gains are here
+    find_cut(thread, state, units, n_groups, gamma / (units.g * (units.g / units.h)))
+    find_set(thread, span, state, units, gamma)
 
 
 Totals = tuple[int, int, int, int]
@@ -383,7 +337,17 @@ def search_job(
 ) -> int:
     """Add the gains of the nodes of a job, the left one first; return the number of groups."""
     if n_groups < 0:  # the first job of the level
-        n_groups = begin_level(thread, span, state, member(job, 0).slot)
+        if state.level.counts[s.LEVEL] == 0:  # the histogram is that of the root
+            root, histogram = np.int64(0), histogram_of(state, member(job, 0).slot)
+            if state.vectors.used == 0:
+                one = node_of_level(state, root)
+                look_at_root(thread, span, state, histogram, one, None)
+            else:
+                first = first_column(span, state)
+                several, _, _ = prepare_node(thread, first, state, histogram.start, root)
+                sets = sets_of_node(thread, several, state)
+                look_at_root(thread, span, state, histogram, counted_node(several), sets)
+        n_groups = plan_groups(thread, span, state)
         state.search.found[thread, 0, s.FOUND_OWN] = 0
     for side in range(2):
         node, slot, searched = member(job, child_at(job, side))

@@ -34,8 +34,7 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.stages.gradients import BLOCK, power_of_two
-from hedgerow.growing.sampling.goss import draw_rows
-from hedgerow.growing.sampling.thresholds import LARGEST
+from hedgerow.growing.sampling.goss import LARGEST, draw_rows
 from hedgerow.kernels.histograms.vector_histogram import place_of_g
 from hedgerow.kernels.primitives.barrier import barrier, share
 from hedgerow.kernels.primitives.hashing import hash64
@@ -48,20 +47,6 @@ MOST_ROWS = 2**31 - 1
 
 _ROWS_AT_ONCE = 64
 """Their words, of a few dozen outputs, stay in the first-level cache."""
-
-
-@kernel(inner=True)
-def choose_dropped(measured: IntArray, n_rows: int, dropped: IntArray) -> None:
-    """Thread 0: how many bits words do without, for each output."""
-    for output in range(len(dropped)):
-        for part in range(2):
-            total = np.int64(0)
-            for t in range(len(measured)):
-                total += measured[t, output, part]
-            bits = np.int64(0)
-            while (total >> bits) + n_rows > MOST_ROWS:  # each row may be rounded up
-                bits += 1
-            dropped[output, part] = bits
 
 
 @kernel(inline=True, inner=True)
@@ -86,8 +71,14 @@ def write_words(thread: int, state: s.State, n_rows: int) -> None:
     # Row after row, each with the places and bits of all outputs, they took an eighth of the time
     # of trees of 26 classes.
     settings, outputs = state.settings, state.vectors.outputs
-    if thread == 0:
-        choose_dropped(outputs.measured, n_rows, outputs.dropped)
+    for output in range(len(outputs.dropped) if thread == 0 else 0):
+        for part in range(2):
+            total, bits = np.int64(0), np.int64(0)
+            for t in range(len(outputs.measured)):
+                total += outputs.measured[t, output, part]
+            while (total >> bits) + n_rows > MOST_ROWS:  # each row may be rounded up
+                bits += 1
+            outputs.dropped[output, part] = bits
     barrier(state.team)
     place = share(settings.n_rows, thread, state.team.n_threads)
     noise = state.threads.blocks[thread, 0]  # scratch for the random bits of some rows

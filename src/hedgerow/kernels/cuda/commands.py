@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import IntArray
+from hedgerow.arrays import Ints1, Ints2, Words1
 from hedgerow.compile import kernel
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.primitives.intrinsics import call_function
@@ -79,11 +79,11 @@ class Ahead(NamedTuple):
     n_likely  nodes that are ordered with another because they will probably be split
     """
 
-    listed: IntArray
-    counts: IntArray
-    free: IntArray
-    of_parent: IntArray
-    of_node: IntArray
+    listed: Ints2
+    counts: Ints1
+    free: Ints1
+    of_parent: Ints1
+    of_node: Ints1
     kept: HistogramSums
     n_cells: np.int64
     n_likely: np.int64
@@ -109,51 +109,19 @@ class GpuCommands(NamedTuple):
     """
 
     used: np.int64
-    calls: IntArray
-    kernels: IntArray
-    values: IntArray
-    copies: IntArray
-    parts: IntArray
-    n_parts: IntArray
-    status: IntArray
+    calls: Ints1
+    kernels: Ints2
+    values: Ints2
+    copies: Ints2
+    parts: Ints2
+    n_parts: Ints1
+    status: Ints1
     n_tiles: np.int64
     n_processors: np.int64
-    leaves: IntArray
-    sums: IntArray
-    leaf_of: np.ndarray
+    leaves: Ints2
+    sums: Ints2
+    leaf_of: Words1
     ahead: Ahead
-
-
-def no_gpu() -> GpuCommands:
-    """Return the commands of a fit whose rows are in the memory of the host."""
-    flat, table = np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.int64)
-    small = np.zeros(0, dtype=np.int32)
-    ahead = Ahead(
-        listed=table,
-        counts=flat,
-        free=flat,
-        of_parent=flat,
-        of_node=flat,
-        kept=HistogramSums(flat, flat, small),
-        n_cells=np.int64(0),
-        n_likely=np.int64(0),
-    )
-    return GpuCommands(
-        used=np.int64(0),
-        calls=flat,
-        kernels=table,
-        values=table,
-        copies=table,
-        parts=table,
-        n_parts=flat,
-        status=flat,
-        n_tiles=np.int64(0),
-        n_processors=np.int64(0),
-        leaves=table,
-        sums=table,
-        leaf_of=small,
-        ahead=ahead,
-    )
 
 
 @kernel(inner=True)

@@ -33,11 +33,21 @@ order of rows nor the number of threads changes any bit.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import BinArray, IntArray, RowArray
+from hedgerow.arrays import (
+    AnyArray,
+    BinArray,
+    Bins1,
+    Bins2,
+    IntArray,
+    Ints1,
+    RowArray,
+    Rows2,
+    Words1,
+)
 from hedgerow.compile import kernel
 from hedgerow.kernels.histograms.pairs import SPACING, Pairs, add_rows_apart, fold_pairs
 from hedgerow.kernels.primitives.intrinsics import prefetch
@@ -68,12 +78,12 @@ class Bins(NamedTuple):
                        holds missing values
     """
 
-    by_row: BinArray
-    by_column: BinArray
+    by_row: Bins1
+    by_column: Bins2
     tile_size: np.int64
     tile_width: np.int64
     features_per_tile: np.int64
-    n_bins: np.ndarray
+    n_bins: Words1
     stride: np.int64
 
 
@@ -88,9 +98,9 @@ class Packing(NamedTuple):
 class HistogramSums(NamedTuple):
     """Sums of every bin, flat over (slot, feature, bin)."""
 
-    g: IntArray
-    h: IntArray
-    n: np.ndarray
+    g: Ints1
+    h: Ints1
+    n: Words1
 
 
 class Columns(NamedTuple):
@@ -101,8 +111,8 @@ class Columns(NamedTuple):
     pairs     bytes that hold the features, if two share a byte
     """
 
-    feature: np.ndarray
-    position: np.ndarray
+    feature: Words1
+    position: Words1
     pairs: Pairs
 
 
@@ -165,23 +175,11 @@ class RowLists(NamedTuple):
     """
 
     used: np.int64
-    listed: np.ndarray
-    base: IntArray
-    row_start: np.ndarray
-    cells: np.ndarray
-    default_bin: IntArray
-
-
-def no_lists() -> RowLists:
-    """Return the lists of a matrix without bundles."""
-    return RowLists(
-        used=np.int64(0),
-        listed=np.zeros(0, dtype=np.uint8),
-        base=np.zeros(0, dtype=np.int64),
-        row_start=np.zeros((0, 0), dtype=np.uint32),
-        cells=np.zeros(0, dtype=np.uint16),
-        default_bin=np.zeros(0, dtype=np.int64),
-    )
+    listed: Bins1
+    base: Ints1
+    row_start: Rows2
+    cells: Annotated[AnyArray, np.uint16, 1]
+    default_bin: Ints1
 
 
 @kernel(inner=True)
@@ -282,87 +280,32 @@ def add_part(
     packed: IntArray,
     word: int,
     cells: IntArray,
-    pairs: Pairs,
+    lists: RowLists,
 ) -> int:
     """Add rows in range ``place`` to columns ``part`` of a tile; return where the cells begin."""
-    start, stop = place
+    start, stop, pairs, stride = place[0], place[1], columns.pairs, bins.stride
+    if lists.used == 1:
+        first = tile * bins.features_per_tile
+        last = min(first + bins.features_per_tile, len(lists.default_bin))
+        if lists.listed[tile] == 1 and part[1] - part[0] == last - first:
+            add_listed(lists, tile, first, last, stride, rows, start, stop, packed, word, cells)
+            return np.int64(0)
     if pairs.used == 0:
         add_rows(bins, tile, columns, part, rows, start, stop, packed, word, cells)
-        margins = np.int64(0)
+        return np.int64(0)
+    byte, size, width = pairs.byte, bins.tile_size, bins.tile_width
+    held = (np.int64(pairs.held_in[part[0]]), np.int64(pairs.held_in[part[1] - 1]) + 1)
+    margins = bins.features_per_tile // 2 * SPACING
+    if stop - start < ROWS_TO_PAIR:
+        base = tile * size
+        add_rows_apart(
+            bins.by_row, base, width, byte, held, rows, place, packed, word, cells, margins
+        )
     else:
-        byte, size, width = pairs.byte, bins.tile_size, bins.tile_width
-        held = (np.int64(pairs.held_in[part[0]]), np.int64(pairs.held_in[part[1] - 1]) + 1)
-        n_bytes = bins.features_per_tile // 2
-        margins = n_bytes * SPACING
-        if stop - start < ROWS_TO_PAIR:
-            base = tile * size
-            add_rows_apart(
-                bins.by_row, base, width, byte, held, rows, place, packed, word, cells, margins
-            )
-        else:
-            alone = Columns(byte, byte, pairs)
-            add_rows(bins, tile, alone, held, rows, start, stop, packed, word, cells)
-            fold_pairs(byte, held[0], held[1], cells, margins)
+        alone = Columns(byte, byte, pairs)
+        add_rows(bins, tile, alone, held, rows, start, stop, packed, word, cells)
+        fold_pairs(byte, held[0], held[1], cells, margins)
     return margins
-
-
-@kernel(inner=True)
-def build_tile(
-    bins: Bins,
-    packing: Packing,
-    packed: IntArray,
-    word: int,
-    columns: Columns,
-    part: tuple[int, int],
-    rows: RowArray,
-    place: tuple[int, int],
-    cells: IntArray,
-    histograms: HistogramSums,
-    to: int,
-    lists: RowLists,
-) -> None:
-    """Build histograms of columns of one tile, from the words that start at ``word``."""
-    stride = bins.stride
-    g_alone = packing.g_apart == 1 and word == 0
-    h_alone = packing.g_apart == 1 and word > 0
-    shift = np.int64(0) if g_alone else packing.count_bits + packing.hessian_bits
-    chunk = (np.int64(1) << packing.count_bits) - 1
-    start, stop = place
-    keep = np.int64(0)
-    while True:
-        end, begin = min(start + chunk, stop), np.int64(0)
-        tile = columns.feature[part[0]] // bins.features_per_tile
-        if lists.used == 1:
-            first = tile * bins.features_per_tile
-            last = min(first + bins.features_per_tile, len(lists.default_bin))
-            if lists.listed[tile] == 1 and part[1] - part[0] == last - first:
-                add_listed(lists, tile, first, last, stride, rows, start, end, packed, word, cells)
-            else:
-                place, pairs = (start, end), columns.pairs
-                begin = add_part(bins, tile, columns, part, rows, place, packed, word, cells, pairs)
-        else:
-            place, pairs = (start, end), columns.pairs
-            begin = add_part(bins, tile, columns, part, rows, place, packed, word, cells, pairs)
-        for k in range(part[0], part[1]):
-            # The margins of pairs are contiguous.
-            at = (
-                columns.position[k] * SPACING
-                if begin == 0
-                else begin + columns.position[k] * stride
-            )
-            shifted = to + columns.feature[k] * stride - at
-            filled = filled_cells(bins, columns.feature[k], lists.used == 1)
-            while True:
-                if not h_alone:
-                    unpack_g(cells, shift, histograms, shifted, at, at + filled, keep)
-                if not g_alone:
-                    unpack_h(cells, packing, histograms, shifted, at, at + filled, keep)
-                if filled == stride or filled == 1:
-                    break
-                at, filled = at + stride - 1, np.int64(1)  # missing values
-        start, keep = end, np.int64(-1)
-        if start >= stop:
-            return
 
 
 @kernel(inner=True)
@@ -377,38 +320,53 @@ def build_histogram(
     stop: int,
     cells: IntArray,
     histograms: HistogramSums,
-    slot_start: int,
+    to: int,
     lists: RowLists,
 ) -> None:
-    """Sum ``rows[start:stop]`` over the bins of columns ``part`` into a slot of ``histograms``."""
+    """Sum ``rows[start:stop]`` over the bins of columns ``part`` into the slot at ``to``."""
     # Cells that cannot hold rows are not written (:func:`filled_cells`).  ``cells`` is scratch
     # space for one tile, zero before and after.  ``packed`` holds the words of all rows, one after
     # another.  ``lists`` replace tiles in which few cells differ from the default bins.
-    per_tile = bins.features_per_tile
-    first = part[0]
-    while first < part[1]:
-        tile = columns.feature[first] // per_tile
-        last = first
+    per_tile, stride = bins.features_per_tile, bins.stride
+    most, apart = (np.int64(1) << packing.count_bits) - 1, packing.g_apart == 1
+    last = part[0]
+    while last < part[1]:
+        first, tile = last, columns.feature[last] // per_tile
         while last < part[1] and columns.feature[last] // per_tile == tile:
             last += 1
-        place = (start, stop)
         for word in range(1 + packing.g_apart):
-            at = word * (len(packed) // 2)
-            build_tile(
-                bins,
-                packing,
-                packed,
-                at,
-                columns,
-                (first, last),
-                rows,
-                place,
-                cells,
-                histograms,
-                slot_start,
-                lists,
-            )
-        first = last
+            word_start, g_alone, h_alone = word * (len(packed) // 2), apart and word == 0, word > 0
+            shift = np.int64(0) if g_alone else packing.count_bits + packing.hessian_bits
+            begin, keep = start, np.int64(0)
+            while begin < stop or keep == 0:
+                place = (begin, min(begin + most, stop))
+                own = add_part(
+                    bins,
+                    tile,
+                    columns,
+                    (first, last),
+                    rows,
+                    place,
+                    packed,
+                    word_start,
+                    cells,
+                    lists,
+                )
+                for k in range(first, last):
+                    # The margins of pairs are contiguous.
+                    position = columns.position[k]
+                    at = position * SPACING if own == 0 else own + position * stride
+                    shifted = to + columns.feature[k] * stride - at
+                    filled = filled_cells(bins, columns.feature[k], lists.used == 1)
+                    while True:
+                        if not h_alone:
+                            unpack_g(cells, shift, histograms, shifted, at, at + filled, keep)
+                        if not g_alone:
+                            unpack_h(cells, packing, histograms, shifted, at, at + filled, keep)
+                        if filled == stride or filled == 1:
+                            break
+                        at, filled = at + stride - 1, np.int64(1)  # missing values
+                begin, keep = place[1], np.int64(-1)
 
 
 @kernel(inner=True)

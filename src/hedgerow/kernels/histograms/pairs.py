@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import BinArray, IntArray, RowArray
+from hedgerow.arrays import BinArray, IntArray, RowArray, Words1
 from hedgerow.compile import kernel
 
 PAIR_STRIDE = 16
@@ -54,13 +54,8 @@ class Pairs(NamedTuple):
     """
 
     used: np.int64
-    byte: np.ndarray
-    held_in: np.ndarray
-
-
-def no_pairs() -> Pairs:
-    """Return the pairs of columns that each have a byte."""
-    return Pairs(np.int64(0), np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32))
+    byte: Words1
+    held_in: Words1
 
 
 @kernel

@@ -66,3 +66,20 @@ def copy_reversed(rows: RowArray, scratch: RowArray, to: int, start: int, stop: 
     target = np.uint64(to)
     for i in range(np.uint64(stop - start)):
         rows[target + i] = scratch[last - i]
+
+
+@kernel(inner=True)
+def divide_alone(
+    column: BinArray,
+    words: IntArray,
+    first_word: int,
+    rows: RowArray,
+    scratch: RowArray,
+    start: int,
+    stop: int,
+) -> int:
+    """Order ``rows[start:stop]``, left ones first, as one thread; return the number of these."""
+    n_left = divide(column, words, first_word, rows, scratch, start, stop)
+    copy_forward(rows, scratch, start, start, start + n_left)
+    copy_reversed(rows, scratch, start + n_left, start + n_left, stop)
+    return n_left

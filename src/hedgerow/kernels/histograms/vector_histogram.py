@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import IntArray, RowArray
+from hedgerow.arrays import IntArray, RowArray, Words1
 from hedgerow.compile import kernel
 from hedgerow.kernels.histograms.histogram import Bins, Columns
 from hedgerow.kernels.primitives.intrinsics import prefetch
@@ -51,8 +51,8 @@ class Sums(NamedTuple):
     constant  1: cells hold g alone, and the hessian is the row count
     """
 
-    cells: np.ndarray
-    n: np.ndarray
+    cells: Words1
+    n: Words1
     width: np.int64
     constant: np.int64
 

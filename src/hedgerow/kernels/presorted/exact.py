@@ -36,10 +36,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import BinArray, IntArray, RowArray
+from hedgerow.arrays import BinArray, IntArray, Ints2, RowArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.primitives.intrinsics import bits_of_float, prefetch
-from hedgerow.kernels.splits.monotone import ConstrainedColumn, cut_gain
+from hedgerow.kernels.splits.constraints import ConstrainedColumn, cut_gain
 from hedgerow.kernels.splits.split import Limits, NodeSums, Side, sides_score
 
 CUTS = 512
@@ -65,10 +65,10 @@ class CutBuffer(NamedTuple):
     -1 for a cut that is not allowed; under constraints it is a gain.
     """
 
-    g: IntArray
-    h: IntArray
-    n: IntArray
-    score: IntArray
+    g: Ints2
+    h: Ints2
+    n: Ints2
+    score: Ints2
 
 
 class ExactSplit(NamedTuple):

@@ -90,3 +90,23 @@ def await_order(team: ThreadTeam, last_number: int) -> int:
 def share(total: int, part: int, n_parts: int) -> tuple[int, int]:
     """Return start and stop of part ``part`` when ``range(total)`` is divided evenly."""
     return total * part // n_parts, total * (part + 1) // n_parts
+
+
+# -- two words in memory that processes share ------------------------------------------------
+
+
+@kernel
+def publish(words: IntArray, value: int) -> int:
+    """Write ``words[0]`` after all that this process wrote before; return 1 if it is awaited."""
+    atomic_store(words, 0, value)
+    return int(atomic_add(words, 1, 0) == value)  # in one step: no reader waits without being seen
+
+
+@kernel
+def is_published(words: IntArray, value: int, n_looks: int) -> int:
+    """Return 1 once ``words[0]`` is ``value``, or 0 after ``n_looks``: then it is awaited."""
+    for _ in range(n_looks):
+        if atomic_load(words, 0) == value:  # the earlier writes are visible, too
+            return 1
+    atomic_add(words, 1, value - words[1])
+    return int(atomic_load(words, 0) == value)

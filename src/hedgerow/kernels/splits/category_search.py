@@ -44,7 +44,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import FloatArray, Floats3, IntArray, Ints3
 from hedgerow.compile import kernel
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.histograms.vector_histogram import list_filled, place_of_g
@@ -58,17 +58,19 @@ from hedgerow.kernels.splits.category_split import (
     ORDER,
     CategoryRules,
     SetColumn,
-    count_bins,
-    gather_bins,
+    add_bin,
+    clear_group,
+    following_bin,
     key_of,
     penalised,
     score_within,
     sort_groups,
 )
-from hedgerow.kernels.splits.monotone import Asked, SearchedNode
+from hedgerow.kernels.splits.constraints import Asked, SearchedNode
 from hedgerow.kernels.splits.split import NodeSums, SplitRules, Within, limits_of, node_score
 from hedgerow.kernels.splits.vector_split import VectorNode
 
+_POOLED = 0  # the group of the small categories
 _STEPS = 8
 """Steps of the power iteration: the order needs a direction, not its last digits."""
 
@@ -83,11 +85,11 @@ class Groups(NamedTuple):
     side       int64 (n_outputs, 2): sums of g and h on the side that is filled
     """
 
-    g: IntArray
-    h: IntArray
-    weight: FloatArray
-    direction: FloatArray
-    side: IntArray
+    g: Ints3
+    h: Ints3
+    weight: Floats3
+    direction: Floats3
+    side: Ints3
 
 
 class NodeSets(NamedTuple):
@@ -283,9 +285,31 @@ def order_groups(
 ) -> tuple[int, bool]:  # fmt: skip
     """Put categories into groups and sort them; return their number, and whether all are single."""
     # With ``vectors``, a node of several outputs, ``histograms`` and ``node`` only count rows.
-    is_single = count_bins(histograms, column) <= category.most_one_hot
+    counts, at = histograms.n, np.uint64(column.at)
+    n_bins = np.int64(0)  # with rows
+    for b in range(at, at + np.uint64(column.filled)):
+        n_bins += np.int64(counts[b] != 0)
+    if column.filled < column.stride:
+        n_bins += np.int64(counts[column.at + column.stride - 1] != 0)
+    is_single = n_bins <= category.most_one_hot
+    # All bins of few rows share group 0, which may be empty.  Every other bin with rows is a group
+    # of its own.
     least = 0.0 if is_single else category.smooth * category.n_copies
-    n_groups = gather_bins(histograms, column, least, scratch)
+    group_of_bin = scratch[GROUP_OF_BIN]
+    clear_group(scratch, _POOLED)
+    n_groups, b = np.int64(1), np.int64(0)
+    while b < column.stride:
+        n = np.int64(counts[column.at + b])
+        group_of_bin[b] = -1
+        if n != 0:
+            group = np.int64(_POOLED)
+            if float(n) >= least:
+                group = n_groups
+                n_groups += 1
+                clear_group(scratch, group)
+            group_of_bin[b] = group
+            add_bin(histograms, column.at + b, scratch, group)
+        b = following_bin(column, b)
     if vectors is not None:
         sum_groups(column, n_groups, scratch, vectors)
     if is_single:
@@ -330,31 +354,6 @@ def score_side(
 
 
 @kernel(inner=True)
-def scan_order(
-    n_groups: int, backward: int, category: CategoryRules, scratch: IntArray, draw: int,
-    node: SearchedNode, vectors: NodeSets | None,
-) -> tuple[float, int]:  # fmt: skip
-    """Find the best cut from one end of the order: its score and the number of groups before it."""
-    rules = penalised(node.rules, category.penalty)
-    most = np.int64(min(category.most, (n_groups + 1) // 2, n_groups - 1))
-    only = draw % most if draw >= 0 and most > 0 else np.int64(-1)
-    best, taken, passed, side = -np.inf, np.int64(0), np.int64(0), no_groups(vectors)
-    for i in range(most):
-        group = scratch[ORDER, n_groups - 1 - i] if backward == 1 else scratch[ORDER, i]
-        side = with_group(side, group, scratch, vectors)
-        passed += scratch[GROUP_N, group]
-        if node.sums.n - side.n < category.min_group:
-            break
-        if passed < category.min_group or (only >= 0 and i != only):
-            continue
-        passed = np.int64(0)
-        score = score_side(side, rules, node, vectors)
-        if score > best:
-            best, taken = score, np.int64(i + 1)
-    return best, taken
-
-
-@kernel(inner=True)
 def find_set(
     histograms: HistogramSums, column: SetColumn, category: CategoryRules, scratch: IntArray,
     draw: int, node: SearchedNode, vectors: NodeSets | None,
@@ -376,10 +375,23 @@ def find_set(
             if score > best:
                 best, first, last = score, np.int64(i), np.int64(i + 1)
         return best, first, last
-    for backward in range(2):
-        score, taken = scan_order(n_groups, backward, category, scratch, draw, node, vectors)
-        if score > best:
-            best = score
-            first = n_groups - taken if backward == 1 else np.int64(0)
-            last = first + taken
+    rules = penalised(node.rules, category.penalty)
+    most = np.int64(min(category.most, (n_groups + 1) // 2, n_groups - 1))
+    only = draw % most if draw >= 0 and most > 0 else np.int64(-1)
+    for backward in range(2):  # from either end of the order
+        passed, side = np.int64(0), no_groups(vectors)
+        for i in range(most):
+            group = scratch[ORDER, n_groups - 1 - i] if backward == 1 else scratch[ORDER, i]
+            side = with_group(side, group, scratch, vectors)
+            passed += scratch[GROUP_N, group]
+            if node.sums.n - side.n < category.min_group:
+                break
+            if passed < category.min_group or (only >= 0 and i != only):
+                continue
+            passed = np.int64(0)
+            score = score_side(side, rules, node, vectors)
+            if score > best:
+                best = score
+                first = n_groups - 1 - i if backward == 1 else np.int64(0)
+                last = n_groups if backward == 1 else np.int64(i + 1)
     return best, first, last

@@ -13,7 +13,7 @@ from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.primitives.intrinsics import bits_of_float
-from hedgerow.kernels.splits.monotone import SearchedNode, lost_score
+from hedgerow.kernels.splits.constraints import SearchedNode, lost_score
 from hedgerow.kernels.splits.split import NodeSums, SplitRules, node_score
 
 
@@ -56,25 +56,11 @@ DROPPED_BITS = 36
 _GROUP_BITS = 511
 _ALL_BUT_SIGN = (1 << 63) - 1
 
-_POOLED = 0  # the group of the small categories
-
 
 @kernel(inline=True, inner=True)
 def following_bin(column: SetColumn, b: int) -> int:
     """Return the next bin that can have rows."""
     return column.stride - 1 if b == column.filled - 1 and column.filled < column.stride else b + 1
-
-
-@kernel(inner=True)
-def count_bins(histograms: HistogramSums, column: SetColumn) -> int:
-    """Count the bins with rows."""
-    n, at = histograms.n, column.at
-    found = np.int64(0)
-    for b in range(np.uint64(at), np.uint64(at + column.filled)):
-        found += np.int64(n[b] != 0)
-    if column.filled < column.stride:
-        found += np.int64(n[at + column.stride - 1] != 0)
-    return found
 
 
 @kernel(inline=True, inner=True)
@@ -90,31 +76,6 @@ def add_bin(histograms: HistogramSums, at: int, scratch: IntArray, group: int) -
     scratch[GROUP_G, group] += histograms.g[at]
     scratch[GROUP_H, group] += histograms.h[at]
     scratch[GROUP_N, group] += np.int64(histograms.n[at])
-
-
-@kernel(inner=True)
-def gather_bins(
-    histograms: HistogramSums, column: SetColumn, smooth: float, scratch: IntArray
-) -> int:
-    """Put each bin with rows into a group; return the number of groups."""
-    # All bins of fewer than ``smooth`` rows share group 0, which may be empty.  Every other bin is
-    # a group of its own.
-    group_of_bin = scratch[GROUP_OF_BIN]
-    clear_group(scratch, _POOLED)
-    n_groups, b = np.int64(1), np.int64(0)
-    while b < column.stride:
-        n = np.int64(histograms.n[column.at + b])
-        group_of_bin[b] = -1
-        if n != 0:
-            group = np.int64(_POOLED)
-            if float(n) >= smooth:
-                group = n_groups
-                n_groups += 1
-                clear_group(scratch, group)
-            group_of_bin[b] = group
-            add_bin(histograms, column.at + b, scratch, group)
-        b = following_bin(column, b)
-    return n_groups
 
 
 @kernel(inline=True, inner=True)

@@ -9,12 +9,14 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.simd.lanes import WIDTH, gather, lane_of, load_turned, spread
-from hedgerow.kernels.splits.growth import FORCED_BIN, FORCED_FEATURE, drawn_bin
-from hedgerow.kernels.splits.monotone import (
+from hedgerow.kernels.splits.constraints import (
+    FORCED_BIN,
+    FORCED_FEATURE,
     ConstrainedColumn,
     Constraints,
     SearchedNode,
     cut_gain,
+    drawn_bin,
     factor_of,
     gain_of,
 )

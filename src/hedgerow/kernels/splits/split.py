@@ -21,7 +21,7 @@ in lanes they cost no more than a sum over neighbours::
 
 A scan is told by its arguments what to do with the score of a cut: keep the best of each
 column, or add it to the gains of a level (:mod:`hedgerow.kernels.splits.symmetric_split`).  Where
-leaf values are restricted, they are part of the score (:mod:`hedgerow.kernels.splits.monotone`).
+leaf values are restricted, they are part of the score (:mod:`hedgerow.kernels.splits.constraints`).
 
 Searching one column after the other in three loops (running sums, scores, largest score)
 took about twice as long (stage "search" of ``benchmarks/stages.py``).  Running sums
@@ -295,21 +295,6 @@ def lane_score(side: Side, weight: Any, limits: Limits) -> Any:
 
 
 @kernel(inline=True, inner=True)
-def restricted_score(left: Side, right: Side, limits: Limits, within: Within, sign: Any) -> Any:
-    """Return the score of both sides with restricted leaf values, and whether these keep order."""
-    low, high = value_within(left, limits, within), value_within(right, limits, within)
-    score = lane_score(left, low, limits) + lane_score(right, high, limits)
-    return score, sign * (high - low) >= 0.0
-
-
-@kernel(inline=True, inner=True)
-def is_allowed(n_left: Any, h_left: Any, h_right: Any, limits: Limits) -> Any:
-    """Return whether both sides have enough rows and hessian."""
-    enough = (n_left > limits.fewest - 1) & (limits.n - limits.fewest + 1 > n_left)
-    return enough & (h_left >= limits.lightest) & (h_right >= limits.lightest)
-
-
-@kernel(inline=True, inner=True)
 def sum_to_float(number: Any, easy: bool) -> Any:
     """Convert sums of g or h to float64."""
     return short_to_float(number) if easy else to_float(number)
@@ -328,14 +313,19 @@ def pass_bin(
     h_right = limits.h - h_left
     left = Side(g_left, h_left + limits.penalty, n)
     right = Side(limits.g - g_left, h_right + limits.penalty, limits.n - n)
-    allowed = is_allowed(n, h_left, h_right, limits)
+    enough = (n > limits.fewest - 1) & (limits.n - limits.fewest + 1 > n)
+    allowed = enough & (h_left >= limits.lightest) & (h_right >= limits.lightest)
     if order is None:
         score = sides_score(left, right, limits, easy)
     else:
         sign = choose(n >= order.n, 0.0, order.sign)
         sign = choose(order.last > bin_, sign, 0.0)
-        score, in_order = restricted_score(left, right, limits, order.within, sign)
-        allowed = allowed & in_order
+        low, high = (
+            value_within(left, limits, order.within),
+            value_within(right, limits, order.within),
+        )
+        score = lane_score(left, low, limits) + lane_score(right, high, limits)
+        allowed = allowed & (sign * (high - low) >= 0.0)
     if level is None:
         better = allowed & (score > cuts.score)
         best, at = choose(better, score, cuts.score), choose(better, bin_, cuts.bin)

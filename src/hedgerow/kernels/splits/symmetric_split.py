@@ -70,7 +70,7 @@ from hedgerow.kernels.splits.category_split import (
     following_bin,
     penalised,
 )
-from hedgerow.kernels.splits.monotone import SearchedNode
+from hedgerow.kernels.splits.constraints import SearchedNode
 from hedgerow.kernels.splits.split import (
     LevelGains,
     Limits,
@@ -153,28 +153,6 @@ N_GROUPS, IS_ONE_HOT, INFO = range(3)
 
 
 @kernel(inner=True)
-def mark_cuts(n_groups: int, n_rows: int, category: CategoryRules, scratch: IntArray) -> None:
-    """Mark in ``KEY`` the groups of the order after which a cut is allowed, from either end."""
-    key, order, sizes = scratch[KEY], scratch[ORDER], scratch[GROUP_N]
-    for i in range(n_groups):
-        key[i] = 0
-    most = np.int64(min(category.most, (n_groups + 1) // 2, n_groups - 1))
-    for backward in range(2):
-        n, passed = np.int64(0), np.int64(0)
-        for i in range(most):
-            size = sizes[order[n_groups - 1 - i] if backward == 1 else order[i]]
-            n += size
-            passed += size
-            if n_rows - n < category.min_group:
-                break
-            if passed < category.min_group:
-                continue
-            passed = np.int64(0)
-            # The cut stands after the first part of the list.
-            key[n_groups - 2 - i if backward == 1 else i] = 1
-
-
-@kernel(inner=True)
 def order_level(
     histograms: HistogramSums, column: SetColumn, category: CategoryRules, sets: LevelSets,
     node: SearchedNode, vectors: NodeSets | None,
@@ -187,7 +165,24 @@ def order_level(
         for i in range(n_groups):
             scratch[KEY, i] = 1 if n_groups > 2 or i + 1 < n_groups else 0
     else:
-        mark_cuts(n_groups, node.sums.n, category, scratch)
+        # A cut is allowed where it is from one of both ends.
+        key, order, sizes = scratch[KEY], scratch[ORDER], scratch[GROUP_N]
+        for i in range(n_groups):
+            key[i] = 0
+        most = np.int64(min(category.most, (n_groups + 1) // 2, n_groups - 1))
+        for backward in range(2):
+            n, passed = np.int64(0), np.int64(0)
+            for i in range(most):
+                size = sizes[order[n_groups - 1 - i] if backward == 1 else order[i]]
+                n += size
+                passed += size
+                if node.sums.n - n < category.min_group:
+                    break
+                if passed < category.min_group:
+                    continue
+                passed = np.int64(0)
+                # The cut stands after the first part of the list.
+                key[n_groups - 2 - i if backward == 1 else i] = 1
     sets.info[IS_ONE_HOT] = 1 if is_single else 0
     sets.info[N_GROUPS] = n_groups if n_groups > 1 else 0
 
@@ -218,16 +213,6 @@ def add_set_gains(
             score = score_side(side, rules, node, vectors)
             if score > -math.inf:
                 sets.gains[i] += score - own
-
-
-@kernel(inner=True)
-def best_set(sets: LevelSets) -> tuple[float, int]:
-    """Find the largest gain above 0 of a cut of the order, and its position; -1 if none."""
-    most, at = 0.0, np.int64(-1)
-    for i in range(sets.info[N_GROUPS]):
-        if sets.gains[i] > most:
-            most, at = sets.gains[i], np.int64(i)
-    return most, at
 
 
 @kernel(inner=True)

@@ -1,6 +1,6 @@
 """Stages on the nodes of a pass, and on their histograms, after all chunks.
 
-The sums of the builds of a pass (:mod:`hedgerow.growing.chunks.stages.building`) come, by way of
+The sums of the builds of a pass (:mod:`hedgerow.growing.chunks.stages.passes`) come, by way of
 messages, from all ranks; then each rank searches its block of columns, and the best splits are
 compared.
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.chunks.stages.building import Building
+from hedgerow.growing.chunks.stages.passes import Building
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.batch import best_thread, member
 from hedgerow.growing.core.grow import search_child
@@ -24,8 +24,6 @@ from hedgerow.growing.core.state import FOUND_FIELDS, JOB_HISTOGRAMS, NODE_SLOT,
 from hedgerow.growing.sampling.draws import allow_children
 from hedgerow.growing.symmetric import level as levels
 from hedgerow.growing.symmetric.search import find_best, measure_node, search_job, start_of
-from hedgerow.kernels.histograms.histogram import HistogramSums
-from hedgerow.kernels.histograms.vector_histogram import Sums
 from hedgerow.kernels.primitives.barrier import barrier, share
 from hedgerow.kernels.primitives.intrinsics import by_reference
 
@@ -41,67 +39,14 @@ def open_batch(state: State, parents: IntArray, is_full: int, jobs: IntArray) ->
 # -- messages -----------------------------------------------------------------------------
 
 
-@kernel(inner=True)
-def write_vectors(sums: Sums, at: int, stride: int, message: IntArray, to: int) -> None:
-    """Write the sums of a column to a message: row counts, then two words of a bin at a time."""
-    # Sums over all ranks fit 32 bits, so the sum of such pairs is the pair of the sums.
-    half = sums.width // 2
-    for b in range(stride):
-        message[to + b] = np.int64(sums.n[at + b])
-        pair, word = to + stride + b * half, (at + b) * sums.width
-        if sums.n[at + b] == 0:
-            message[pair : pair + half] = 0
-            continue
-        for k in range(half):
-            first, second = sums.cells[word + 2 * k], sums.cells[word + 2 * k + 1]
-            message[pair + k] = np.int64(first) + (np.int64(second) << 32)
-
-
-@kernel(inner=True)
-def read_vectors(sums: Sums, at: int, stride: int, message: IntArray, start: int) -> None:
-    """Read the sums of a column from a message."""
-    half = sums.width // 2
-    for b in range(stride):
-        sums.n[at + b] = np.int32(message[start + b])
-        pair, word = start + stride + b * half, (at + b) * sums.width
-        for k in range(half):
-            both = message[pair + k]
-            first = np.int64(np.int32(both))
-            sums.cells[word + 2 * k] = np.int32(first)
-            sums.cells[word + 2 * k + 1] = np.int32((both - first) >> 32)
-
-
-@kernel(inner=True)
-def write_sums(
-    histograms: HistogramSums, at: int, stride: int, n_fields: int, message: IntArray, to: int
-) -> None:
-    """Write the sums of a column, which begin at cell ``at``, to a message."""
-    for b in range(stride):
-        message[to + b] = histograms.g[at + b]
-        message[to + stride + b] = np.int64(histograms.n[at + b])
-    if n_fields == 3:
-        for b in range(stride):
-            message[to + 2 * stride + b] = histograms.h[at + b]
-
-
-@kernel(inner=True)
-def read_sums(
-    histograms: HistogramSums, at: int, stride: int, n_fields: int, message: IntArray, start: int
-) -> None:
-    """Read the sums of a column from a message."""
-    h_field = np.int64(2 if n_fields == 3 else 1)
-    for b in range(stride):
-        histograms.g[at + b] = message[start + b]
-        histograms.n[at + b] = np.int32(message[start + stride + b])
-        histograms.h[at + b] = message[start + h_field * stride + b]
-
-
 @kernel
 def write_message(
     thread: int, state: State, building: Building, n_fields: int, n_ranks: int, message: IntArray
 ) -> None:
     """Lay the sums of all builds out by rank: its columns of each build, g, n, and h if asked."""
     n_columns, n_builds, stride = building.last, len(building.nodes), state.bins.stride
+    own, sums = building.histograms, building.sums
+    half = sums.width // 2
     for rank in range(n_ranks):
         first, last = share(n_columns, rank, n_ranks)
         start = first * n_builds * n_fields * stride
@@ -110,10 +55,21 @@ def write_message(
             for k in range(first + span[0], first + span[1]):
                 to = start + (build * (last - first) + k - first) * n_fields * stride
                 at = building.at[0, build] + state.columns.feature[k] * stride
-                if state.vectors.used == 1:
-                    write_vectors(building.sums, at, stride, message, to)
-                else:
-                    write_sums(building.histograms, at, stride, n_fields, message, to)
+                for b in range(stride if state.vectors.used == 0 else 0):
+                    message[to + b] = own.g[at + b]
+                    message[to + stride + b] = np.int64(own.n[at + b])
+                    if n_fields == 3:
+                        message[to + 2 * stride + b] = own.h[at + b]
+                # Sums over all ranks fit 32 bits, so the sum of pairs is the pair of the sums.
+                for b in range(stride if state.vectors.used == 1 else 0):
+                    message[to + b] = np.int64(sums.n[at + b])
+                    pair, word = to + stride + b * half, (at + b) * sums.width
+                    if sums.n[at + b] == 0:
+                        message[pair : pair + half] = 0
+                        continue
+                    for w in range(half):
+                        low, high = sums.cells[word + 2 * w], sums.cells[word + 2 * w + 1]
+                        message[pair + w] = np.int64(low) + (np.int64(high) << 32)
     barrier(state.team)
 
 
@@ -129,15 +85,24 @@ def read_message(
     """Write the sums of the columns ``block`` of each build to its slot."""
     first, last = block
     stride, span = state.bins.stride, share(last - first, thread, state.team.n_threads)
+    own, sums, h_field = state.histograms, state.vectors.outputs.sums, min(n_fields - 1, 2)
+    half = sums.width // 2
     for build in range(len(slots)):
         place = start_of(state.level, slots[build])
         for k in range(first + span[0], first + span[1]):
             start = (build * (last - first) + k - first) * n_fields * stride
             at = place + state.columns.feature[k] * stride
-            if state.vectors.used == 1:
-                read_vectors(state.vectors.outputs.sums, at, stride, message, start)
-            else:
-                read_sums(state.histograms, at, stride, n_fields, message, start)
+            for b in range(stride if state.vectors.used == 0 else 0):
+                own.g[at + b] = message[start + b]
+                own.n[at + b] = np.int32(message[start + stride + b])
+                own.h[at + b] = message[start + h_field * stride + b]
+            for b in range(stride if state.vectors.used == 1 else 0):
+                sums.n[at + b] = np.int32(message[start + b])
+                pair, word = start + stride + b * half, (at + b) * sums.width
+                for w in range(half):
+                    low = np.int64(np.int32(message[pair + w]))
+                    sums.cells[word + 2 * w] = np.int32(low)
+                    sums.cells[word + 2 * w + 1] = np.int32((message[pair + w] - low) >> 32)
     barrier(state.team)
 
 
@@ -235,19 +200,12 @@ def choose_level(state: State, block: tuple[int, int], found: IntArray) -> None:
     """Take the best cut; if it is in columns ``block``, compute what goes left in every node."""
     shared, level = by_reference(state), state.level
     levels.choose_cut(shared, found)
-    for k in range(block[0], block[1]):
-        if np.int64(state.columns.feature[k]) == level.choice[s.FOUND_FEATURE]:
-            measure_kept(shared)
-
-
-@kernel(inner=True)
-def measure_kept(state: State) -> None:
-    """Compute the left sums of the chosen cut in every node, and the bins that go left."""
-    none, level = np.int64(0), state.level
+    none = np.int64(0)
     totals = (none, none, none, none)
-    for k in range(level.counts[s.N_NODES]):
-        node = level.nodes[k]
-        slot = state.tree.table[node, NODE_SLOT]
-        totals = measure_node(state, node, slot, totals)
-    levels.write_choice(state, totals)
-    level.penalty[0] = levels.split_penalty(state)
+    for k in range(block[0], block[1]):
+        if np.int64(state.columns.feature[k]) != level.choice[s.FOUND_FEATURE]:
+            continue
+        for node in level.nodes[: level.counts[s.N_NODES]]:
+            totals = measure_node(shared, node, state.tree.table[node, NODE_SLOT], totals)
+        levels.write_choice(shared, totals)
+        level.penalty[0] = levels.split_penalty(shared)

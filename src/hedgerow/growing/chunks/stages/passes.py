@@ -1,4 +1,14 @@
-"""The visit of a chunk, and the team of threads that runs stages together.
+"""A pass over the chunks: the rows of nodes are divided, and histograms of many nodes are built.
+
+Glossary
+--------
+build    a histogram that is built from rows in this pass
+part     threads that share the rows of a build between them; those of one part share its columns
+
+The packed sums of a build stay in its cells from one chunk to the next, and are taken apart only
+when they are full, as often as if the rows were all in one chunk.  Row numbers are those of all
+rows of the rank (:mod:`hedgerow.growing.chunks.stages.rows`); bins are addressed as if those of
+the rows before the chunk stood before them.
 
 Arrays of a chunk are other ones than those of the chunk before.  Where its bins lie is written to a
 table that all threads read (``where``), so that the arguments of all visits of a pass are the same.
@@ -13,17 +23,35 @@ import operator
 from collections import deque
 from collections.abc import Callable
 from itertools import starmap
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hedgerow.arrays import BinArray, IntArray
 from hedgerow.compile import entry_of, kernel
 from hedgerow.data.external.row_store import Chunk
-from hedgerow.growing.chunks.stages.building import Building, build_chunk, divide_piece
-from hedgerow.growing.core.state import NODE_COLUMN, State
-from hedgerow.kernels.histograms.histogram import Bins
-from hedgerow.kernels.primitives.barrier import ThreadTeam, await_order, barrier, give_order
+from hedgerow.growing.core import state as s
+from hedgerow.growing.core.stages.building import add_vector_sums, packing_of
+from hedgerow.kernels.histograms.histogram import (
+    Bins,
+    Columns,
+    HistogramSums,
+    Packing,
+    add_histogram_sums,
+    add_rows,
+    unpack_g,
+    unpack_h,
+)
+from hedgerow.kernels.histograms.pairs import SPACING
+from hedgerow.kernels.histograms.partition import divide_alone
+from hedgerow.kernels.histograms.vector_histogram import Sums, add_to_columns, empty_columns
+from hedgerow.kernels.primitives.barrier import (
+    ThreadTeam,
+    await_order,
+    barrier,
+    give_order,
+    share,
+)
 from hedgerow.kernels.primitives.intrinsics import array_at, by_reference
 from hedgerow.threads import Team
 
@@ -36,9 +64,7 @@ from hedgerow.threads import Team
 
 def write_bins(chunk: Chunk, n_threads: int, where: IntArray) -> None:
     """Name the bins of a chunk, whose rows are in a piece for each thread."""
-    matrix = chunk.matrix
-    assert matrix.layout is None  # a byte for each feature
-    assert not matrix.paired
+    matrix = chunk.matrix  # with a byte for each feature
     where[BY_ROW] = _address(matrix.by_row)
     where[BY_ROW_CELLS] = matrix.by_row.size
     where[TILE_SIZE] = matrix.by_row.shape[1] * matrix.by_row.shape[2]
@@ -59,25 +85,132 @@ def _address(bins: BinArray) -> int:
     return place
 
 
+class Building(NamedTuple):
+    """The histograms that are built in a pass.
+
+    nodes    int64 (builds,)
+    at       int64 (parts, builds): first cell in the sums, less that of column 0
+    cells    int64 (threads, builds, words, cells): packed sums
+    held     int64 (threads, builds): rows that they hold
+    filled   int64 (threads, builds): 1 once the sums hold rows of this pass
+    histograms, sums  of one output, to which packed sums are added, and of several, to which rows
+             are added at once
+    n_groups groups of columns that are built side by side
+    first    columns ``first`` to ``last - 1`` of the tree's are built
+    last
+    """
+
+    nodes: IntArray
+    at: IntArray
+    cells: IntArray
+    held: IntArray
+    filled: IntArray
+    histograms: HistogramSums
+    sums: Sums
+    n_groups: np.int64
+    first: np.int64
+    last: np.int64
+
+
 @kernel(inner=True)
-def bins_at(bins: Bins, where: IntArray) -> Bins:
-    """Return the bins of a chunk, row by row, under the numbers of its rows in the rank."""
-    before = where[FIRST_ROW] * where[TILE_WIDTH]
-    return Bins(
-        array_at(where[BY_ROW] - before, (before + where[BY_ROW_CELLS],), np.uint8),
-        bins.by_column,
-        where[TILE_SIZE],
-        where[TILE_WIDTH],
-        bins.features_per_tile,
-        bins.n_bins,
-        bins.stride,
-    )
+def divide_pieces(
+    thread: int, state: s.State, parents: IntArray, segments: np.ndarray, where: IntArray
+) -> None:
+    """Order the rows of the parents in a thread's piece; write the segments of the children."""
+    piece, before, rows = where[FIRST_PIECE] + thread, where[FIRST_ROW], state.rows
+    for k in range(len(parents)):
+        row = state.tree.table[parents[k]]
+        at = where[BY_COLUMN] + row[s.NODE_COLUMN] * where[COLUMN_CELLS] - before
+        column = array_at(at, (before + where[COLUMN_CELLS],), np.uint8)
+        start, n_left = np.int64(segments[parents[k], piece, 0]), np.int64(0)
+        count = np.int64(segments[parents[k], piece, 1])
+        if count > 0:
+            stop = start + count
+            n_left = divide_alone(column, row, s.NODE_SET, rows.rows, rows.scratch, start, stop)
+        left, right = row[s.NODE_LEFT], row[s.NODE_RIGHT]
+        segments[left, piece, 0] = start
+        segments[left, piece, 1] = n_left
+        segments[right, piece, 0] = start + n_left
+        segments[right, piece, 1] = count - n_left
+
+
+@kernel(inner=True)
+def empty_cells(
+    thread: int, build: int, packing: Packing, columns: Columns, span: tuple[int, int],
+    stride: int, building: Building,
+) -> None:  # fmt: skip
+    """Add the packed sums of columns ``span`` to the wide ones."""
+    part = thread // building.n_groups
+    to = building.at[part, build]
+    keep = -building.filled[thread, build]
+    shift = np.int64(0) if packing.g_apart == 1 else packing.count_bits + packing.hessian_bits
+    first, last = building.cells[thread, build, 0], building.cells[thread, build, packing.g_apart]
+    for k in range(span[0], span[1]):
+        at = columns.feature[k] * SPACING
+        shifted = to + columns.feature[k] * stride - at
+        unpack_g(first, shift, building.histograms, shifted, at, at + stride, keep)
+        if packing.g_apart == 1:
+            for c in range(at, at + stride):
+                first[c] = 0
+        unpack_h(last, packing, building.histograms, shifted, at, at + stride, keep)
+    building.held[thread, build] = 0
+    building.filled[thread, build] = 1
+
+
+@kernel(inner=True)
+def fill_cells(
+    thread: int, build: int, state: s.State, bins: Bins, packing: Packing, span: tuple[int, int],
+    place: tuple[int, int], building: Building,
+) -> None:  # fmt: skip
+    """Add the rows at ``place`` to the packed sums of a build, in columns ``span``."""
+    ids, packed, columns, per_tile = (
+        state.rows.rows, state.rows.packed, state.columns, bins.features_per_tile
+    )  # fmt: skip
+    start, stop = place
+    most = (np.int64(1) << packing.count_bits) - 1
+    while start < stop:
+        end = min(stop, start + most - building.held[thread, build])
+        first = span[0]
+        while first < span[1]:
+            tile = columns.feature[first] // per_tile
+            last = first
+            while last < span[1] and columns.feature[last] // per_tile == tile:
+                last += 1
+            for word in range(1 + packing.g_apart):
+                cells = building.cells[thread, build, word, tile * per_tile * SPACING :]
+                at = word * (len(packed) // 2)
+                add_rows(bins, tile, columns, (first, last), ids, start, end, packed, at, cells)
+            first = last
+        building.held[thread, build] += end - start
+        if building.held[thread, build] == most:
+            empty_cells(thread, build, packing, columns, span, bins.stride, building)
+        start = end
+
+
+@kernel(inner=True)
+def empty_sums(
+    thread: int, build: int, columns: Columns, span: tuple[int, int], stride: int,
+    building: Building,
+) -> None:  # fmt: skip
+    """Leave no row in columns ``span`` of the sums of a build, unless they hold this pass's."""
+    if building.filled[thread, build] == 0:
+        to = building.at[thread // building.n_groups, build]
+        empty_columns(columns, span, stride, building.sums, to)
+        building.filled[thread, build] = 1
+
+
+@kernel(inner=True)
+def share_columns(thread: int, building: Building) -> tuple[int, int]:
+    """Return the columns that a thread builds."""
+    n_columns = building.last - building.first
+    first, last = share(n_columns, thread % building.n_groups, building.n_groups)
+    return building.first + first, building.first + last
 
 
 @kernel
 def visit_chunk(
     thread: int,
-    state: State,
+    state: s.State,
     parents: IntArray,
     segments: np.ndarray,
     building: Building,
@@ -85,16 +218,68 @@ def visit_chunk(
 ) -> None:
     """Divide the rows of the parents in one chunk, and add those of the builds to their sums."""
     # ``segments``, int32 (nodes, pieces, 2): :mod:`hedgerow.growing.chunks.stages.rows`.
-    shared, first, before = by_reference(state), where[FIRST_PIECE], where[FIRST_ROW]
-    for k in range(len(parents)):
-        row = shared.tree.table[parents[k]]
-        column = where[BY_COLUMN] + row[NODE_COLUMN] * where[COLUMN_CELLS] - before
-        cells = array_at(column, (before + where[COLUMN_CELLS],), np.uint8)
-        divide_piece(cells, row, segments, parents[k], first + thread, shared.rows)
+    shared, first_piece, several = by_reference(state), where[FIRST_PIECE], state.vectors.used == 1
+    team, columns, rows = shared.team, shared.columns, shared.rows
+    divide_pieces(thread, shared, parents, segments, where)
     if building.n_groups > 1:
-        barrier(shared.team)
-    build_chunk(thread, shared, bins_at(shared.bins, where), segments, first, building)
-    barrier(shared.team)
+        barrier(team)
+    before = where[FIRST_ROW] * where[TILE_WIDTH]
+    bins = Bins(
+        array_at(where[BY_ROW] - before, (before + where[BY_ROW_CELLS],), np.uint8),
+        shared.bins.by_column,
+        where[TILE_SIZE],
+        where[TILE_WIDTH],
+        shared.bins.features_per_tile,
+        shared.bins.n_bins,
+        shared.bins.stride,
+    )
+    n_parts, part = team.n_threads // building.n_groups, thread // building.n_groups
+    span, pieces = share_columns(thread, building), share(team.n_threads, part, n_parts)
+    packing, words = packing_of(shared.scalars), shared.vectors.outputs.words
+    for build in range(len(building.nodes) if part < n_parts else 0):
+        node = building.nodes[build]
+        if several:
+            empty_sums(thread, build, columns, span, bins.stride, building)
+        for piece in range(first_piece + pieces[0], first_piece + pieces[1]):
+            start = np.int64(segments[node, piece, 0])
+            place = (start, start + np.int64(segments[node, piece, 1]))
+            if several:
+                to = building.at[part, build]
+                add_to_columns(bins, columns, span, rows.rows, place, words, building.sums, to)
+            else:
+                fill_cells(thread, build, shared, bins, packing, span, place, building)
+    barrier(team)
+
+
+@kernel
+def end_builds(thread: int, state: s.State, building: Building) -> None:
+    """Complete the sums of all threads; add those of all parts to those of part 0."""
+    shared = by_reference(state)
+    bins, columns, vectors, team = shared.bins, shared.columns, shared.vectors, shared.team
+    stride, packing = bins.stride, packing_of(shared.scalars)
+    n_parts = team.n_threads // building.n_groups
+    if thread // building.n_groups < n_parts:
+        span = share_columns(thread, building)
+        for build in range(len(building.nodes)):
+            if vectors.used == 1:
+                empty_sums(thread, build, columns, span, stride, building)
+            else:
+                empty_cells(thread, build, packing, columns, span, stride, building)
+            building.filled[thread, build] = 0
+    barrier(team)
+    span = share(building.last - building.first, thread, team.n_threads)
+    for build in range(len(building.nodes)):
+        for part in range(1, n_parts):
+            for k in range(building.first + span[0], building.first + span[1]):
+                column = np.int64(columns.feature[k])
+                at = column * stride
+                to, source = building.at[0, build] + at, building.at[part, build] + at
+                if vectors.used == 1:
+                    filled = vectors.trial.filled[thread]
+                    add_vector_sums(bins, column, to, source, 1, building.sums, filled)
+                else:
+                    add_histogram_sums(building.histograms, to, source, stride, 1)
+    barrier(team)
 
 
 _STOP, _WORK = 0, 1

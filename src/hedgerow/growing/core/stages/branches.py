@@ -1,12 +1,12 @@
 """Columns and leaf values that constraints allow in each node of the growing tree.
 
 A child inherits what its parent may do, less what the split rules out
-(:class:`hedgerow.kernels.splits.monotone.Constraints`):
+(:class:`hedgerow.kernels.splits.constraints.Constraints`):
 
 bounds    a split on an ordered column divides the range of leaf values at the middle
           of its sides
 values    the leaf value of the parent, and keys of random draws
-          (:mod:`hedgerow.kernels.splits.growth`)
+          (:mod:`hedgerow.kernels.splits.constraints`)
 columns   those that some group holds together with all columns that split the
           branch so far; a column in no group that is left cannot come any more
 
@@ -25,32 +25,38 @@ from hedgerow.compile import kernel
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.growing.core import state as s
 from hedgerow.growing.limits.constraints import NO_INTERACTIONS
-from hedgerow.kernels.splits.growth import GrowthRules, ordered_factor, start_children, start_root
-from hedgerow.kernels.splits.monotone import (
+from hedgerow.kernels.primitives.hashing import hash64
+from hedgerow.kernels.splits.constraints import (
+    CUT_STREAM,
+    FORCED_BIN,
+    FORCED_FEATURE,
+    FORCED_LEFT,
     HIGH,
     LOW,
+    NODE_FORCED,
+    NODE_KEY,
     ORDERED,
     TOWARD,
     Constraints,
+    GrowthRules,
+    ordered_factor,
     value_in_node,
 )
 from hedgerow.kernels.splits.split import SplitRules, Units, leaf_weight
 from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.params import BoostParams
 
-NO_FORCED: IntArray = np.zeros((0, 4), dtype=np.int64)
 SETS_APART = 1
 """``NODE_COLUMN`` of a split that only sets missing values apart, in growth without bins."""
 
 
 def make_constraints(
-    params: BoostParams,
-    n_features: int,
-    last_bin: IntArray,
-    max_nodes: int,
-    forced: IntArray = NO_FORCED,
+    params: BoostParams, n_features: int, max_nodes: int, spec: BinSpec | None
 ) -> Constraints:
-    """Return arrays of the constraints of a fit."""
+    """Return arrays of the constraints of a fit; without ``spec`` trees are grown without bins."""
+    last_bin, forced = np.zeros(0, dtype=np.int64), np.zeros((0, 4), dtype=np.int64)
+    if spec is not None:
+        last_bin, forced = spec.bin_counts - 1, forced_cuts(params.forced_splits, spec)
     signs, factors = params.monotone_constraints, params.feature_penalties
     together = -1
     groups: list[npt.NDArray[np.int64]] = []
@@ -110,7 +116,9 @@ def bound_root(constraints: Constraints, seed: int, tree: int) -> None:
     constraints.bounds[0, HIGH] = np.inf
     constraints.bounds[0, TOWARD] = 0.0
     constraints.bounds[0, ORDERED] = ordered_factor(constraints.growth.penalty, 0)
-    start_root(constraints.growth, seed, tree)
+    rules = constraints.growth
+    rules.node[0, NODE_KEY] = np.int64(hash64(seed, np.uint64(CUT_STREAM + tree), np.uint64(0)))
+    rules.node[0, NODE_FORCED] = 0 if len(rules.forced) > 0 else -1
 
 
 @kernel(inner=True)
@@ -120,14 +128,6 @@ def bounded_weight(
     """Return the leaf value of a node with these sums, within its bounds."""
     weight = leaf_weight(float(row[s.NODE_G]) * units.g, float(row[s.NODE_H]) * units.h, rules)
     return value_in_node(constraints, node, weight, row[s.NODE_COUNT])
-
-
-@kernel(inline=True, inner=True)
-def sets_apart(constraints: Constraints, row: IntArray) -> bool:
-    """Return whether the split of a node with this table row only sets missing values apart."""
-    if len(constraints.last_bin) > 0:
-        return row[s.NODE_BIN] == constraints.last_bin[row[s.NODE_FEATURE]]
-    return row[s.NODE_COLUMN] == SETS_APART
 
 
 @kernel(inline=True, inner=True)
@@ -150,9 +150,25 @@ def bound_children(
             constraints.growth.penalty, row[s.NODE_DEPTH] + 1
         )
     feature = row[s.NODE_FEATURE]
-    start_children(constraints.growth, parent, (feature, row[s.NODE_BIN]), (left, right))
+    growth = constraints.growth
+    forced, key = growth.node[parent, NODE_FORCED], growth.node[parent, NODE_KEY]
+    if forced >= 0:
+        wanted = growth.forced[forced]
+        took = wanted[FORCED_FEATURE] == feature and wanted[FORCED_BIN] == row[s.NODE_BIN]
+        forced = forced if took else np.int64(-1)
+    for side in range(2):
+        child = left if side == 0 else right
+        own = hash64(key, np.uint64(CUT_STREAM), np.uint64(side + 1))
+        growth.node[child, NODE_KEY] = np.int64(own)
+        growth.node[child, NODE_FORCED] = (
+            growth.forced[forced, FORCED_LEFT + side] if forced >= 0 else -1
+        )
     sign = constraints.sign[feature]
-    if sign == 0.0 or sets_apart(constraints, row):
+    if len(constraints.last_bin) > 0:
+        apart = row[s.NODE_BIN] == constraints.last_bin[feature]
+    else:
+        apart = row[s.NODE_COLUMN] == SETS_APART
+    if sign == 0.0 or apart:
         return
     below = bounded_weight(constraints, left, tree.table[left], units, rules)
     above = bounded_weight(constraints, right, tree.table[right], units, rules)
@@ -166,27 +182,19 @@ def bound_children(
 
 
 @kernel(inner=True)
-def branch_columns(constraints: Constraints, table: IntArray, node: int, found: np.ndarray) -> int:
-    """Write the different columns that split the branch above ``node``; count them."""
-    n = 0
-    above = constraints.parent[node]
-    while above >= 0:
-        feature = np.int32(table[above, s.NODE_FEATURE])
-        known = False
-        for k in range(n):
-            known |= found[k] == feature
-        if not known:
-            found[n] = feature
-            n += 1
-        above = constraints.parent[above]
-    return n
-
-
-@kernel(inner=True)
 def permit_columns(constraints: Constraints, table: IntArray, node: int) -> None:
     """Mark in ``constraints.permitted`` the columns that may split ``node``."""
     used, permitted, met = constraints.used, constraints.permitted, constraints.met
-    n_used = branch_columns(constraints, table, node, used)
+    n_used, above = 0, constraints.parent[node]  # the different columns that split the branch
+    while above >= 0:
+        feature = np.int32(table[above, s.NODE_FEATURE])
+        known = False
+        for k in range(n_used):
+            known |= used[k] == feature
+        if not known:
+            used[n_used] = feature
+            n_used += 1
+        above = constraints.parent[above]
     free = n_used < max(constraints.together, 1)
     permitted[:] = 1 if free else 0
     if free:
@@ -222,11 +230,3 @@ def keep_permitted(
             columns[kept] = columns[k]
             kept += 1
     return kept
-
-
-@kernel(inline=True, inner=True)
-def clamp_to_node(constraints: Constraints, node: int, value: float, n: int) -> float:
-    """Return a leaf value of ``n`` rows, smoothed, within the bounds of its node."""
-    if constraints.scored == 0:
-        return value
-    return value_in_node(constraints, node, value, n)

@@ -19,10 +19,9 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
-from hedgerow.growing.core.batch import note_split
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.simd.lanes import WIDTH, choose, lane_of, load_lanes, spread
-from hedgerow.kernels.splits.monotone import Constraints, SearchedNode
+from hedgerow.kernels.splits.constraints import SearchedNode
 from hedgerow.kernels.splits.search import ColumnLanes, search_columns
 from hedgerow.kernels.splits.split import (
     NO_SPLIT,
@@ -40,37 +39,6 @@ def beats(score: float, feature: int, best: Split) -> bool:
     """Return whether a score is larger, or equal with a lower feature."""
     tie = score == best.score and score >= 0.0 and feature < best.feature
     return score > best.score or tie
-
-
-@kernel(inner=True)
-def search_indicators(
-    histograms: HistogramSums,
-    start: int,
-    n_cells: int,
-    node: SearchedNode,
-    usable: IntArray,
-    usable_start: int,
-) -> tuple[float, int]:
-    """Return the best score of the features with the cells from ``start`` on, or -1 for none."""
-    # ``usable[usable_start + k]`` is 1 if feature ``k`` may be split, and 0 for ``WIDTH`` places
-    # behind the last.  Of equal scores the first counts.
-    sums, nothing = node.sums, spread(np.int64(0))
-    score, place = spread(-1.0), nothing
-    for k in range(0, n_cells, WIDTH):
-        g = sums.g - load_lanes(histograms.g, start + k)
-        h = sums.h - load_lanes(histograms.h, start + k)
-        n = sums.n - load_lanes(histograms.n, start + k)
-        # With no row on the left a split is refused.
-        n = choose(load_lanes(usable, usable_start + k) > nothing, n, nothing)
-        cuts = Cuts(nothing, nothing, nothing, score, place)
-        cuts = pass_bin(cuts, (g, h, n), k, node.limits, None, None, False)
-        score, place = cuts.score, cuts.bin
-    best, cell = -1.0, np.int64(0)
-    for j in range(WIDTH):
-        here = lane_of(place, j) + j
-        if lane_of(score, j) > best or (lane_of(score, j) == best and here < cell):
-            best, cell = lane_of(score, j), here
-    return best, cell
 
 
 @kernel(inline=True, inner=True)
@@ -159,31 +127,6 @@ def clear(histograms: HistogramSums, start: int, size: int) -> None:
 
 
 @kernel(inner=True)
-def search_written(
-    histogram: NodeHistogram,
-    lanes: ColumnLanes,
-    n_lanes: int,
-    node: SearchedNode,
-    constraints: Constraints,
-    best: Split,
-) -> Split:
-    """Return ``best`` or a better cut of the members, written out in ascending order."""
-    features, at = lanes.feature, lanes.at
-    most_bins = np.int64(0)
-    for j in range(WIDTH):
-        if j >= n_lanes:
-            features[j], at[j] = features[n_lanes - 1], at[n_lanes - 1]
-        most_bins = max(most_bins, np.int64(histogram.n_bins[features[j]]))
-    for j in range(n_lanes):
-        written = (np.int64(histogram.n_bins[features[j]]) + 7) // 8 * 8
-        # All lanes run up to the last bin of any: behind its own a column is empty.
-        size = min(most_bins + 7, histogram.stride - 1) - written
-        clear(histogram.sums, at[j] + written, size)
-    found = search_columns(histogram, lanes, node, constraints, NO_SPLIT)
-    return found if beats(found.score, found.feature, best) else best
-
-
-@kernel(inner=True)
 def search_members(
     start: int,
     part: tuple[int, int],
@@ -204,9 +147,21 @@ def search_members(
             lanes.feature[n_lanes], lanes.at[n_lanes] = feature, to
             write_out(histogram, start, bundles, feature, node.sums, to)
             n_lanes += 1
-        if n_lanes == WIDTH or (n_lanes > 0 and m + 1 == part[1]):
-            best = search_written(histogram, lanes, n_lanes, node, options.constraints, best)
-            n_lanes = 0
+        if n_lanes < WIDTH and (n_lanes == 0 or m + 1 < part[1]):
+            continue
+        most_bins = np.int64(0)
+        for j in range(WIDTH):
+            if j >= n_lanes:
+                lanes.feature[j], lanes.at[j] = lanes.feature[n_lanes - 1], lanes.at[n_lanes - 1]
+            most_bins = max(most_bins, np.int64(histogram.n_bins[lanes.feature[j]]))
+        for j in range(n_lanes):
+            written = (np.int64(histogram.n_bins[lanes.feature[j]]) + 7) // 8 * 8
+            # All lanes run up to the last bin of any: behind its own a column is empty.
+            size = min(most_bins + 7, histogram.stride - 1) - written
+            clear(histogram.sums, lanes.at[j] + written, size)
+        found = search_columns(histogram, lanes, node, options.constraints, NO_SPLIT)
+        best = found if beats(found.score, found.feature, best) else best
+        n_lanes = 0
     return best
 
 
@@ -230,9 +185,26 @@ def best_indicator(
             usable[usable_start + k] = allowed[bundles.members[first + k]]
         for k in range(n_single, n_single + WIDTH):
             usable[usable_start + k] = 0
-    score, k = search_indicators(histograms, start + 1, n_single, node, usable, usable_start)
-    feature = np.int64(bundles.members[first + k])
-    return Split(score, feature, 0, 0, 0, 0, 0) if beats(score, feature, best) else best
+    # ``usable[usable_start + k]`` is 1 if feature ``k`` may be split, and 0 for ``WIDTH`` places
+    # behind the last.  Of equal scores the first counts.
+    sums, nothing = node.sums, spread(np.int64(0))
+    score, place = spread(-1.0), nothing
+    for k in range(0, n_single, WIDTH):
+        at = start + 1 + k
+        g, h = sums.g - load_lanes(histograms.g, at), sums.h - load_lanes(histograms.h, at)
+        n = sums.n - load_lanes(histograms.n, at)
+        # With no row on the left a split is refused.
+        n = choose(load_lanes(usable, usable_start + k) > nothing, n, nothing)
+        cuts = Cuts(nothing, nothing, nothing, score, place)
+        cuts = pass_bin(cuts, (g, h, n), k, node.limits, None, None, False)
+        score, place = cuts.score, cuts.bin
+    most, cell = -1.0, np.int64(0)
+    for j in range(WIDTH):
+        here = lane_of(place, j) + j
+        if lane_of(score, j) > most or (lane_of(score, j) == most and here < cell):
+            most, cell = lane_of(score, j), here
+    feature = np.int64(bundles.members[first + cell])
+    return Split(most, feature, 0, 0, 0, 0, 0) if beats(most, feature, best) else best
 
 
 @kernel(inner=True)
@@ -275,16 +247,6 @@ def search_bundles(
     as_if = scratch - best.feature * stride
     own = NodeHistogram(histogram.sums, as_if, stride, histogram.n_bins)
     return complete_split(own, node.sums, node.units, best)
-
-
-@kernel(inner=True)
-def write_bundled(found: IntArray, best: Split, bundles: s.Bundles, n_bins: int) -> None:
-    """Note a cut of a member of a bundle."""
-    feature = best.feature
-    left = NodeSums(best.g_left, best.h_left, best.n_left)
-    column = np.int64(bundles.column[feature])
-    note_split(found, best.score, feature, column, best.bin, best.missing_left, left)
-    write_cells(found, bundles, n_bins)
 
 
 @kernel(inner=True)

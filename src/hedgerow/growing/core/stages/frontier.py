@@ -16,11 +16,11 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
-from hedgerow.growing.core.batch import best_thread, count_searched, member, start_job, write_split
+from hedgerow.growing.core.batch import best_thread, count_searched, member, start_job, write_cut
 from hedgerow.growing.core.stages.branches import bound_children, bound_root
 from hedgerow.growing.core.stages.gradients import outputs_of, tree_units
 from hedgerow.kernels.primitives.intrinsics import float_of_bits
-from hedgerow.kernels.splits.monotone import split_gain
+from hedgerow.kernels.splits.constraints import split_gain
 from hedgerow.kernels.splits.split import ROUNDING, NodeSums, accepted_gain
 
 _PATH_STEP = 0x5851F42D4C957F2D
@@ -118,7 +118,10 @@ def commit_job(state: s.State, job: IntArray, found: IntArray) -> None:
                 release_slot(tree, scalars, node)
             else:
                 row[s.NODE_OPEN] = 1
-                write_split(row, split)
+                write_cut(row, split)
+                row[s.NODE_G_LEFT] = split[s.FOUND_G_LEFT]
+                row[s.NODE_H_LEFT] = split[s.FOUND_H_LEFT]
+                row[s.NODE_N_LEFT] = split[s.FOUND_N_LEFT]
             if score == np.inf:
                 row[s.NODE_OPEN] = 2
         elif node >= 0:

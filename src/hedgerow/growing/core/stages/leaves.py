@@ -12,11 +12,11 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
-from hedgerow.growing.core.stages.branches import clamp_to_node
 from hedgerow.growing.core.stages.gradients import outputs_of, part_of, units_of
-from hedgerow.growing.cuda.stages import add_leaf_values, finish_leaves, upload_output
+from hedgerow.growing.cuda.stages import add_leaf_values, finish_leaves
 from hedgerow.kernels.primitives.barrier import barrier, share
 from hedgerow.kernels.primitives.intrinsics import prefetch
+from hedgerow.kernels.splits.constraints import value_in_node
 from hedgerow.kernels.splits.split import leaf_weight
 
 _AHEAD = 32
@@ -45,18 +45,6 @@ def sum_leaves(thread: int, state: s.State, output: int, place: tuple[int, int])
         sums[1, node] = h
 
 
-@kernel(inner=True)
-def keep_output(tree: s.Tree, n_nodes: int, outputs: s.Outputs, output: int) -> None:
-    """Thread 0: keep the values of an output; after the last one, nodes have their mean cover."""
-    n_outputs = outputs.scalars.shape[0]
-    for node in range(n_nodes):
-        before = outputs.cover[node] if output > 0 else 0.0
-        outputs.cover[node] = before + tree.numbers[node, s.NUMBER_COVER]
-        outputs.vectors[node, output] = tree.numbers[node, s.NUMBER_VALUE]
-        if output == n_outputs - 1:
-            tree.numbers[node, s.NUMBER_COVER] = outputs.cover[node] / n_outputs
-
-
 @kernel(inline=True, inner=True)
 def set_values(state: s.State, output: int, sums: IntArray) -> None:
     """Thread 0: values and covers of all nodes for one output, children before parents."""
@@ -82,11 +70,19 @@ def set_values(state: s.State, output: int, sums: IntArray) -> None:
         cover = float(h) * units.h
         numbers[node, s.NUMBER_COVER] = cover
         step = leaf_weight(float(g) * units.g, cover, state.rules)
-        step = clamp_to_node(constraints, node, step, table[node, s.NODE_COUNT])
+        if constraints.scored == 1:
+            step = value_in_node(constraints, node, step, table[node, s.NODE_COUNT])
         step = min(max(step, -settings.longest_step), settings.longest_step)
         numbers[node, s.NUMBER_VALUE] = settings.learning_rate * step
-    if state.vectors.used == 1:
-        keep_output(state.tree, state.scalars[s.IS_N_NODES], outputs, output)
+    if state.vectors.used == 0:
+        return
+    n_outputs = outputs.scalars.shape[0]
+    for node in range(state.scalars[s.IS_N_NODES]):  # with their mean cover in the end
+        before = outputs.cover[node] if output > 0 else 0.0
+        outputs.cover[node] = before + numbers[node, s.NUMBER_COVER]
+        outputs.vectors[node, output] = numbers[node, s.NUMBER_VALUE]
+        if output == n_outputs - 1:
+            numbers[node, s.NUMBER_COVER] = outputs.cover[node] / n_outputs
 
 
 @kernel(inner=True)
@@ -114,9 +110,7 @@ def finish_tree(thread: int, state: s.State) -> None:
         if gpu.used == 0:
             sum_leaves(thread, state, output, place)
         elif thread == 0:
-            if state.vectors.used == 1:
-                upload_output(output, gpu)
-            finish_leaves(state)
+            finish_leaves(state, output)
         barrier(team)
         if thread == 0:
             set_values(state, output, state.threads.leaf_sums)

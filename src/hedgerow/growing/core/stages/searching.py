@@ -20,15 +20,20 @@ from hedgerow.growing.core.stages.bundle_search import (
     column_of,
     feature_alone,
     search_bundles,
-    write_bundled,
+    write_cells,
 )
 from hedgerow.growing.core.stages.gradients import tree_units
 from hedgerow.kernels.histograms.histogram import filled_cells
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.splits.category_search import NodeSets, find_set
-from hedgerow.kernels.splits.category_split import CategorySplit, SetColumn, complete_set
-from hedgerow.kernels.splits.growth import MOST_DRAWN, draw_of
-from hedgerow.kernels.splits.monotone import SearchedNode, gain_of_set, searched_node
+from hedgerow.kernels.splits.category_split import SetColumn, complete_set
+from hedgerow.kernels.splits.constraints import (
+    MOST_DRAWN,
+    SearchedNode,
+    draw_of,
+    gain_of_set,
+    searched_node,
+)
 from hedgerow.kernels.splits.search import ColumnLanes, search_columns
 from hedgerow.kernels.splits.split import (
     NO_SPLIT,
@@ -66,15 +71,6 @@ def write_found(found: IntArray, best: Split, stride: int) -> None:
 
 
 @kernel(inner=True)
-def write_set(found: IntArray, split: CategorySplit, feature: int, score: float) -> None:
-    """Note the best set of a category column."""
-    left = NodeSums(split.g, split.h, split.n)
-    note_split(found, score, feature, feature, 0, split.missing_left, left)
-    for w in range(s.SET_WORDS):
-        found[s.FOUND_SET + w] = split.words[w]
-
-
-@kernel(inner=True)
 def search_categories(
     thread: int,
     span: tuple[int, int],
@@ -107,7 +103,10 @@ def search_categories(
         score = gain_of_set(constraints, feature, score, node) / scale
         if is_better(score, feature, found):
             split = complete_set(column, node.sums.n, places, (first, last))
-            write_set(found, split, feature, score)
+            left = NodeSums(split.g, split.h, split.n)
+            note_split(found, score, feature, feature, 0, split.missing_left, left)
+            for w in range(s.SET_WORDS):
+                found[s.FOUND_SET + w] = split.words[w]
 
 
 @kernel(inline=True, inner=True)
@@ -146,6 +145,11 @@ def search_node(
     if bundles.used == 1:
         best = search_bundles(thread, span, columns, histogram, lanes, allowed, node, options)
         if is_better(best.score, best.feature, found):
-            write_bundled(found, best, bundles, np.int64(bins.n_bins[best.feature]))
+            left, column = (
+                NodeSums(best.g_left, best.h_left, best.n_left),
+                column_of(bundles, best.feature),
+            )
+            note_split(found, best.score, best.feature, column, best.bin, best.missing_left, left)
+            write_cells(found, bundles, np.int64(bins.n_bins[best.feature]))
     if options.categories.places.shape[2] > 0:
         search_categories(thread, span, state, histogram, allowed, node, found, None)

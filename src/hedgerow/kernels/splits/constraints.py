@@ -22,21 +22,34 @@ The gain of a split is
     factor of its column * (1/2 [score(L) + score(R) - score(node)] - gamma)
 
 The factor of an ordered column may be smaller in the first levels.
-:mod:`hedgerow.kernels.splits.growth` defines this factor, the smoothing of leaf values and the
-choice of random and forced cuts.
-
 The search compares gains because columns have different factors.
+
+Other rules of leaf values and cuts::
+
+    smoothing    a node of n rows gets ``(n w + a v) / (n + a)``: ``w`` is its own value, ``v`` the
+                 value of its parent and ``a`` the strength (LightGBM's ``path_smooth``)
+    drawn cuts   one random cut of each column in each node, between the lowest and the highest
+                 value of its rows: extremely randomised trees (Geurts, Ernst and Wehenkel 2006) on
+                 bins.  The draw depends only on the seed, the tree, the path from the root and the
+                 column.
+    weights      of columns, where columns are sampled: without replacement, by the largest
+                 ``log(u) / weight`` (Efraimidis and Spirakis 2006)
+    forced cuts  a tree at the top of every tree of the model: its nodes take their cuts before any
+                 other cut is considered, if the tree may use the column and the cut is valid
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.splits.growth import NODE_FORCED, NODE_KEY, GrowthRules
+from hedgerow.kernels.histograms.histogram import HistogramSums
+from hedgerow.kernels.primitives.hashing import hash64
+from hedgerow.kernels.ranking import sort_descending
 from hedgerow.kernels.splits.split import (
     ROUNDING,
     Limits,
@@ -52,6 +65,102 @@ from hedgerow.kernels.splits.split import (
     smoothed,
     value_within,
 )
+
+CUT_STREAM = 15 << 40
+"""First random stream of the draws of cuts; each tree has one stream."""
+
+MOST_DRAWN = 1 << 62
+"""Upper limit of draws for divisions of categories, whose number is not known in advance."""
+
+# Columns of ``GrowthRules.node``.
+NODE_KEY, NODE_FORCED = 0, 1
+
+# Columns of ``GrowthRules.forced``.
+FORCED_FEATURE, FORCED_BIN, FORCED_LEFT, FORCED_RIGHT = range(4)
+
+
+class GrowthRules(NamedTuple):
+    """Rules for leaf values and cuts, and their state in each node.
+
+    smooth   rows that the value of the parent counts for; 0: no smoothing
+    penalty  levels, from the root on, in which splits of ordered columns are penalised
+    drawn    1: one random cut per column and node
+    node     int64 (nodes, 2): key of the node's draws; its forced cut, or -1
+    forced   int64 (n_forced, 4): column, bin, forced cuts of the left and the right child
+    weight   float64 (n_features,): sampling weight of each column; empty: all equal
+    keys     float64 (n_features,): scratch for sampling columns
+    """
+
+    smooth: np.float64
+    penalty: np.float64
+    drawn: np.int64
+    node: IntArray
+    forced: IntArray
+    weight: FloatArray
+    keys: FloatArray
+
+
+@kernel(inline=True, inner=True)
+def ordered_factor(penalty: float, depth: int) -> float:
+    """Return the factor on gains of ordered columns in a node of this depth (root: 0)."""
+    # The factor is 0 in the first ``floor(penalty)`` levels, as LightGBM's ``monotone_penalty``.
+    if penalty >= depth + 1.0:
+        return 0.0
+    if penalty <= 1.0:
+        return 1.0 - penalty / 2.0**depth
+    return 1.0 - 2.0 ** (penalty - 1.0 - depth)
+
+
+@kernel(inline=True, inner=True)
+def draw_of(key: int, feature: int, n: int) -> int:
+    """Return a random number from 0 to ``n - 1`` for a column in the node with this key."""
+    draw = hash64(key, np.uint64(CUT_STREAM), np.uint64(feature))
+    return np.int64(draw % np.uint64(n))
+
+
+@kernel(inner=True)
+def drawn_bin(
+    histograms: HistogramSums, start: int, n_bins: int, stride: int, key: int, feature: int
+) -> int:
+    """Return the bin before the random cut of a column, or -1 if one bin has all its rows."""
+    first, last = np.int64(n_bins), np.int64(-1)
+    for b in range(n_bins):
+        if histograms.n[start + b] > 0:
+            first = min(first, np.int64(b))
+            last = np.int64(b)
+    # Cuts lie between the lowest and the highest bin with rows.  If values are missing, the cut
+    # after the highest bin is one more.
+    n_cuts = last - first + np.int64(histograms.n[start + stride - 1] > 0)
+    return first + draw_of(key, feature, n_cuts) if last >= 0 and n_cuts > 0 else np.int64(-1)
+
+
+@kernel(inner=True)
+def draw_weighted(
+    rules: GrowthRules,
+    seed: int,
+    stream: int,
+    order: np.ndarray,
+    n: int,
+    n_taken: int,
+    scratch: np.ndarray,
+    spare: np.ndarray,
+) -> int:
+    """Move up to ``n_taken`` columns of ``order``, sampled by weight, to the front; count them."""
+    # Fewer than ``n_taken`` are moved if fewer columns have a weight above 0.  ``scratch`` and
+    # ``spare``, int32 (n,), are scratch arrays.
+    n_positive = np.int64(0)
+    for k in range(n):
+        weight = rules.weight[order[k]]
+        n_positive += np.int64(weight > 0.0)
+        bits = hash64(seed, np.uint64(stream), np.uint64(order[k])) >> np.uint64(11)
+        rules.keys[k] = math.log((float(bits) + 0.5) * 2.0**-53) / weight
+    sort_descending(rules.keys, n, scratch, spare)
+    n_taken = min(n_taken, n_positive)
+    for k in range(n_taken):
+        spare[k] = order[scratch[k]]
+    for k in range(n_taken):
+        order[k] = spare[k]
+    return n_taken
 
 
 class Constraints(NamedTuple):
@@ -75,7 +184,7 @@ class Constraints(NamedTuple):
     met            int64 (groups,): zeros, scratch for counting
     used           int32 (n_features,): scratch for the columns of a branch
     permitted      int32 (n_features,): scratch for marks
-    growth         see :mod:`hedgerow.kernels.splits.growth`
+    growth         the other rules of leaf values and cuts
     """
 
     scored: np.int64
