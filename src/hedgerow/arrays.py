@@ -133,14 +133,3 @@ def read_only(array: AnyArray) -> AnyArray:
     view = array.view()
     view.flags.writeable = False
     return view
-
-
-def missing_of(dtype: np.dtype[Any]) -> Any:
-    """Return the missing value among plain numbers (float32, float64 or int64)."""
-    return dtype.type(np.nan if dtype.kind == "f" else MISSING_KEY)
-
-
-def is_missing(values: AnyArray) -> BoolArray:
-    """Return the mask of missing plain numbers."""
-    found: BoolArray = values == MISSING_KEY if values.dtype == np.int64 else np.isnan(values)
-    return found

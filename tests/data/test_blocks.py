@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hedgerow.data import read_table
-from hedgerow.data.external.blocks import ROW_BITS, RUN_BIT, sort_columns
+from hedgerow.data.external.blocks import RUN_BIT, sort_columns
 from hedgerow.data.reading.mapped_table import RowSpace
 from hedgerow.errors import DataError
 from tests.growing.test_grow import data
@@ -39,17 +39,15 @@ def test_blocks_equal_a_plain_sort(column, dtype, layout) -> None:
     for j in range(3):
         rows, runs = naive_exact.entries_of([float(x) for x in X[:, j]])
         entries = blocks.entries[blocks.starts[j] : blocks.starts[j + 1]]
-        assert (entries & ROW_BITS).tolist() == rows
+        assert (entries & ~RUN_BIT).tolist() == rows
         assert ((entries & RUN_BIT) > 0).tolist() == runs
-        assert blocks.rows_of(j).tolist() == rows
 
 
 def test_blocks_of_wide_integers_are_exact() -> None:
     big = 2**62
     X = np.array([[big + 1, 1], [big, -(2**63) + 1], [big + 2, 5], [big + 1, 5]])
     blocks = sort_columns(read_table(X))
-    assert blocks.rows_of(0).tolist() == [1, 0, 3, 2]
-    assert blocks.rows_of(1).tolist() == [1, 0, 2, 3]
+    assert (blocks.entries[:8] & ~RUN_BIT).tolist() == [1, 0, 3, 2, 1, 0, 2, 3]
     assert ((blocks.entries[:8] & RUN_BIT) > 0).tolist() == [1, 1, 0, 1, 1, 1, 1, 0]
 
 
@@ -58,7 +56,7 @@ def test_blocks_are_linear_in_present_values() -> None:
     X[::100] = 1.0
     blocks = sort_columns(read_table(X))
     assert blocks.starts[-1] == 50 * 40
-    assert blocks.n_bytes < 4 * (50 * 40 + 64) + 8 * 41 + 1
+    assert len(blocks.entries) == 50 * 40 + 64
 
 
 def test_blocks_do_not_depend_on_threads() -> None:
@@ -87,9 +85,7 @@ def test_blocks_in_mapped_files_are_those_in_memory(dtype, n_folders, tmp_path) 
         found.empty(len(found.entries))[:] = 1
         np.testing.assert_array_equal(found.entries, expected.entries)
     # Nothing is left if the process dies: files are mapped, and have no names.
-    assert [len(list(folder.rglob("lists-*"))) for folder in folders] == [0] * n_folders
-    assert all(len(list(folder.iterdir())) == 1 for folder in folders)
-    space.close()
+    assert [list(folder.iterdir()) for folder in folders] == [[]] * n_folders
     assert not any(list(folder.iterdir()) for folder in folders)
     space.memory_limit += 1  # they now fit in memory
     assert space.lists(len(expected.entries)).nbytes == n_bytes

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.binning.matrix import PAD
-from hedgerow.data.external import block_files, scratch
+from hedgerow.data.external import block_files
 from hedgerow.data.external.block_files import find_lz4
 from hedgerow.data.external.disk_store import ChunkSink
 from hedgerow.data.external.memory_plan import RESERVE, RowShape, divide_memory
@@ -269,7 +269,7 @@ class Fault:
     def __init__(self, monkeypatch, number, fail_at):
         self.calls, self.number, self.fail_at = 0, number, fail_at
         for module, name in (
-            (scratch.tempfile, "TemporaryFile"),
+            (block_files.tempfile, "TemporaryFile"),
             (block_files, "_write_at"),
             (block_files, "_read_at"),
             (os, "posix_fallocate"),

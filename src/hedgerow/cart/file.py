@@ -106,17 +106,7 @@ def check_tree(tree: CartTree) -> None:
     inner = tree.feature >= 0
     within = (tree.feature >= -1) & (tree.feature < tree.schema.n_features)
     _require(within, "feature must be the position of a column, or -1 in a leaf")
-    _check_children(tree, inner)
-    _require(tree.missing_left <= 1, "missing_left must be 0 or 1")
-    for name in ("value", "impurity", "weighted_n_node_samples"):
-        _require(np.isfinite(getattr(tree, name)), f"{name} must be finite")
-    _require(tree.n_node_samples >= 0, "n_node_samples must not be negative")
-    _require(tree.weighted_n_node_samples >= 0, "weighted_n_node_samples must not be negative")
-    _check_categories(tree, inner)
-
-
-def _check_children(tree: CartTree, inner: BoolArray) -> None:
-    nodes, n_nodes = np.arange(len(inner)), len(inner)
+    nodes = np.arange(n_nodes)
     for name in ("children_left", "children_right"):
         child = getattr(tree, name)
         _require(child[~inner] == -1, f"{name} must be -1 in a leaf")
@@ -126,6 +116,12 @@ def _check_children(tree: CartTree, inner: BoolArray) -> None:
     parents = np.bincount(both, minlength=n_nodes)
     _require(parents[1:] == 1, "every node but the root must have one parent")
     _require(parents[:1] == 0, "the root must have no parent")
+    _require(tree.missing_left <= 1, "missing_left must be 0 or 1")
+    for name in ("value", "impurity", "weighted_n_node_samples"):
+        _require(np.isfinite(getattr(tree, name)), f"{name} must be finite")
+    _require(tree.n_node_samples >= 0, "n_node_samples must not be negative")
+    _require(tree.weighted_n_node_samples >= 0, "weighted_n_node_samples must not be negative")
+    _check_categories(tree, inner)
 
 
 def _check_categories(tree: CartTree, inner: BoolArray) -> None:

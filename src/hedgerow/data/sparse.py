@@ -22,15 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import (
-    MISSING_KEY,
-    AnyArray,
-    BoolArray,
-    IntArray,
-    is_missing,
-    missing_of,
-    read_only,
-)
+from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, IntArray, read_only
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data.categories.columns import CategoricalFeatures, chosen_columns
 from hedgerow.data.external.memory import available_memory, shown_bytes
@@ -51,6 +43,7 @@ from hedgerow.data.schema import (
     unnamed_schema,
 )
 from hedgerow.errors import DataError
+from hedgerow.kernels.tables.keys import is_missing, missing_of
 from hedgerow.kernels.tables.sparse import Entries, gather_entries, spread_entries
 from hedgerow.kernels.tables.values import values_of_list, views_of
 

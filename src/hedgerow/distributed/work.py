@@ -29,7 +29,7 @@ from hedgerow.boosting.validation.row_sets import named_valid
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator, count_rows
 from hedgerow.data.categories.columns import CategoricalFeatures
-from hedgerow.data.external.scratch import temporary_folder
+from hedgerow.data.external.block_files import temporary_folder
 from hedgerow.data.schema import UnknownCategory
 from hedgerow.data.sources.base import ReadRequest, Roles
 from hedgerow.data.sources.opening import Source

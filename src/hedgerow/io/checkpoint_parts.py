@@ -181,12 +181,6 @@ def _number(metadata: Mapping[str, str], name: str) -> int:
     return int(metadata[name])
 
 
-def _slopes_of(forest: Forest, begin: int, end: int) -> Slopes | None:
-    n_lines = forest.lines_of_node
-    part = part_of_slopes(forest.slopes, n_lines * begin, n_lines * end)
-    return None if part is None else writable_slopes(part)
-
-
 def _trees(arrays: Mapping[str, AnyArray]) -> tuple[GrownTree, ...]:
     """Build the trees, each with its own arrays, like the grower."""
     feature, start = arrays["feature"], arrays["tree_start"]
@@ -207,13 +201,19 @@ def _trees(arrays: Mapping[str, AnyArray]) -> tuple[GrownTree, ...]:
         raise ModelFormatError("column must be the position of a column, or -1 in a leaf.")
     sets = arrays["left_bins"].view(np.uint64).reshape(-1, _SET_WORDS)
     per_node = {name: arrays[name] for name in (*NODE_FIELDS, "column", "bin")}
+    n_lines = forest.lines_of_node
+
+    def slopes_of(begin: int, end: int) -> Slopes | None:
+        part = part_of_slopes(slopes, n_lines * begin, n_lines * end)
+        return None if part is None else writable_slopes(part)
+
     return tuple(
         # Copies, because kernels are compiled for writable arrays.
         GrownTree(
             **{name: array[begin:end].copy() for name, array in per_node.items()},
             left_bins=sets[begin:end].copy(),
             vectors=None if vectors is None else vectors[begin:end].copy(),
-            slopes=_slopes_of(forest, begin, end),
+            slopes=slopes_of(begin, end),
         )
         for begin, end in zip(start[:-1].tolist(), start[1:].tolist(), strict=True)
     )

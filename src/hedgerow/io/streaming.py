@@ -35,7 +35,15 @@ def prediction_columns(kind: PredictionKind, values: AnyArray) -> dict[str, AnyA
 def as_batches(batches: Any, batch_rows: int) -> Iterator[Any]:
     """Return an iterator of the user's batches, or raise if they are one table."""
     if hasattr(batches, "__arrow_c_stream__"):
-        return _stream(batches, batch_rows)
+        from hedgerow.data.sources.arrow_files import arrow
+
+        pa = arrow("an Arrow stream")
+        reader = pa.RecordBatchReader.from_stream(batches)
+        return (
+            pa.Table.from_batches([batch.slice(start, batch_rows)])
+            for batch in reader
+            for start in range(0, batch.num_rows, batch_rows)
+        )
     one = isinstance(batches, str | bytes | os.PathLike | np.ndarray | Mapping)
     if one or hasattr(batches, "columns") or not isinstance(batches, Iterable):
         instead = "predict_files" if isinstance(batches, str | os.PathLike) else "predict"
@@ -44,17 +52,6 @@ def as_batches(batches: Any, batch_rows: int) -> Iterator[Any]:
             f"{type(batches).__name__}: use {instead}."
         )
     return iter(batches)
-
-
-def _stream(source: Any, batch_rows: int) -> Iterator[Any]:
-    """Yield tables of at most ``batch_rows`` rows from an Arrow stream."""
-    from hedgerow.data.sources.arrow_files import arrow
-
-    pa = arrow("an Arrow stream")
-    with pa.RecordBatchReader.from_stream(source) as reader:
-        for batch in reader:
-            for start in range(0, batch.num_rows, batch_rows):
-                yield pa.Table.from_batches([batch.slice(start, batch_rows)])
 
 
 class StreamedPredictions(BoosterPart):

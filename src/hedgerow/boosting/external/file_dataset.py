@@ -40,8 +40,8 @@ from hedgerow.boosting.validation.row_sets import stack_tables
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.binning.cut_sample import CutSample
 from hedgerow.data.categories.columns import CategoricalFeatures, check_unknown
+from hedgerow.data.external.block_files import temporary_folder
 from hedgerow.data.external.memory import give_back_memory, memory_bytes, shown_bytes
-from hedgerow.data.external.scratch import temporary_folder
 from hedgerow.data.reading.table import check_n_features
 from hedgerow.data.reading.texts import joined_kinds
 from hedgerow.data.schema import (

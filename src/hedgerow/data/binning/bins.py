@@ -43,15 +43,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import (
-    MISSING_KEY,
-    AnyArray,
-    BinArray,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    missing_of,
-)
+from hedgerow.arrays import MISSING_KEY, AnyArray, BinArray, BoolArray, FloatArray, IntArray
 from hedgerow.data.binning import cut_sample as cs
 from hedgerow.data.binning import forced_bins as fb
 from hedgerow.data.reading.table import Table
@@ -61,7 +53,12 @@ from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.kernels.primitives.hashing import BIN_SAMPLE_STREAM, hash_range
 from hedgerow.kernels.primitives.intrinsics import FAN_OUT
 from hedgerow.kernels.tables.binning import LOOKUP_WIDTH, gather_columns
-from hedgerow.kernels.tables.keys import float32_threshold_keys, floats_of_keys, keys_of_floats
+from hedgerow.kernels.tables.keys import (
+    float32_threshold_keys,
+    floats_of_keys,
+    keys_of_floats,
+    missing_of,
+)
 from hedgerow.kernels.tables.sparse import gather_entries
 from hedgerow.kernels.tables.values import values_of_table, views_of
 from hedgerow.once import once

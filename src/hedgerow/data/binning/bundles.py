@@ -36,11 +36,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import BoolArray, IntArray, RowArray, is_missing
+from hedgerow.arrays import BoolArray, IntArray, RowArray
 from hedgerow.data.binning.bins import SMALLEST_STRIDE, BinSpec
 from hedgerow.data.reading.table import Table
 from hedgerow.data.sparse import SparseTable
 from hedgerow.kernels.tables.bundles import MOST_CELLS, N_OPEN, put_in_bundles
+from hedgerow.kernels.tables.keys import is_missing
 from hedgerow.kernels.tables.sparse import Places, list_active
 from hedgerow.threads import run_blocks
 

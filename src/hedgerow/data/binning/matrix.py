@@ -119,11 +119,6 @@ class BinnedMatrix:
         """Bytes reserved for a row of a tile: 8, 16 or 32."""
         return int(self.by_row.shape[2])
 
-    @property
-    def n_bytes(self) -> int:
-        """Memory of both layouts in bytes."""
-        return self.by_row.nbytes + self.by_column.nbytes
-
     def take(self, rows: IntArray, columns: bool = True) -> BinnedMatrix:
         """Select rows by position, with the same cuts.
 

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.argument_types import listed
-from hedgerow.arrays import AnyArray, BoolArray, IntArray, is_missing
+from hedgerow.arrays import AnyArray, BoolArray, IntArray
 from hedgerow.data.categories import levels as lv
 from hedgerow.data.reading.columns import ReadColumn
 from hedgerow.data.schema import Rounding, Schema, UnknownCategory, UnknownPolicy, position_of
@@ -36,6 +36,7 @@ from hedgerow.errors import (
     did_you_mean,
     ordinal,
 )
+from hedgerow.kernels.tables.keys import is_missing
 
 CategoricalFeatures: TypeAlias = (
     "Literal['auto'] | Sequence[str | int | bool] | npt.NDArray[Any] | None"

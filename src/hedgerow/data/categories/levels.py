@@ -21,7 +21,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, BoolArray, is_missing
+from hedgerow.arrays import AnyArray, BoolArray
+from hedgerow.kernels.tables.keys import is_missing
 from hedgerow.once import once
 
 Level: TypeAlias = str | int | float

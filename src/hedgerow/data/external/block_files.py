@@ -1,4 +1,8 @@
-"""Files of blocks: written once from front to back, then read or mapped at any offset.
+"""Temporary files of blocks: written once from front to back, then read or mapped at any offset.
+
+The files lie in the folders of ``cache_dir`` and have no names, so nothing else can open them.  The
+system frees their space when nothing refers to them any more, also if the process is killed.  (On
+Windows they have names, and are deleted when they are closed.)
 
 Glossary
 --------
@@ -9,8 +13,7 @@ mapping   a part of a file that looks like memory: the system reads pages when t
 
 A mapping is released with the last array that refers to it, so an array is always safe to
 read.  A disk that fails while a mapping is read kills the process: :func:`fetch` reads a part of
-it before.  The files have no names (:mod:`hedgerow.data.external.scratch`), so nothing else
-changes them.
+it before.
 
 A column of bins is encoded, if that saves at least 40% of its bytes::
 
@@ -27,15 +30,18 @@ are about equally frequent: no codec shrinks their eight bits of information per
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import errno
 import functools
 import math
 import mmap
 import os
 import sys
+import tempfile
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from io import FileIO
 from typing import Any, NamedTuple
 
@@ -43,7 +49,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, BinArray
-from hedgerow.data.external.scratch import explained, scratch_file, storage_error
+from hedgerow.errors import ParameterError, StorageError
 from hedgerow.kernels.histograms.packed_columns import LEGEND, pack_column, unpack_codes
 
 GRANULE = max(mmap.ALLOCATIONGRANULARITY, 1 << 16)
@@ -53,6 +59,59 @@ LARGE_PAGE = 1 << 21
 """Alignment at which mapping costs a tenth, if the file cache has pages of this size."""
 
 _LET_GO, _POPULATE_READ = 4, 22  # MADV_DONTNEED and MADV_POPULATE_READ of Linux
+
+
+_ADVICE = {
+    errno.ENOSPC: "free space there or name a folder on another disk in cache_dir",
+    getattr(errno, "EDQUOT", -1): "free space there or name a folder on another disk in cache_dir",
+    errno.EACCES: "name a folder in cache_dir in which you may write",
+    errno.EPERM: "name a folder in cache_dir in which you may write",
+    errno.EROFS: "name a folder in cache_dir in which you may write",
+    errno.ENOENT: "make the folder, or name an existing one in cache_dir",
+    errno.ENOTDIR: "name a folder in cache_dir",
+    errno.EMFILE: "close files or raise the limit of open files (ulimit -n)",
+    errno.ENOMEM: "end other programs that take memory",
+}
+
+
+def scratch_file(folder: str | os.PathLike[str]) -> FileIO:
+    """Return a new file in an existing folder, without a buffer."""
+    if not os.path.isdir(folder):
+        raise ParameterError(
+            f"cache_dir: {os.fspath(folder)!r} is not a folder: make it first, or name another."
+        )
+    with explained("make a temporary file in", folder):
+        return tempfile.TemporaryFile(buffering=0, dir=folder)
+
+
+def temporary_folder() -> str:
+    """Return the system's folder for temporary files."""
+    try:
+        return tempfile.gettempdir()
+    except OSError as error:
+        raise StorageError(
+            "no folder for temporary files is writable: name a folder in cache_dir."
+        ) from error
+
+
+def storage_error(error: OSError, doing: str, folder: str | os.PathLike[str]) -> StorageError:
+    """Return an error that names the reason, the folder, and a remedy."""
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    advice = _ADVICE.get(error.errno or 0, "check the disk, or name another folder in cache_dir")
+    found = StorageError(f"cannot {doing} {os.fspath(folder)}: {reason}; {advice}.")
+    found.errno = error.errno
+    return found
+
+
+@contextlib.contextmanager
+def explained(doing: str, folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Convert errors of the system to :class:`StorageError`."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except OSError as error:
+        raise storage_error(error, doing, folder) from error
 
 
 class Block(NamedTuple):

@@ -40,7 +40,6 @@ PADDING = 64
 """Zero entries after the last block, so that prefetching stays inside the array."""
 
 RUN_BIT = np.uint32(1 << 31)
-ROW_BITS = np.uint32((1 << 31) - 1)
 
 _MOST_ROWS = 1 << 31
 COLUMNS_AT_ONCE = 16
@@ -82,16 +81,6 @@ class ColumnBlocks:
     @property
     def n_features(self) -> int:
         return len(self.starts) - 1
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory of the blocks in bytes, without the table."""
-        return self.entries.nbytes + self.starts.nbytes
-
-    def rows_of(self, column: int) -> RowArray:
-        """Return the rows with a value in ``column``, sorted by value."""
-        rows: RowArray = self.entries[self.starts[column] : self.starts[column + 1]] & ROW_BITS
-        return rows
 
 
 def sort_columns(

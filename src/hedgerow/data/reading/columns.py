@@ -27,19 +27,11 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from hedgerow.arrays import (
-    MISSING_KEY,
-    AnyArray,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    is_missing,
-    missing_of,
-)
+from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.data.categories.levels import MISSING_CODE
 from hedgerow.data.schema import ColumnKind, Temporal
 from hedgerow.errors import DataError, DataTypeError
-from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
+from hedgerow.kernels.tables.keys import floats_of_keys, is_missing, keys_of_floats, missing_of
 
 _FEW_ROWS = 64
 """Up to this many rows, :func:`stack` converts columns of the same type together."""

@@ -17,13 +17,14 @@ from typing import get_args
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray, is_missing
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.categories import levels as lv
 from hedgerow.data.categories.columns import check_unicode
 from hedgerow.data.external.memory import shown_bytes
 from hedgerow.data.reading.columns import LARGEST_EXACT, ReadColumn
 from hedgerow.data.schema import ColumnKind, Temporal
 from hedgerow.errors import DataError, DataTypeError
+from hedgerow.kernels.tables.keys import is_missing
 
 _CATEGORIES = "categories of "
 """Beginning of the sorts of columns of categorical types whose values are not text."""

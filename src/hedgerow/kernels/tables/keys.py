@@ -17,9 +17,11 @@ many.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, FloatArray, IntArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, FloatArray, IntArray
 
 _LOW_63 = np.int64(0x7FFFFFFFFFFFFFFF)
 _LOW_31 = np.int32(0x7FFFFFFF)
@@ -65,3 +67,14 @@ def float32_threshold_keys(keys: IntArray) -> np.ndarray:
         rounded = np.where(above, np.nextafter(rounded, np.float32(-np.inf)), rounded)
     bits = (rounded + np.float32(0.0)).view(np.int32)
     return bits ^ ((bits >> np.int32(31)) & _LOW_31)
+
+
+def missing_of(dtype: np.dtype[Any]) -> Any:
+    """Return the missing value among plain numbers (float32, float64 or int64)."""
+    return dtype.type(np.nan if dtype.kind == "f" else MISSING_KEY)
+
+
+def is_missing(values: AnyArray) -> BoolArray:
+    """Return the mask of missing plain numbers."""
+    found: BoolArray = values == MISSING_KEY if values.dtype == np.int64 else np.isnan(values)
+    return found
