@@ -20,7 +20,7 @@ from hedgerow.data.binning.bins import fit_sample
 from hedgerow.data.external.memory import available_memory, memory_bytes, shown_bytes
 from hedgerow.data.reading.texts import joined_kinds
 from hedgerow.data.sources.base import ReadRequest, Roles
-from hedgerow.data.sources.batches import BatchReader, FunctionPart
+from hedgerow.data.sources.batches import FunctionPart, batch_table
 from hedgerow.data.sources.opening import open_files
 from hedgerow.data.sources.paths import FOUND_OUT, DataFile, find_files
 from hedgerow.data.sources.survey import Survey, pack, unpack
@@ -43,9 +43,8 @@ def found_in(paths: Sequence[Path], block: int = LIMIT) -> tuple[Any, Any]:
         for batch in part.batches(None, block):
             survey.add(batch, None, None, part.name)
     found = survey.finish()
-    reader = BatchReader(found.schema, survey.names or (), True)
     tables = [
-        reader.table(batch, part.name).values
+        batch_table(batch, found.schema, survey.names or (), True, part.name).values
         for part in parts
         for batch in part.batches(None, block)
     ]

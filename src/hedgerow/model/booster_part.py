@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
@@ -17,7 +16,7 @@ from hedgerow.objectives import Objective
 from hedgerow.params import PredictionKind
 
 
-class BoosterPart(ABC):
+class BoosterPart:
     """Base class of the classes that :class:`hedgerow.Booster` consists of."""
 
     model: Model
@@ -27,48 +26,28 @@ class BoosterPart(ABC):
     _predictor: Predictor
     _unseen: UnseenCounts
 
-    @abstractmethod
-    def __init__(self, model: Model, classes: AnyArray | None = None) -> None:
-        """Build a booster from a model."""
+    if TYPE_CHECKING:  # the booster has these methods
 
-    @property
-    @abstractmethod
-    def offset_columns(self) -> tuple[str, ...]:
-        """Columns of a table that are added to the raw scores and are not features."""
+        def __init__(self, model: Model, classes: AnyArray | None = None) -> None: ...
 
-    @abstractmethod
-    def predict(
-        self,
-        X: Any,
-        kind: PredictionKind = "value",
-        *,
-        first_round: int = 0,
-        n_rounds: int | None = None,
-        n_jobs: int | None = None,
-        offset: Any = None,
-    ) -> npt.NDArray[Any]:
-        """Predict a table."""
+        @property
+        def offset_columns(self) -> tuple[str, ...]: ...
 
-    @abstractmethod
-    def raw_scores(
-        self, X: Any, *, n_jobs: int | None = None, reader: str = "Booster", offset: Any = None
-    ) -> FloatArray:
-        """Return raw scores of shape (n_outputs, n_rows)."""
+        def predict(
+            self, X: Any, kind: PredictionKind = "value", *, first_round: int = 0,
+            n_rounds: int | None = None, n_jobs: int | None = None, offset: Any = None,
+        ) -> npt.NDArray[Any]: ...  # fmt: skip
 
-    @abstractmethod
-    def _inputs(
-        self, X: Any, n_jobs: int | None, reader: str
-    ) -> tuple[AnyArray | SparseTable, int]:
-        """Return the inputs of the trees for each row, and the number of threads."""
+        def raw_scores(
+            self, X: Any, *, n_jobs: int | None = None, reader: str = "Booster", offset: Any = None
+        ) -> FloatArray: ...
 
-    @abstractmethod
-    def _threads(self, n_rows: int, n_jobs: int | None) -> int:
-        """Return the number of threads for this many rows."""
+        def _inputs(
+            self, X: Any, n_jobs: int | None, reader: str
+        ) -> tuple[AnyArray | SparseTable, int]: ...
 
-    @abstractmethod
-    def _check_kind(self, kind: str) -> None:
-        """Raise for a kind that is unknown, or that this model does not support."""
+        def _threads(self, n_rows: int, n_jobs: int | None) -> int: ...
 
-    @abstractmethod
-    def _prediction(self, raw: FloatArray, kind: str) -> npt.NDArray[Any]:
-        """Convert raw scores to the result of :meth:`predict`."""
+        def _check_kind(self, kind: str) -> None: ...
+
+        def _prediction(self, raw: FloatArray, kind: str) -> npt.NDArray[Any]: ...

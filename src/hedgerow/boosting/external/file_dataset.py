@@ -52,7 +52,7 @@ from hedgerow.data.schema import (
     with_more_levels,
 )
 from hedgerow.data.sources.base import ReadRequest
-from hedgerow.data.sources.batches import BatchReader
+from hedgerow.data.sources.batches import batch_table
 from hedgerow.data.sources.opening import (
     Source,
     find_text_kinds,
@@ -384,9 +384,11 @@ class FileDataset(Dataset):
 
         None instead of the places: these are all rows.
         """
-        reader = BatchReader(schema, self._columns, self._types_known, self._is_strict)
+        if schema.unknown == "error" and not self._is_strict:
+            schema = replace(schema, unknown="missing")  # of validation rows it is no mistake
         for rows in self._reader.read():
-            yield reader.table(rows.batch, rows.part.name), rows.kept
+            args = (schema, self._columns, self._types_known, rows.part.name)
+            yield batch_table(rows.batch, *args), rows.kept
 
     def read_like(self, schema: Schema) -> None:
         """Prepare to read rows with the schema of a model or of training rows."""

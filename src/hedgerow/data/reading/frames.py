@@ -36,7 +36,7 @@ from hedgerow.arrays import MISSING_KEY, AnyArray
 from hedgerow.cuda.arrays import is_cudf, on_host
 from hedgerow.data.categories.columns import arrow_codes, encode_arrow, encode_texts, text_column
 from hedgerow.data.reading.columns import ReadColumn, plain_numbers, text_message
-from hedgerow.data.reading.objects import read_column, read_objects
+from hedgerow.data.reading.objects import as_objects, read_column, read_objects
 from hedgerow.data.schema import Schema, check_same_names, default_names
 from hedgerow.errors import (
     DataError,
@@ -108,7 +108,7 @@ def read_short(X: Any, names: Sequence[str]) -> Columns | None:
     found: Columns = []
     for target, values, name in zip(targets, columns, names, strict=True):
         if target is _OBJECTS:
-            found.append(read_objects(np.fromiter(values, object, len(values)), name))
+            found.append(read_objects(as_objects(values), name))
         elif target is _TEXT:
             found.append(_texts(values))
         elif (numbers := _numbers(values, target)) is not None:
@@ -356,7 +356,7 @@ def _read_series(series: Any, name: str) -> ReadColumn:
     if kind == "String":
         return _read_text(series, name)
     if kind in ("Decimal", "Time", "Int128", "UInt128"):
-        return read_objects(_as_objects(series), name)
+        return read_objects(as_objects(series.to_list()), name)
     if kind == "Datetime" and dtype.time_zone is not None:
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
         ticks = read_column(series.to_numpy(), name)
@@ -370,10 +370,6 @@ def _read_series(series: Any, name: str) -> ReadColumn:
     return read_column(series.to_numpy(), name)
 
 
-def _as_objects(series: Any) -> AnyArray:
-    return np.fromiter(series.to_list(), dtype=object, count=len(series))
-
-
 def _read_text(series: Any, name: str) -> ReadColumn:
     native = series.to_native()
     dtype = getattr(native, "dtype", None)
@@ -381,7 +377,9 @@ def _read_text(series: Any, name: str) -> ReadColumn:
     long_enough = of_arrow or len(series) >= _ROWS_FOR_ARROW
     is_object = isinstance(dtype, np.dtype)
     if is_object or not long_enough or find_spec("pyarrow") is None:
-        column = read_objects(series.to_numpy() if is_object else _as_objects(series), name)
+        column = read_objects(
+            series.to_numpy() if is_object else as_objects(series.to_list()), name
+        )
         # read_objects cannot know that a column of nulls is text.
         return column if column.is_text else text_column([], np.full(len(column), -1))
     return encode_arrow(native if series.implementation.is_pyarrow() else series.to_arrow())

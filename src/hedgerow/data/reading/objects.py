@@ -223,7 +223,7 @@ def named_columns(X: Any) -> dict[str, AnyArray]:
                 f"column {name!r} is a {type(X[name]).__name__}, others are lists: give a dict "
                 "of scalars (one row), or of lists or arrays (columns)."
             )
-    columns = {n: v if isinstance(v, np.ndarray) else _objects(v) for n, v in X.items()}
+    columns = {n: v if isinstance(v, np.ndarray) else as_objects(v) for n, v in X.items()}
     for name, column in columns.items():
         if column.ndim != 1:
             raise DataError(
@@ -251,7 +251,8 @@ def _is_series(values: Any) -> bool:
     return hasattr(values, "__len__")
 
 
-def _objects(values: Sequence[Any]) -> AnyArray:
+def as_objects(values: Sequence[Any]) -> AnyArray:
+    """Return an array of objects."""
     return np.fromiter(values, dtype=object, count=len(values))
 
 
@@ -280,7 +281,7 @@ def _columns_of_rows(rows: Sequence[Any]) -> dict[str, AnyArray]:
                 f"column {different[0]!r} {problem} row {number}: all rows must have the columns "
                 "of row 0. Give None for a missing value."
             )
-    return {name: _objects([row[name] for row in rows]) for name in names}
+    return {name: as_objects([row[name] for row in rows]) for name in names}
 
 
 def read_column(column: AnyArray, name: str) -> col.ReadColumn:

@@ -11,7 +11,7 @@
         v                        binning.cut_sample: the rows from which cuts are chosen
     Schema, BinSpec
         |
-        |  pass two: BatchReader, data.bin_table
+        |  pass two: batch_table, data.bin_table
         v
     a BinnedMatrix per batch, for a store of chunks
 

@@ -95,7 +95,13 @@ class Roles:
         left = tuple(n for n in names if n not in self.aside() and n not in self.drop)
         if not left:
             raise DataError(f"{where}: no column is left to predict from.")
-        check_named(where, names, left)
+        for position, name in enumerate(names, 1):
+            if name in left and not name.strip():
+                index = " (pandas writes its index so, unless index=False)" if position == 1 else ""
+                raise DataError(
+                    f"{where}: column {position} has no name in the first line{index}. Give it a "
+                    "name, or drop the column ''."
+                )
         return left
 
     def check_drop(self, names: Collection[str], where: str) -> None:
@@ -179,17 +185,6 @@ def check_names(path: str, names: Sequence[str]) -> None:
                 f"{path}: two columns are called {name!r}; rename one of them.{header_hint(names)}"
             )
         seen.add(name)
-
-
-def check_named(path: str, names: Sequence[str], used: Sequence[str]) -> None:
-    """Raise for a column without a name among those to train on."""
-    for position, name in enumerate(names, 1):
-        if name in used and not name.strip():
-            index = " (pandas writes its index so, unless index=False)" if position == 1 else ""
-            raise DataError(
-                f"{path}: column {position} has no name in the first line{index}. Give it a name, "
-                "or drop the column ''."
-            )
 
 
 def make_roles(

@@ -184,36 +184,24 @@ def not_one_axis(name: str, shape: tuple[Any, ...]) -> DataError:
     return DataError(f"{name} must have one axis, got shape {tuple(shape)}.{hint}")
 
 
-class BatchReader:
-    """Reader that converts batches, with columns ``names``, to tables with the schema of pass one.
-
-    Training rows are read strictly: unknown categories raise if the schema says so.  Those of
-    validation rows are no mistake of the user.
-    """
-
-    def __init__(
-        self, schema: Schema, names: tuple[str, ...], types_known: bool, is_strict: bool = False
-    ) -> None:
-        lenient = schema.unknown == "error" and not is_strict
-        self.schema = replace(schema, unknown="missing") if lenient else schema
-        self._names, self._types_known = names, types_known
-
-    def table(self, batch: Batch, where: str) -> AnyTable:
-        """Return all rows of a batch as numbers."""
-        try:
-            if batch.sparse is not None:
-                entries = batch.sparse
-                entries.resize((entries.shape[0], self.schema.n_features))
-                return read_any(entries, self.schema)
-            columns = []
-            for name, column in zip(self._names, self.schema.columns, strict=True):
-                part = batch.columns[name]
-                as_floats = self._types_known and column.kind == "float" and part.codes is None
-                if as_floats and part.temporal is None:
-                    part = replace(part, values=floats_of_column(part.plain(""), "int"))
-                columns.append(part)
-            table = with_schema(columns, self.schema, typed=batch.named)
-        except HedgerowError as error:
-            raise type(error)(f"{where}: {error}") from error
-        marked = mark_zeros(table, self.schema.zero_missing)
-        return Table(marked.values, self.schema, table.unseen)
+def batch_table(
+    batch: Batch, schema: Schema, names: Sequence[str], types_known: bool, where: str
+) -> AnyTable:
+    """Return all rows of a batch as numbers; ``names`` are its columns with the schema."""
+    try:
+        if batch.sparse is not None:
+            entries = batch.sparse
+            entries.resize((entries.shape[0], schema.n_features))
+            return read_any(entries, schema)
+        columns = []
+        for name, column in zip(names, schema.columns, strict=True):
+            part = batch.columns[name]
+            as_floats = types_known and column.kind == "float" and part.codes is None
+            if as_floats and part.temporal is None:
+                part = replace(part, values=floats_of_column(part.plain(""), "int"))
+            columns.append(part)
+        table = with_schema(columns, schema, typed=batch.named)
+    except HedgerowError as error:
+        raise type(error)(f"{where}: {error}") from error
+    marked = mark_zeros(table, schema.zero_missing)
+    return Table(marked.values, schema, table.unseen)
