@@ -32,9 +32,9 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from hedgerow import CARTClassifier, CARTRegressor, HedgerowClassifier
-from hedgerow.advanced import grouped
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.external.blocks import sort_columns
+from hedgerow.params import grouped
 from names import name_in
 from result_files import path_of, save
 

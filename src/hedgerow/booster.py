@@ -49,7 +49,7 @@ from hedgerow.model.split_values import SplitValues
 from hedgerow.objectives import Objective, SeveralTargets, objective_of_record, parameters_of
 from hedgerow.once import once
 from hedgerow.params import PredictionKind
-from hedgerow.peer_arguments import OF_BOOSTER, OF_PREDICT, NamesOfPeers, refuse_arguments
+from hedgerow.peers import OF_BOOSTER, OF_PREDICT, NamesOfPeers, refuse_arguments
 from hedgerow.plot.curves import CurveViews
 from hedgerow.plot.tree_views import TreeViews
 from hedgerow.plot.views import InspectionPictures

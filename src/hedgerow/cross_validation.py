@@ -16,14 +16,13 @@ from hedgerow.boosting.loop.setup.job import FitSpec, Job
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.validation.cross import FoldPlan, FoldStopping, grow_folds
 from hedgerow.boosting.validation.fold_rows import rows_of_folds
-from hedgerow.boosting.validation.folds import Fold, among_weighted, forward_folds
+from hedgerow.boosting.validation.folds import Fold, among_weighted, folds_of, forward_folds
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
-from hedgerow.boosting.validation.splits import folds_of
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.errors import ParameterError, brief
 from hedgerow.metrics import task_of
 from hedgerow.notebook import Viewed
-from hedgerow.peer_arguments import OF_CV, advised
+from hedgerow.peers import OF_CV, advised
 from hedgerow.threads import resolve_threads
 from hedgerow.training import check_datasets, loss_of, read_settings, stopping_of, trees_of
 

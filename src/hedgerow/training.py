@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.advanced import flat
 from hedgerow.argument_types import check_mapping
 from hedgerow.booster import Booster, initial_model
 from hedgerow.boosting.loop.callbacks import Callback
@@ -31,8 +30,14 @@ from hedgerow.errors import DataTypeError, ParameterError, brief
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.objectives import PARAMETERS
 from hedgerow.objectives.custom.losses import check_form
-from hedgerow.params import BOOST_PARAMETER_NAMES, CHECKPOINT_SECONDS, BoostParams, boost_params
-from hedgerow.peer_arguments import OF_TRAIN, advised
+from hedgerow.params import (
+    BOOST_PARAMETER_NAMES,
+    CHECKPOINT_SECONDS,
+    BoostParams,
+    boost_params,
+    flat,
+)
+from hedgerow.peers import OF_TRAIN, advised
 
 _STOPPING_NAMES = (
     *("early_stopping", "validation_fraction", "patience", "min_delta", "time_budget"),

@@ -17,8 +17,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor, ParameterError
 from hedgerow.boosting.automatic.candidates import DataSize
-from hedgerow.boosting.automatic.recipe import AUTOMATIC, plain_values, recipe
-from hedgerow.boosting.automatic.time_recipe import BudgetSchedule, in_a_hurry, within_time
+from hedgerow.boosting.automatic.recipe import (
+    AUTOMATIC,
+    BudgetSchedule,
+    in_a_hurry,
+    plain_values,
+    recipe,
+    within_time,
+)
 from hedgerow.io import model_to_bytes
 from tests.helpers.clocks import keeps_to_budget
 

@@ -16,11 +16,11 @@ from hedgerow import (
     from_xgboost_params,
     train,
 )
-from hedgerow.advanced import ADVANCED_NAMES
 from hedgerow.convert.settings.catboost import CATBOOST
 from hedgerow.convert.settings.lightgbm import LIGHTGBM
 from hedgerow.convert.settings.rules import united
 from hedgerow.convert.settings.xgboost import XGBOOST
+from hedgerow.params import ADVANCED_NAMES
 
 FUNCTIONS = [from_lightgbm_params, from_xgboost_params, from_catboost_params]
 LIBRARIES = [LIGHTGBM, XGBOOST, CATBOOST]

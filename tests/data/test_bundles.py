@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow import HedgerowRegressor
-from hedgerow.advanced import grouped
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.data import Column, Schema, bin_table, fit_bins, read_any
 from hedgerow.data.binning.bundles import (
@@ -21,7 +20,7 @@ from hedgerow.errors import ParameterError
 from hedgerow.growing.core import grower as grower_module
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
-from hedgerow.params import BoostParams
+from hedgerow.params import BoostParams, grouped
 from tests.helpers.engine import TREE_FIELDS, rounds
 from tests.helpers.examples import examples
 from tests.reference import naive_bundles as naive

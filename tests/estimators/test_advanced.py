@@ -23,12 +23,11 @@ from hedgerow import (
     from_catboost_params,
     train,
 )
-from hedgerow.advanced import ADVANCED_NAMES, flat, grouped
 from hedgerow.boosting.inspect.memory_estimate import estimate_memory
 from hedgerow.cli.commands.training import parse_settings
 from hedgerow.cli.usage import UsageError
 from hedgerow.io import model_to_bytes
-from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams
+from hedgerow.params import ADVANCED_NAMES, BOOST_PARAMETER_NAMES, BoostParams, flat, grouped
 
 ESTIMATORS = (HedgerowClassifier, HedgerowRegressor, HedgerowRanker)
 VALUES: dict[str, tuple[Any, dict[str, Any]]] = {

@@ -20,7 +20,7 @@ from hedgerow import (
     HedgerowClassifier,
     HedgerowRanker,
     HedgerowRegressor,
-    peer_arguments,
+    peers,
 )
 from hedgerow.convert.settings.catboost import CATBOOST
 from hedgerow.convert.settings.lightgbm import LIGHTGBM
@@ -29,7 +29,7 @@ from hedgerow.convert.settings.rules import Library
 from hedgerow.convert.settings.xgboost import XGBOOST
 from hedgerow.errors import AbsentAttributeError
 from hedgerow.objectives import OBJECTIVES
-from hedgerow.peer_words import CATBOOST_OBJECTIVES, LIGHTGBM_OBJECTIVES, XGBOOST_OBJECTIVES
+from hedgerow.peers import CATBOOST_OBJECTIVES, LIGHTGBM_OBJECTIVES, XGBOOST_OBJECTIVES
 
 X = np.linspace(0.0, 1.0, 60).reshape(30, 2)
 Y = X[:, 0]
@@ -181,32 +181,32 @@ def test_subclasses_have_the_signature_of_their_constructor() -> None:
 REGRESSOR = HedgerowRegressor(n_estimators=2).fit(X, Y)
 CLASSIFIER = HedgerowClassifier(n_estimators=2).fit(X, Y > 0.5)
 FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
-    "train": (lambda **more: hedgerow.train({}, DATA, **more), peer_arguments.OF_TRAIN),
-    "cv": (lambda **more: hedgerow.cv({}, DATA, **more), peer_arguments.OF_CV),
-    "Dataset": (lambda **more: hedgerow.Dataset(X, Y, **more), peer_arguments.OF_DATASET),
+    "train": (lambda **more: hedgerow.train({}, DATA, **more), peers.OF_TRAIN),
+    "cv": (lambda **more: hedgerow.cv({}, DATA, **more), peers.OF_CV),
+    "Dataset": (lambda **more: hedgerow.Dataset(X, Y, **more), peers.OF_DATASET),
     "Booster.predict": (
         lambda **more: REGRESSOR.booster_.predict(X, **more),
-        peer_arguments.OF_PREDICT,
+        peers.OF_PREDICT,
     ),
     "HedgerowRegressor.predict": (
         lambda **more: REGRESSOR.predict(X, **more),
-        peer_arguments.OF_ESTIMATORS_PREDICT,
+        peers.OF_ESTIMATORS_PREDICT,
     ),
     "HedgerowClassifier.predict_proba": (
         lambda **more: CLASSIFIER.predict_proba(X, **more),
-        peer_arguments.OF_ESTIMATORS_PREDICT,
+        peers.OF_ESTIMATORS_PREDICT,
     ),
     "HedgerowRanker.predict": (
         lambda **more: HedgerowRanker().predict(X, **more),
-        peer_arguments.OF_ESTIMATORS_PREDICT,
+        peers.OF_ESTIMATORS_PREDICT,
     ),
     "predict_one": (
         lambda **more: REGRESSOR.predict_one(X[0], **more),
-        peer_arguments.OF_PREDICT_ONE,
+        peers.OF_PREDICT_ONE,
     ),
     "feature_importance": (
         lambda **more: REGRESSOR.booster_.feature_importance(**more),
-        peer_arguments.OF_IMPORTANCE,
+        peers.OF_IMPORTANCE,
     ),
 }
 
@@ -217,9 +217,7 @@ def test_arguments_of_peers_get_advice(name: str) -> None:
     for argument, what in replacements.items():
         with pytest.raises(hedgerow.UnknownNameError) as found:
             call(**{argument: 1})
-        assert f"has no argument {argument!r}. {peer_arguments.advice(argument, what)}" in str(
-            found.value
-        )
+        assert f"has no argument {argument!r}. {peers.advice(argument, what)}" in str(found.value)
 
 
 @pytest.mark.parametrize(
@@ -241,9 +239,9 @@ def test_advice_for_other_arguments(call: Callable[[], Any], words: str) -> None
 @pytest.mark.parametrize(
     ("model", "names"),
     [
-        (REGRESSOR.booster_, peer_arguments.OF_BOOSTER),
-        (REGRESSOR, peer_arguments.OF_ESTIMATORS),
-        (CLASSIFIER, peer_arguments.OF_ESTIMATORS),
+        (REGRESSOR.booster_, peers.OF_BOOSTER),
+        (REGRESSOR, peers.OF_ESTIMATORS),
+        (CLASSIFIER, peers.OF_ESTIMATORS),
     ],
 )
 def test_attributes_of_peers_get_advice(model: Any, names: dict[str, str]) -> None:
@@ -252,7 +250,7 @@ def test_attributes_of_peers_get_advice(model: Any, names: dict[str, str]) -> No
         assert not hasattr(model, name)
         with pytest.raises(AbsentAttributeError) as found:
             getattr(model, name)
-        assert peer_arguments.advice(name, ours) in str(found.value)
+        assert peers.advice(name, ours) in str(found.value)
         for path in re.findall(r"(?:call|read|or) ([a-z][\w.]*\w)", ours):
             owner = hedgerow if path.startswith("hedgerow.") else model
             operator.attrgetter(path.removeprefix("hedgerow."))(owner)

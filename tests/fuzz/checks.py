@@ -20,11 +20,11 @@ from scipy import sparse
 
 import hedgerow
 from hedgerow import Booster, Dataset, DataTypeError, HedgerowError, cross_fit, train
-from hedgerow.advanced import grouped
 from hedgerow.boosting.loop.setup import resolved
 from hedgerow.cart import training as cart_training
 from hedgerow.growing.core import grower
 from hedgerow.io.model_file import model_from_bytes, model_to_bytes
+from hedgerow.params import grouped
 from tests.helpers.chunked import Rows, divided_into
 
 from .configurations import Configuration, draw_configuration

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import hedgerow
-from hedgerow.advanced import ADVANCED_NAMES
+from hedgerow.params import ADVANCED_NAMES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.rst"
 NAMES = [name for name in hedgerow.__all__ if not name.startswith("__")]

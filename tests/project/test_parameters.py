@@ -18,9 +18,8 @@ import pytest
 
 import hedgerow
 from hedgerow import Dataset, ParameterError, Training, train
-from hedgerow.advanced import ADVANCED_NAMES
 from hedgerow.boosting.automatic.recipe import AUTOMATIC
-from hedgerow.params import PARAMETERS, Interval
+from hedgerow.params import ADVANCED_NAMES, PARAMETERS, Interval
 from hedgerow.stepwise import CHANGEABLE
 from tests.fuzz.configurations import NEEDED, OPTIONS, make_fit_together
 from tests.helpers.docstrings import FAMILIES, Entry, differences, entries, entries_of

@@ -38,11 +38,9 @@ from hedgerow.cuda.arrays import host_array
 from hedgerow.data import AnyTable, Schema, SparseTable, Table, read_any
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.errors import ModelFormatError, ParameterError, brief, did_you_mean
-from hedgerow.estimators.arguments import NamedArguments
-from hedgerow.estimators.common import seed_of, warn_about_names
+from hedgerow.estimators.common import NamedArguments, of_one_fit, seed_of, warn_about_names
 from hedgerow.estimators.explaining import Explanations
 from hedgerow.estimators.model_files import params_of_record, to_json
-from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.growing.limits.constraints import read_signs
 from hedgerow.inspection.background import Inspected
 from hedgerow.io.training_record import is_count

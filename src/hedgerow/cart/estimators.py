@@ -25,8 +25,8 @@ from hedgerow.data import Table, read_any
 from hedgerow.errors import DataError, ParameterError, brief, shown_name
 from hedgerow.estimators import labels
 from hedgerow.estimators.classifier import ClassWeight
+from hedgerow.estimators.common import of_one_fit
 from hedgerow.estimators.scores import CheckedScores
-from hedgerow.estimators.snapshots import of_one_fit
 
 LARGEST_SPREAD = 1e100
 """Largest difference of regression targets, because impurities contain their squares."""

@@ -20,7 +20,7 @@ from hedgerow.convert.reading import load_any
 from hedgerow.data import Column, Schema
 from hedgerow.data.categories.columns import check_unknown
 from hedgerow.errors import HedgerowError
-from hedgerow.estimators.multilabel import label_classes
+from hedgerow.estimators.labels import label_classes
 from hedgerow.metrics import make_metrics, scored_as, task_of
 from hedgerow.model.model import Model
 from hedgerow.objectives import make_objective

@@ -204,9 +204,9 @@ def _parameter_hint(name: str, value: str) -> str:
     """Return how to set a parameter, by its name here or in another library; else ``""``."""
     import inspect
 
-    from hedgerow.advanced import ADVANCED_NAMES
     from hedgerow.convert.settings.names import name_hint
     from hedgerow.estimators import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
+    from hedgerow.params import ADVANCED_NAMES
 
     kinds = (HedgerowClassifier, HedgerowRanker, HedgerowRegressor)
     name = _PARAMETERS.get(name, name)

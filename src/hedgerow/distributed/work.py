@@ -44,7 +44,7 @@ from hedgerow.distributed.ranks import Shard
 from hedgerow.errors import AllRowsNeededError, ParameterError, brief
 from hedgerow.estimators import HedgerowClassifier, labels
 from hedgerow.estimators.base import HedgerowEstimator
-from hedgerow.estimators.multilabel import classes_of_labels
+from hedgerow.estimators.labels import classes_of_labels
 from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.metrics import MetricChoice

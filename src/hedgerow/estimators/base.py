@@ -17,7 +17,6 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow import params as allowed
-from hedgerow.advanced import ADVANCED_NAMES, read_advanced
 from hedgerow.argument_types import check_bool
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.callbacks import Callback
@@ -32,21 +31,25 @@ from hedgerow.errors import (
     ParameterError,
     brief,
 )
-from hedgerow.estimators.arguments import check_arguments
-from hedgerow.estimators.common import seed_of, warn_about_names
+from hedgerow.estimators.common import check_arguments, seed_of, snapshot, warn_about_names
 from hedgerow.estimators.explaining import Explanations
 from hedgerow.estimators.hooks import FitHooks
+from hedgerow.estimators.labels import classes_of_labels
 from hedgerow.estimators.model_files import ModelFiles
-from hedgerow.estimators.multilabel import classes_of_labels
 from hedgerow.estimators.reports import FittedReports
-from hedgerow.estimators.snapshots import snapshot
 from hedgerow.inspection.background import Inspected
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM, Objective
-from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, PredictionKind, boost_params
-from hedgerow.peer_arguments import OF_ESTIMATORS, NamesOfPeers
-from hedgerow.peer_words import objective_hint
+from hedgerow.params import (
+    ADVANCED_NAMES,
+    BOOST_PARAMETER_NAMES,
+    BoostParams,
+    PredictionKind,
+    boost_params,
+    read_advanced,
+)
+from hedgerow.peers import OF_ESTIMATORS, NamesOfPeers, objective_hint
 from hedgerow.plot.views import InspectionPictures
 from hedgerow.schedules import LearningRate
 

@@ -16,16 +16,16 @@ from hedgerow.boosting.row_data.targets import Targets, has_columns
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.estimators import labels
 from hedgerow.estimators.base import HedgerowEstimator
-from hedgerow.estimators.multilabel import (
+from hedgerow.estimators.common import of_one_fit
+from hedgerow.estimators.labels import (
     label_classes,
     label_objective,
     read_indicators,
 )
 from hedgerow.estimators.scores import accuracy
-from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.model.model import Model
 from hedgerow.params import CHECKPOINT_SECONDS
-from hedgerow.peer_arguments import OF_ESTIMATORS_PREDICT, refuse_arguments
+from hedgerow.peers import OF_ESTIMATORS_PREDICT, refuse_arguments
 
 if TYPE_CHECKING:
     from hedgerow.booster import Booster

@@ -1,9 +1,21 @@
-"""Conventions of scikit-learn that boosted estimators and single trees share."""
+"""What boosted estimators and single trees share: names of arguments and columns, seeds, one fit.
+
+Errors for unknown arguments have suggestions: Python's TypeError names only the first, and cannot
+translate the names of LightGBM, XGBoost and CatBoost.
+
+A fit replaces all attributes of its estimator in one assignment.  A method that reads several
+of them reads a copy of the estimator (:func:`of_one_fit`), because a fit may end between two
+reads, in another thread.  The methods of boosted estimators that predict need no copy: they read
+one attribute, ``booster_``.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import warnings
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 
@@ -12,7 +24,7 @@ from hedgerow.data import Schema
 from hedgerow.data.reading.frames import labels_of
 from hedgerow.data.reading.objects import is_named
 from hedgerow.data.sparse import is_sparse
-from hedgerow.errors import HedgerowWarning, ParameterError, brief
+from hedgerow.errors import HedgerowWarning, ParameterError, UnknownNameError, brief
 from hedgerow.params import Interval
 
 _SEED = Interval(0, 2**63 - 1, integer=True)
@@ -60,3 +72,78 @@ def _has_names(X: Any) -> bool:
 
     frame = as_frame(X)
     return frame is not None and frame.named
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+_Estimator = TypeVar("_Estimator")
+
+
+def snapshot(estimator: _Estimator) -> _Estimator:
+    """Return a shallow copy: it keeps its attributes when the estimator is fitted again."""
+    found = object.__new__(type(estimator))
+    found.__dict__ = dict(vars(estimator))
+    return found
+
+
+def of_one_fit(method: _Method) -> _Method:
+    """Decorate a method that reads several fitted attributes: it reads those of one fit."""
+
+    @functools.wraps(method)
+    def on_snapshot(estimator: Any, *args: Any, **kwargs: Any) -> Any:
+        return method(snapshot(estimator), *args, **kwargs)
+
+    return cast(_Method, on_snapshot)
+
+
+class _ConstructorSignature:
+    """Signature of a class: that of its ``__init__``.
+
+    Before version 3.11.4, ``inspect`` takes an inherited ``__new__`` for the constructor of a class
+    without an ``__init__`` of its own.
+    """
+
+    def __get__(self, instance: object, owner: Any) -> inspect.Signature:
+        signature = inspect.signature(owner.__init__)
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
+class NamedArguments:
+    """Mixin of the estimators that checks the argument names of the constructor."""
+
+    __signature__ = _ConstructorSignature()
+
+    def __new__(cls, *_args: Any, **params: Any) -> Self:
+        """Raise an error that lists all unknown arguments."""
+        known = parameters_of(cls.__init__)
+        wrong = [name for name in params if name not in known]
+        if wrong and not _takes_any(cls.__init__):
+            from hedgerow.convert.settings.names import unknown_names
+
+            raise UnknownNameError(unknown_names(wrong, known, cls.__name__))
+        return super().__new__(cls)
+
+
+def check_arguments(
+    method: Callable[..., Any], arguments: Mapping[str, Any], estimator: Any
+) -> None:
+    """Raise for arguments that a method of an estimator does not have."""
+    known = [name for name in parameters_of(method) if name != "others"]
+    wrong = [name for name in arguments if name not in known]
+    if not wrong:
+        return
+    from hedgerow.convert.settings.names import argument_hint
+
+    parameters = parameters_of(type(estimator).__init__)
+    hints = "".join(argument_hint(name, known, parameters) for name in wrong)
+    where = f"{type(estimator).__name__}.{method.__name__}"
+    raise UnknownNameError(f"{where} has no argument {', '.join(map(repr, wrong))}.{hints}")
+
+
+def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the argument names of a function, without ``self``."""
+    return tuple(name for name in inspect.signature(function).parameters if name != "self")
+
+
+def _takes_any(function: Callable[..., Any]) -> bool:
+    kinds = {each.kind for each in inspect.signature(function).parameters.values()}
+    return inspect.Parameter.VAR_KEYWORD in kinds

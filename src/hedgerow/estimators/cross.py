@@ -41,8 +41,7 @@ from hedgerow.boosting.validation.cross import (
     in_time,
 )
 from hedgerow.boosting.validation.fold_rows import FoldRows, rows_of_folds
-from hedgerow.boosting.validation.folds import Fold, among_weighted
-from hedgerow.boosting.validation.splits import folds_of
+from hedgerow.boosting.validation.folds import Fold, among_weighted, folds_of
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.cuda.arrays import on_host
 from hedgerow.errors import DataError, ParameterError, brief

@@ -33,7 +33,7 @@ from sklearn.utils.metaestimators import available_if
 
 from hedgerow.boosting.loop.callbacks import Callback, Round
 from hedgerow.errors import ParameterError, brief
-from hedgerow.estimators.snapshots import snapshot
+from hedgerow.estimators.common import snapshot
 from hedgerow.model.model import Model
 
 HOOKS = ("setup", "on_fit_task_begin", "on_fit_task_end", "teardown")

@@ -1,4 +1,4 @@
-"""Convert class labels of any type to indices and weights."""
+"""Convert class labels of any type to indices and weights, and read columns of 0 and 1."""
 
 from __future__ import annotations
 
@@ -10,15 +10,24 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.row_data.checks import check_finite, check_length
 from hedgerow.boosting.row_data.classes import CodedLabels, indices_of, labels_from_record
-from hedgerow.boosting.row_data.targets import one_column, require_target, target_column
+from hedgerow.boosting.row_data.targets import (
+    Targets,
+    one_column,
+    read_targets,
+    require_target,
+    target_column,
+)
 from hedgerow.cuda.arrays import host_array
 from hedgerow.data.categories.columns import odd_text_of
 from hedgerow.data.reading.objects import MISSING_TYPES
 from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
+from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import Interval
 
 if TYPE_CHECKING:
     from hedgerow.boosting.resume.continuing import Start
+    from hedgerow.model.model import Model
+
 
 _CLASS_WEIGHT = Interval(0.0, np.inf, low_open=True, high_open=True)
 _TOO_LARGE = np.float64(2**63)
@@ -265,3 +274,55 @@ def class_weights(
                 f"{brief(label)} has {brief(value)}. To ignore a class, leave its rows out."
             )
     return np.array([float(class_weight.get(label, 1.0)) for label in labels])
+
+
+def read_indicators(y: Any, n_rows: int, name: str) -> Targets:
+    """Read a target matrix with a column of 0 and 1 for each label."""
+    labels = read_targets(y, n_rows, name)
+    for k in range(labels.values.shape[1]):
+        check_indicator(labels.values[:, k], k if labels.names is None else labels.names[k], name)
+    return labels
+
+
+def check_indicator(column: FloatArray, label: object, name: str) -> None:
+    """Raise ``DataError`` if a column of ``name`` has other values than 0 and 1."""
+    outside = (column != 0.0) & (column != 1.0)
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise DataError(
+            f"{name} has several columns, so each must be a label of 0 and 1, but column "
+            f"{brief(label)} holds {column[row]:g} in row {row}: multiclass-multioutput is not "
+            "supported. For columns of more classes, train a classifier for each "
+            "column."
+        )
+
+
+def label_objective(name: Any, class_weight: Any) -> Any:
+    """Return the loss of each label, from the objective of an estimator."""
+    if class_weight is not None:
+        raise ParameterError(
+            "class_weight does not support several columns of y: use sample_weight, or train a "
+            "classifier for each column."
+        )
+    if name in ("softmax", "one_vs_all"):
+        raise ParameterError(
+            f"objective {name!r} is for classes that exclude each other, but y has several "
+            "columns: use 'logistic' or 'auto'."
+        )
+    return "logistic" if name == "auto" else name
+
+
+def label_classes(objective: Objective) -> AnyArray | None:
+    """Return ``classes_``: names or numbers of the labels; None for a single label."""
+    if not isinstance(objective, SeveralTargets):
+        return None
+    if objective.named:
+        return np.array(objective.names, dtype=object)
+    return np.arange(objective.n_outputs)
+
+
+def classes_of_labels(model: Model) -> AnyArray | None:
+    """Return :func:`label_classes` of a model."""
+    from hedgerow.booster import objective_of
+
+    return label_classes(objective_of(model))

@@ -13,8 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.errors import DataTypeError, ModelFormatError, ParameterError, UnknownNameError, brief
-from hedgerow.estimators.arguments import NamedArguments
-from hedgerow.estimators.snapshots import of_one_fit
+from hedgerow.estimators.common import NamedArguments, of_one_fit
 from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM
 from hedgerow.schedules import SCHEDULES, Schedule, schedule_of_record, schedule_record

@@ -20,7 +20,7 @@ from hedgerow.metrics.ranking import RankingMetric
 from hedgerow.objectives import RANKING
 from hedgerow.objectives.ranking.losses import PairMethod
 from hedgerow.params import CHECKPOINT_SECONDS
-from hedgerow.peer_arguments import OF_ESTIMATORS_PREDICT, refuse_arguments
+from hedgerow.peers import OF_ESTIMATORS_PREDICT, refuse_arguments
 
 if TYPE_CHECKING:
     from hedgerow.boosting.row_data.dataset import Dataset

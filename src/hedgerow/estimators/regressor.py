@@ -15,11 +15,11 @@ from hedgerow.boosting.row_data.event_times import read_times
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import Targets, has_columns, require_target, target_column
 from hedgerow.estimators.base import HedgerowEstimator
+from hedgerow.estimators.common import of_one_fit
 from hedgerow.estimators.scores import r2
-from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.objectives import make_objective
 from hedgerow.params import CHECKPOINT_SECONDS
-from hedgerow.peer_arguments import OF_ESTIMATORS_PREDICT, refuse_arguments
+from hedgerow.peers import OF_ESTIMATORS_PREDICT, refuse_arguments
 
 if TYPE_CHECKING:
     from hedgerow.boosting.row_data.dataset import Dataset

@@ -11,7 +11,7 @@ from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.metrics.base import Metric, MetricFunction, rows_of
 from hedgerow.metrics.catalogue import ALIASES, METRICS, find_metric
 from hedgerow.metrics.scorers import with_weight
-from hedgerow.peer_words import metric_hint
+from hedgerow.peers import metric_hint
 
 
 def by_group(

@@ -21,7 +21,7 @@ from hedgerow.metrics.distributions import OF_DISTRIBUTIONS, score_of_raw
 from hedgerow.metrics.ranking import NAMES, RankingMetric, ranking_metric
 from hedgerow.metrics.scores import Center, Mean, RowSums
 from hedgerow.objectives.targets import SeveralTargets, mean_of
-from hedgerow.peer_words import metric_hint
+from hedgerow.peers import metric_hint
 
 if TYPE_CHECKING:
     from hedgerow.kernels.ranking import QueryRows

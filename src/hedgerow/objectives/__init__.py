@@ -23,7 +23,7 @@ from hedgerow.objectives.targets import (
     targets_of_record,
     targets_record,
 )
-from hedgerow.peer_words import objective_hint
+from hedgerow.peers import objective_hint
 
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "quantile": ("quantile",),

@@ -9,7 +9,7 @@ from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.model import ImportanceKind, feature_importance
 from hedgerow.notebook import Viewed, most_used
-from hedgerow.peer_arguments import OF_IMPORTANCE, advised
+from hedgerow.peers import OF_IMPORTANCE, advised
 from hedgerow.plot import picture, text
 
 

@@ -38,8 +38,14 @@ from hedgerow.boosting.automatic.candidates import (
 )
 from hedgerow.boosting.automatic.cost import allowance_of
 from hedgerow.boosting.automatic.evidence import compares_rows
-from hedgerow.boosting.automatic.recipe import AUTOMATIC, HIGHEST_RATE, TINY, Values, recipe
-from hedgerow.boosting.automatic.time_recipe import within_time
+from hedgerow.boosting.automatic.recipe import (
+    AUTOMATIC,
+    HIGHEST_RATE,
+    TINY,
+    Values,
+    recipe,
+    within_time,
+)
 from hedgerow.boosting.loop.setup.resolved import (
     ALL_OUTPUTS,
     asks_for_bundles,

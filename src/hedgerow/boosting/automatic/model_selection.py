@@ -44,8 +44,7 @@ from hedgerow.boosting.automatic.blending import Member, weights_of
 from hedgerow.boosting.automatic.candidates import strongest_crosses
 from hedgerow.boosting.automatic.cost import FastRate, seconds_of_round
 from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, TestedRows, warn_of_doubts
-from hedgerow.boosting.automatic.recipe import HIGHEST_RATE
-from hedgerow.boosting.automatic.time_recipe import SHORT_PATH, BudgetSchedule
+from hedgerow.boosting.automatic.recipe import HIGHEST_RATE, SHORT_PATH, BudgetSchedule
 from hedgerow.boosting.loop.callbacks import FoldRound, report_folds
 from hedgerow.boosting.loop.driver import FitPlan
 from hedgerow.boosting.loop.setup.resolved import resolved

@@ -30,7 +30,6 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.advanced import flat
 from hedgerow.argument_types import check_mapping
 from hedgerow.boosting.loop.setup.resolved import resolve_strategy, threads_for
 from hedgerow.boosting.row_data.dataset import Dataset
@@ -50,7 +49,7 @@ from hedgerow.notebook import Viewed
 from hedgerow.objectives import PARAMETERS, make_objective
 from hedgerow.objectives.precomputed import prepared_shape
 from hedgerow.objectives.targets import several_targets
-from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams
+from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, flat
 from hedgerow.threads import resolve_threads
 
 _ROW_BYTES = 24

@@ -25,7 +25,7 @@ from hedgerow.objectives import SeveralTargets
 from hedgerow.objectives.catalogue import DISTRIBUTIONAL
 from hedgerow.once import once
 from hedgerow.params import Interval, PredictionKind
-from hedgerow.peer_arguments import OF_PREDICT_ONE, refuse_arguments
+from hedgerow.peers import OF_PREDICT_ONE, refuse_arguments
 
 if TYPE_CHECKING:
     from hedgerow.objectives.distributions.predicted import Distribution

@@ -49,9 +49,8 @@ from hedgerow.boosting.resume.fingerprint import Fingerprint, contents_of
 from hedgerow.boosting.row_data.queries import check_values, split_sample
 from hedgerow.boosting.row_data.statistics import Encoded, constraints_of_inputs, encode
 from hedgerow.boosting.validation.fold_rows import FoldRows
-from hedgerow.boosting.validation.folds import Fold, among_weighted
+from hedgerow.boosting.validation.folds import Fold, among_weighted, folds_of
 from hedgerow.boosting.validation.row_sets import parts_of
-from hedgerow.boosting.validation.splits import folds_of
 from hedgerow.boosting.validation.stopping import StoppingParams, check_folds
 from hedgerow.comm.base import Communicator, count_rows, gather_numbers
 from hedgerow.errors import AllRowsNeededError, DataError

@@ -23,7 +23,7 @@ from hedgerow.data import AnyTable, Schema, UnknownCategory, read_any
 from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.data.schema import read_names
 from hedgerow.errors import DataError
-from hedgerow.peer_arguments import OF_DATASET, advised
+from hedgerow.peers import OF_DATASET, advised
 
 if TYPE_CHECKING:
     from hedgerow.boosting.external.file_dataset import FileDataset

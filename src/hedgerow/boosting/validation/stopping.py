@@ -96,7 +96,7 @@ class StoppingParams:
     finest_rate : float > 0 or None
         For ``"cv"`` with a time budget: smallest learning rate of the model.  The model keeps
         the best total step length of the folds, with learning rates that follow the clock
-        (:mod:`hedgerow.boosting.automatic.time_recipe`).  None: rate and rounds of a fit
+        (:mod:`hedgerow.boosting.automatic.recipe`).  None: rate and rounds of a fit
         without a budget.
     is_cautious : bool
         For ``"cv"``: use fewer rounds if the gain on the test rows may be due to chance.

@@ -214,8 +214,8 @@ def parse_settings(pairs: Sequence[str], task: str) -> dict[str, Any]:
     """
     if not pairs:
         return {}
-    from hedgerow.advanced import ADVANCED_NAMES, grouped
     from hedgerow.cli.engine import check_values, estimator_class
+    from hedgerow.params import ADVANCED_NAMES, grouped
 
     tasks = ("classification", "regression") if task == "auto" else (task,)
     own = [{*inspect.signature(estimator_class(each)).parameters} for each in tasks]

@@ -9,7 +9,7 @@ from hedgerow.convert.settings import rules as r
 from hedgerow.convert.settings import values as v
 from hedgerow.convert.settings.options import lightgbm_metrics
 from hedgerow.convert.settings.rules import Rule, Translation, Values
-from hedgerow.peer_words import LIGHTGBM_OBJECTIVES
+from hedgerow.peers import LIGHTGBM_OBJECTIVES
 
 _BOOSTING = {"gbdt": "gbdt", "gbrt": "gbdt", "dart": "dart", "rf": "rf", "random_forest": "rf"}
 _SAMPLES = {"bagging": "uniform", "goss": "goss"}

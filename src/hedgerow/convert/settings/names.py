@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hedgerow.advanced import ADVANCED_NAMES, advanced_hint
 from hedgerow.convert.settings.catboost import CATBOOST
 from hedgerow.convert.settings.lightgbm import LIGHTGBM
 from hedgerow.convert.settings.rules import Library
 from hedgerow.convert.settings.xgboost import XGBOOST
 from hedgerow.errors import did_you_mean
+from hedgerow.params import ADVANCED_NAMES, advanced_hint
 
 _LIBRARIES = (LIGHTGBM, XGBOOST, CATBOOST)
 

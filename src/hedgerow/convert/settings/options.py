@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from hedgerow import peer_words as peers
+from hedgerow import peers
 from hedgerow.convert.settings.values import as_list, choice, flag, levels, number, whole
 from hedgerow.errors import ParameterError, brief
 

@@ -20,12 +20,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from hedgerow.advanced import grouped
 from hedgerow.argument_types import check_bool, check_mapping
 from hedgerow.convert.settings import values as v
 from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.notebook import Viewed
 from hedgerow.objectives import PARAMETERS, RANKING
+from hedgerow.params import grouped
 
 Values = dict[str, Any]
 Value = TypeVar("Value")

@@ -10,7 +10,7 @@ from hedgerow.convert.settings import values as v
 from hedgerow.convert.settings.options import xgboost_metrics
 from hedgerow.convert.settings.rules import Rule, Translation, Values
 from hedgerow.errors import ParameterError
-from hedgerow.peer_words import XGBOOST_OBJECTIVES
+from hedgerow.peers import XGBOOST_OBJECTIVES
 
 _NO_LIMIT = 10_000_000
 _MOST_LEAVES = 65_535
