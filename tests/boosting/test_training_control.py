@@ -34,16 +34,6 @@ from hedgerow.cli.main import main
 from hedgerow.distributed.training import _with_time_left
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.io import model_to_bytes
-from hedgerow.params import BoostParams
-from hedgerow.schedules import (
-    SCHEDULES,
-    Constant,
-    CosineDecay,
-    ExponentialDecay,
-    StepDecay,
-    schedule_of_record,
-    schedule_record,
-)
 from tests.helpers.clocks import keeps_to_budget
 
 N = 240
@@ -267,7 +257,7 @@ def halving(number: int) -> float:
 )
 def test_one_rate_in_every_form_gives_the_same_trees(settings) -> None:
     plain = fitted(**settings, learning_rate=0.3)
-    for rate in ([0.3] * 8, np.full(8, 0.3), Constant(0.3), lambda number: 0.3):
+    for rate in ([0.3] * 8, np.full(8, 0.3), lambda number: 0.3):
         assert same_forest(fitted(**settings, learning_rate=rate).booster_, plain.booster_)
     assert not same_forest(fitted(**settings, learning_rate=halving).booster_, plain.booster_)
 
@@ -312,64 +302,21 @@ def test_rates_that_cannot_be() -> None:
         fitted(learning_rate="cosine")
     with pytest.raises(ParameterError, match=r"learning_rate=.* has no effect here"):
         fitted(learning_rate=halving, boosting="rf", subsample=0.5)
-    with pytest.raises(ParameterError, match=r"factor of a StepDecay must be .* at most 1"):
-        StepDecay(0.1, 1.5, 3)
-    with pytest.raises(ParameterError, match="every of a StepDecay must be an integer at least 1"):
-        StepDecay(0.1, 0.5, 2.5)  # type: ignore[arg-type]
-    with pytest.raises(
-        ParameterError, match="n_rounds of a CosineDecay must be an integer at least 2"
-    ):
-        CosineDecay(0.1, 0.01, 1)
-    with pytest.raises(ParameterError, match="rate of a Constant"):
-        Constant(math.nan)
-
-
-@given(st.floats(1e-3, 10.0), st.floats(0.01, 1.0), st.integers(2, 500), st.integers(0, 2_000))
-def test_schedules_fall_and_stay_above_zero(start, factor, length, number) -> None:
-    for schedule in (
-        Constant(start),
-        ExponentialDecay(start, factor),
-        CosineDecay(start, factor * start, length),
-        StepDecay(start, factor, length),
-    ):
-        now, later = schedule(number), schedule(number + 1)
-        assert 0.0 < later <= now <= start or now == later == pytest.approx(1e-4)
-        assert schedule_of_record(schedule_record(schedule)) == schedule
-        assert BoostParams(learning_rate=schedule).rate_of_trees(number) == now
-    assert CosineDecay(start, factor * start, length)(length - 1) == factor * start
-
-
-@pytest.mark.parametrize("record", [[], ["Other", 1.0], ["Constant"], "Constant", ["Constant", 0]])
-def test_records_that_are_no_schedule(record) -> None:
-    with pytest.raises(ValueError, match=r"schedule|parameters|greater than 0"):
-        schedule_of_record(record)
 
 
 def test_schedules_in_files_of_estimators(tmp_path) -> None:
     path = tmp_path / "m"
-    for schedule in (CosineDecay(0.3, 0.01, 8), [0.1 * k for k in range(1, 9)]):
-        model = fitted(learning_rate=schedule)
-        model.save(path)
-        again = HedgerowRegressor.load(path)
-        assert again.learning_rate == schedule
-        assert same_forest(again.fit(X, Y).booster_, model.booster_)
+    rates = [0.1 * k for k in range(1, 9)]
+    model = fitted(learning_rate=rates)
+    model.save(path)
+    again = HedgerowRegressor.load(path)
+    assert again.learning_rate == rates
+    assert same_forest(again.fit(X, Y).booster_, model.booster_)
     model = fitted(learning_rate=halving)
     with pytest.raises(DataTypeError, match=r"learning_rate=.*set_params\(learning_rate=0.1\)"):
         model.save(path)
     model.booster_.save(path)
     assert load(path).model.training["parameters"]["learning_rate"][1] == 0.25
-    assert set(SCHEDULES) == {"Constant", "ExponentialDecay", "CosineDecay", "StepDecay"}
-
-
-def test_a_schedule_goes_on_with_a_checkpoint(tmp_path) -> None:
-    params = {**SMALL, "learning_rate": ExponentialDecay(0.5, 0.8), "boosting": "dart"}
-    whole = train(params, Dataset(X, Y))
-    for n_estimators in (3, 8):  # more rounds of one schedule
-        found = train({**params, "n_estimators": n_estimators}, Dataset(X, Y), checkpoint=tmp_path)
-    assert model_to_bytes(found.model) == model_to_bytes(whole.model)
-    with pytest.raises(ParameterError, match=r"learning_rate was .*factor=0.8.* and is .*0.9"):
-        train({**params, "learning_rate": ExponentialDecay(0.5, 0.9)}, Dataset(X, Y),
-              checkpoint=tmp_path)  # fmt: skip
 
 
 # -- interrupts ----------------------------------------------------------------
@@ -394,7 +341,7 @@ def interrupting(number: int):
         {},
         {"boosting": "dart", "drop_rate": 0.6, "skip_drop": 0.0},
         {"boosting": "rf", "learning_rate": 1.0, "subsample": 0.6, "oob_score": True},
-        {"learning_rate": CosineDecay(0.5, 0.1, 8), "eval_metric": "mae"},
+        {"learning_rate": halving, "eval_metric": "mae"},
         {"subsample": 0.6, "early_stopping": "oob"},
     ],
 )

@@ -32,7 +32,6 @@ from hedgerow.errors import (
     did_you_mean,
 )
 from hedgerow.objectives import PARAMETERS
-from hedgerow.schedules import ExponentialDecay
 
 X = np.random.default_rng(0).normal(size=(60, 3))
 Y = X[:, 0]
@@ -373,11 +372,10 @@ def test_lists_of_metrics() -> None:
     assert faults(fit_with_list, ["eval_metric"]) == {}
 
 
-def test_seeds_of_samples_and_rates_of_schedules() -> None:
+def test_seeds_of_samples() -> None:
     found = HedgerowRegressor(n_estimators=2, objective="normal").fit(X, Y).predict_distribution(X)
     assert faults(lambda name, value: found.sample(2, **{name: value}), ["random_state"]) == {}
     assert found.sample(2, random_state=np.random.default_rng(1)).shape == (60, 2)
-    assert faults(lambda name, value: ExponentialDecay(value, 0.5), ["start"]) == {}
 
 
 def test_a_structured_array_is_given_as_columns() -> None:

@@ -17,7 +17,6 @@ from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.cli.main import main
 from hedgerow.errors import HedgerowError, ModelFormatError
-from hedgerow.schedules import CosineDecay
 from tests.io.test_model_file import take_apart, with_metadata
 
 RNG = np.random.default_rng(0)
@@ -43,7 +42,7 @@ def _stopped() -> Any:
     rows = {name: column[::2] for name, column in X.items()}
     valid = {"X_val": rows, "y_val": Y[::2]}
     first = HedgerowRegressor(**TINY).fit(X, Y, **valid)
-    return HedgerowRegressor(**TINY, learning_rate=CosineDecay(0.3, 0.1, 3)).fit(
+    return HedgerowRegressor(**TINY, learning_rate=[0.3, 0.2, 0.1]).fit(
         X, Y, init_model=first, **valid
     )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from inspect import signature
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -16,7 +16,6 @@ from hedgerow.errors import DataTypeError, ModelFormatError, ParameterError, Unk
 from hedgerow.estimators.common import NamedArguments, of_one_fit
 from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM
-from hedgerow.schedules import SCHEDULES, Schedule, schedule_of_record, schedule_record
 from hedgerow.threads import resolve_threads
 
 if TYPE_CHECKING:
@@ -181,8 +180,6 @@ def to_json(name: str, value: Any) -> Any:
         return [to_json(name, item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, tuple(SCHEDULES.values())):
-        return {"schedule": schedule_record(cast(Schedule, value))}
     if value is None or isinstance(value, bool | int | float | str):
         return value
     cleared = 0.1 if name == "learning_rate" else None
@@ -195,12 +192,9 @@ def to_json(name: str, value: Any) -> Any:
 def from_json(value: Any) -> Any:
     """Convert a JSON-like value, which is not trusted, to a constructor parameter."""
     if isinstance(value, Mapping):
-        pairs: Sequence[Any] = value.get("pairs", ())
         try:
-            if "schedule" in value:
-                return schedule_of_record(value["schedule"])
-            return {from_json(key): from_json(item) for key, item in pairs}
-        except (TypeError, ValueError):
+            return {from_json(key): from_json(item) for key, item in value["pairs"]}
+        except (KeyError, TypeError, ValueError):
             raise ModelFormatError("a parameter in the model file is malformed.") from None
     if isinstance(value, list):
         return [from_json(item) for item in value]

@@ -297,9 +297,9 @@ def within_time(
     """Return the recipe for a time budget: the slower the rounds, the larger the learning rate.
 
     Twice as many rounds at half the rate learn about as much, and generalise a little better.  So
-    a budget with time for more rounds has a smaller rate, which follows the clock.  If there is time for folds, they choose
-    as without a budget, and find the path of the model.  Otherwise some rows are set aside for
-    early stopping, or none if rounds are few.
+    a budget with time for more rounds has a smaller rate, which follows the clock.  If there is
+    time for folds, they choose as without a budget, and find the path of the model.  Otherwise
+    some rows are set aside for early stopping, or none if rounds are few.
     """
     cells = size.n_rows * size.n_features
     seconds_a_round = size.n_outputs * (_SECONDS_A_TREE + _SECONDS_A_CELL * cells)
