@@ -477,9 +477,4 @@ def load(path: str | os.PathLike[str]) -> Booster:
     return booster
 
 
-def _booster_from_bytes(data: bytes) -> Booster:
-    """Build a booster from a model file; pickles of earlier versions refer to this name."""
-    return Booster(model_from_bytes(data)[0])
-
-
 __all__ = ["Booster", "Dataset", "PredictionKind", "load"]

@@ -280,8 +280,7 @@ class BoostParams:
                 "max_leaves and max_depth are both None: set at least one of them, "
                 "otherwise a tree grows until its leaves cannot be split."
             )
-        self._check_that_all_is_used()
-        self._check_sampling()
+        self._check_together()
 
     def rate_of_trees(self, number: int, n_first: int = 0) -> float:
         """Return the factor on leaf values; parallel trees share the learning rate equally."""
@@ -325,8 +324,8 @@ class BoostParams:
         kept = rate[:n_rounds] if isinstance(rate, tuple) else rate
         return replace(self, n_estimators=n_rounds, learning_rate=kept)
 
-    def _check_that_all_is_used(self) -> None:
-        """Raise if a parameter is not at its default but has no effect."""
+    def _check_together(self) -> None:
+        """Raise for a changed parameter without effect, and for rates of sampling that disagree."""
         for name, parameter in PARAMETERS.items():
             value, used = getattr(self, name), parameter.used
             if used is not None and not parameter.is_default(value) and not used[0](self):
@@ -334,14 +333,15 @@ class BoostParams:
                     f"{name}={brief(value)} has no effect here: it is used {used[1]}. "
                     f"Leave it at its default, {parameter.default!r}."
                 )
-        if self.boosting == "rf" and not self._trees_differ():
+        rows = self.subsample
+        if self.sampling == "goss":
+            rows = self.goss_top_rate + self.goss_other_rate
+        columns = (self.colsample_bytree, self.colsample_bylevel, self.colsample_bynode)
+        if self.boosting == "rf" and min(rows, *columns) >= 1.0:  # trees of a round are the same
             raise ParameterError(
                 "boosting='rf' averages trees that differ by sampling: set subsample, "
                 "colsample_bytree, colsample_bylevel or colsample_bynode below 1."
             )
-
-    def _check_sampling(self) -> None:
-        """Raise for inconsistent rates of row sampling."""
         if self.sampling == "goss" and self.goss_top_rate + self.goss_other_rate > 1.0:
             raise ParameterError(
                 f"goss_top_rate={self.goss_top_rate!r} and goss_other_rate="
@@ -353,14 +353,6 @@ class BoostParams:
                 "sampling='mvs' samples a fraction of the rows, but subsample=1.0 takes all of "
                 "them: set subsample below 1."
             )
-
-    def _trees_differ(self) -> bool:
-        """Return whether trees of one round are grown on different rows or columns."""
-        rows = self.subsample
-        if self.sampling == "goss":
-            rows = self.goss_top_rate + self.goss_other_rate
-        columns = (self.colsample_bytree, self.colsample_bylevel, self.colsample_bynode)
-        return min(rows, *columns) < 1.0
 
 
 def check_each(values: Mapping[str, Any]) -> None:

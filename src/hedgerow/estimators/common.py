@@ -116,7 +116,8 @@ class NamedArguments:
         """Raise an error that lists all unknown arguments."""
         known = parameters_of(cls.__init__)
         wrong = [name for name in params if name not in known]
-        if wrong and not _takes_any(cls.__init__):
+        kinds = {each.kind for each in inspect.signature(cls.__init__).parameters.values()}
+        if wrong and inspect.Parameter.VAR_KEYWORD not in kinds:
             from hedgerow.convert.settings.names import unknown_names
 
             raise UnknownNameError(unknown_names(wrong, known, cls.__name__))
@@ -142,8 +143,3 @@ def check_arguments(
 def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
     """Return the argument names of a function, without ``self``."""
     return tuple(name for name in inspect.signature(function).parameters if name != "self")
-
-
-def _takes_any(function: Callable[..., Any]) -> bool:
-    kinds = {each.kind for each in inspect.signature(function).parameters.values()}
-    return inspect.Parameter.VAR_KEYWORD in kinds

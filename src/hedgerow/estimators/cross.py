@@ -51,6 +51,7 @@ from hedgerow.estimators.classifier import HedgerowClassifier
 from hedgerow.estimators.ranker import HedgerowRanker
 from hedgerow.model.forest import average_forests, with_inputs_of_all
 from hedgerow.model.model import AVERAGED, Model
+from hedgerow.model.predict import Predictor
 from hedgerow.notebook import Viewed
 from hedgerow.threads import resolve_threads
 
@@ -354,7 +355,8 @@ def _out_of_fold(
             parts, others = [], np.sort(fold.test)  # files are read in this order
         if len(others):
             _, (seen,) = with_own_levels(rows.original, [sample.take(others)], lenient=True)
-            parts.append((others, raw_of_rows(model.forest, seen, model.inputs, rows.n_threads)))
+            predictor = Predictor(model.forest, model.split_schema.kinds)
+            parts.append((others, raw_of_rows(predictor, seen, model.inputs, rows.n_threads)))
         for place, scores in parts:
             values = booster.link(scores)
             if linked is None:

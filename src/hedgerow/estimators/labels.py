@@ -38,8 +38,12 @@ MOST_LABELS = 1 << 16
 def read_labels(y: Any, n_rows: int, name: str, reader: str) -> Any:
     """Read and validate one label for each row: an array, or the labels of rows of files."""
     require_target(y, reader, name)
-    if isinstance(y, CodedLabels):
-        _check_coded(y)
+    if isinstance(y, CodedLabels):  # of rows of files
+        why = "numbers that are not integers, which cannot be classes"
+        if y.has_more:
+            why = f"more than {len(y.values):,} different values, too many for classes"
+        if y.has_more or y.values.dtype.kind == "f":
+            raise DataError(f"the target has {why}: train a regression.")
         return y
     labels = target_column(plain_labels(y), name)
     check_length(len(labels), n_rows, name)
@@ -49,20 +53,6 @@ def read_labels(y: Any, n_rows: int, name: str, reader: str) -> Any:
         _refuse_missing(labels, name)
     _check_classes(labels, name, reader)
     return labels
-
-
-def _check_coded(labels: CodedLabels) -> None:
-    """Raise ``DataError`` for labels of files that are no classes."""
-    if labels.has_more:
-        raise DataError(
-            f"the target has more than {len(labels.values):,} different values, too many for "
-            "classes: train a regression."
-        )
-    if labels.values.dtype.kind == "f":
-        raise DataError(
-            "the target has numbers that are not integers, which cannot be classes: train a "
-            "regression."
-        )
 
 
 def _check_classes(labels: AnyArray, name: str, reader: str) -> None:

@@ -27,20 +27,6 @@ if TYPE_CHECKING:
     from hedgerow.objectives.survival.aft import Distribution as TimeDistribution
 
 
-def _skill_of_quantiles(
-    levels: Sequence[float], prediction: FloatArray, y: Any, sample_weight: Any
-) -> float:
-    """Return the mean D2 of the columns of a prediction, one for each quantile."""
-    from hedgerow.metrics.regression import skill_of_pinball
-
-    target = check_vector(target_column(y), len(prediction), "y")
-    weight = check_weight(sample_weight, len(prediction))
-    scores = [
-        skill_of_pinball(level)(target, prediction[:, k], weight) for k, level in enumerate(levels)
-    ]
-    return sum(scores) / len(scores)
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
     """Gradient-boosted decision trees for regression.
@@ -473,24 +459,29 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         float
             1 is perfect.
         """
-        if self.objective in SURVIVAL:
-            return self._concordance(self.predict(X), y, sample_weight)
         booster, predicted = self._fitted_booster(X), self.predict(X)
+        n_rows = len(predicted)
+        if self.objective in SURVIVAL:
+            from hedgerow.metrics import make_metrics
+
+            assert isinstance(self.objective, str)
+            target = read_times(y, n_rows, "y", self.objective)
+            (metric,) = make_metrics("concordance", make_objective(self.objective))
+            return metric.function(target, predicted, check_weight(sample_weight, n_rows))
         levels = booster.model.training.get("quantile")
         if booster.target_names is not None:
-            y = self._known_targets(booster, y, len(predicted))
+            y = self._known_targets(booster, y, n_rows)
         elif isinstance(levels, list):
-            return _skill_of_quantiles(levels, predicted, y, sample_weight)
+            from hedgerow.metrics.regression import skill_of_pinball
+
+            target = check_vector(target_column(y), n_rows, "y")
+            weight = check_weight(sample_weight, n_rows)
+            skills = [
+                skill_of_pinball(level)(target, predicted[:, k], weight)
+                for k, level in enumerate(levels)
+            ]
+            return sum(skills) / len(skills)
         return r2(type(self).__name__, y, predicted, sample_weight)
-
-    def _concordance(self, prediction: FloatArray, y: Any, sample_weight: Any) -> float:
-        assert isinstance(self.objective, str)
-        target = read_times(y, len(prediction), "y", self.objective)
-        weight = check_weight(sample_weight, len(prediction))
-        from hedgerow.metrics import make_metrics
-
-        (metric,) = make_metrics("concordance", make_objective(self.objective))
-        return metric.function(target, prediction, weight)
 
     def staged_predict(self, X: Any, offset: Any = None) -> Iterator[FloatArray]:
         """Yield the result of :meth:`predict` after each round."""

@@ -89,11 +89,26 @@ class FittedReports(BaseEstimator, ABC):
         defaults = {
             name: parameter.default for name, parameter in signature(type(self)).parameters.items()
         }
+        automatic, resolved = self._automatic(), training["parameters"]
+        values = params | {name: defaults[name] for name in _OF_THE_RUN}
+        values |= {name: resolved[name] for name in automatic if name in resolved}
+        if resolved.get("grow_policy") == "symmetric" and "grow_policy" in automatic:
+            values["max_depth"] = resolved["max_depth"]
+        n_rounds, rate = booster.num_rounds, resolved["learning_rate"]
+        if isinstance(rate, list):
+            rate = rate[:n_rounds] or [1.0]  # a constant has no rate, but its one round needs one
+        values["blend"] = blend = training.get(BLEND, defaults["blend"])
+        if BLEND in training:
+            n_rounds = blend[0]["n_estimators"]
+        n_rounds = max(n_rounds, 1)
+        values |= {"n_estimators": n_rounds, "learning_rate": rate}
+        values["random_state"] = resolved["seed"]
+        values |= _stopping(params["early_stopping"], training, n_rounds)
         inputs = booster.model.inputs
-        has_statistics = inputs is not None and bool(inputs.statistics)
-        return repeat_params(
-            params, defaults, self._automatic(), training, booster.num_rounds, has_statistics
-        )
+        if inputs is not None and inputs.statistics and params["early_stopping"] == "oob":
+            # Statistics depend on whether rows outside of the samples are scored.
+            values["oob_score"] = True
+        return {name: value for name, value in values.items() if not _same(value, defaults[name])}
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
         """Return the HTML table of scikit-learn 1.9 and later, with a row per chosen value.
@@ -202,36 +217,6 @@ class FittedReports(BaseEstimator, ABC):
 _OF_THE_RUN = ("callbacks", "progress", "time_budget", "warm_start", "train_scores", "folds")
 """Parameters that affect the duration, output or start of a fit, or what it chooses, but not its
 trees."""
-
-
-def repeat_params(
-    params: Mapping[str, Any],
-    defaults: Mapping[str, Any],
-    automatic: frozenset[str],
-    training: Mapping[str, Any],
-    n_rounds: int,
-    has_statistics: bool,
-) -> dict[str, Any]:
-    """Return the parameters of an estimator that grows the same trees."""
-    values, resolved = dict(params), training["parameters"]
-    values |= {name: defaults[name] for name in _OF_THE_RUN}
-    values |= {name: resolved[name] for name in automatic if name in resolved}
-    if resolved.get("grow_policy") == "symmetric" and "grow_policy" in automatic:
-        values["max_depth"] = resolved["max_depth"]
-    rate = resolved["learning_rate"]
-    if isinstance(rate, list):
-        rate = rate[:n_rounds] or [1.0]  # a constant has no rate, but its one round needs one
-    values["blend"] = blend = training.get(BLEND, defaults["blend"])
-    if BLEND in training:
-        n_rounds = blend[0]["n_estimators"]
-    values["n_estimators"] = max(n_rounds, 1)
-    values["learning_rate"] = rate
-    values["random_state"] = resolved["seed"]
-    values |= _stopping(params["early_stopping"], training, max(n_rounds, 1))
-    if has_statistics and params["early_stopping"] == "oob":
-        # Statistics depend on whether rows outside of the samples are scored.
-        values["oob_score"] = True
-    return {name: value for name, value in values.items() if not _same(value, defaults[name])}
 
 
 def _stopping(early_stopping: Any, training: Mapping[str, Any], n_rounds: int) -> dict[str, Any]:

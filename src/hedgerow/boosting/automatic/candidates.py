@@ -146,15 +146,18 @@ def rare_candidates(size: DataSize) -> list[Values]:
     return [_levels(6), few_columns] if symmetric else [few_columns]
 
 
-def plain_trees(size: DataSize) -> Values:
-    """Return the defaults of other libraries, the last candidate; empty if there are no candidates.
+def plain_params(params: BoostParams, free: frozenset[str], size: DataSize) -> BoostParams | None:
+    """Return the parameters with the trees of other libraries, the last candidate.
 
-    The recipe is better on nearly all tables.  But if each combination of values of the columns
-    has an unrelated target, larger trees on all rows learn more.
+    None if there are no candidates, this changes nothing or is excluded.  The recipe is better on
+    nearly all tables.  But if each combination of values of the columns has an unrelated target,
+    larger trees on all rows learn more.
     """
+    if not free >= _OF_SHAPE:
+        return None
     if not FEWEST_ROWS <= size.n_rows < (_MEDIUM if size.squares else _SMALL):
-        return {}
-    return {
+        return None
+    values: Values = {
         "grow_policy": "leafwise",
         "max_leaves": 31,
         "max_depth": None,
@@ -166,14 +169,8 @@ def plain_trees(size: DataSize) -> Values:
         # Beside few rows and many columns, the search for splits in more bins takes most of a fit.
         "max_bins": 63 if size.n_features >= _MANY_COLUMNS and size.n_rows < _SMALL else 255,
     }
-
-
-def plain_params(params: BoostParams, free: frozenset[str], size: DataSize) -> BoostParams | None:
-    """Return the parameters with plain trees; None if this changes nothing or is excluded."""
-    if not free >= _OF_SHAPE:
-        return None
     kept = frozenset() if params.forced_bins is None else {"max_bins"}
-    changes = {name: value for name, value in plain_trees(size).items() if name in free - kept}
+    changes = {name: value for name, value in values.items() if name in free - kept}
     plain = replace(params, **changes)
     return None if plain == params else plain
 

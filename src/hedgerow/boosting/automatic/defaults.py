@@ -26,7 +26,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from hedgerow.boosting.automatic.blending import asks_for_several, members_of, most_members
 from hedgerow.boosting.automatic.candidates import (
@@ -128,8 +127,15 @@ def choose(
         seconds, began = stopping.time_budget, stopping.began
         values = within_time(values, size, seconds, began, has_validation)
     values = {"easy_rounds": None if one_kind else _EASY_ROUNDS, **values}
-    if "learning_rate" not in automatic:
-        values |= _at_rate(params.learning_rate, values)
+    if "learning_rate" not in automatic:  # rounds, patience and steps of folds follow from it
+        rate = params.learning_rate
+        times = values["learning_rate"] / rate
+        values |= {
+            "n_estimators": math.ceil(values["n_estimators"] * times),
+            "patience": max(math.ceil(values["patience"] * times), _LEAST_PATIENCE),
+            "stride": max(1.0, min(values["stride"], HIGHEST_RATE / rate)),
+            "easy_rounds": None,
+        }
     of_folds: Values = {"least_patience": _LEAST_PATIENCE if "patience" in automatic else None}
     of_folds |= {name: values.pop(name) for name in _OF_FOLDS if name in values}
     if params.forced_bins is not None:
@@ -244,17 +250,6 @@ def _finds_rounds(params: BoostParams, stopping: StoppingParams, automatic: froz
     is_requested = "early_stopping" in automatic or stopping.by_folds
     is_free = "n_estimators" in automatic and is_number(params.learning_rate)
     return is_free and is_requested and stopping.time_budget is None
-
-
-def _at_rate(rate: Any, values: Values) -> Values:
-    """Return rounds, patience and steps of the folds for an explicit learning rate."""
-    times = values["learning_rate"] / rate
-    return {
-        "n_estimators": math.ceil(values["n_estimators"] * times),
-        "patience": max(math.ceil(values["patience"] * times), _LEAST_PATIENCE),
-        "stride": max(1.0, min(values["stride"], HIGHEST_RATE / rate)),
-        "easy_rounds": None,
-    }
 
 
 def _only(names: frozenset[str], values: Values) -> Values:

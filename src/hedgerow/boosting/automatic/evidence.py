@@ -153,16 +153,12 @@ def compares_rows(objective: Objective) -> bool:
 def _weights(sample: Sample, fold: Fold) -> FloatArray:
     if fold.test_weight is not None:
         return fold.test_weight
-    if sample.query is not None:
-        return _shares_of_queries(sample, fold.test)
-    return np.ones(len(fold.test)) if sample.weight is None else sample.weight[fold.test]
-
-
-def _shares_of_queries(sample: Sample, rows: IntArray) -> FloatArray:
-    """Return weights of rows whose sum for each query is the mean weight of its rows."""
-    assert sample.query is not None
-    _, query, n_rows = np.unique(sample.query[rows], return_inverse=True, return_counts=True)
-    weight = 1.0 if sample.weight is None else sample.weight[rows]
+    weight = np.ones(len(fold.test)) if sample.weight is None else sample.weight[fold.test]
+    if sample.query is None:
+        return weight
+    # The weights of each query add up to the mean weight of its rows.
+    own = sample.query[fold.test]
+    _, query, n_rows = np.unique(own, return_inverse=True, return_counts=True)
     return np.asarray(weight / n_rows[query.reshape(-1)])
 
 
@@ -177,9 +173,10 @@ def warn_of_doubts(gain: Difference, by_fold: Sequence[Difference]) -> None:
             f"loss is {-gain.mean:.3g} higher (standard error {gain.error:.2g})"
         )
     elif worse and better:
+        better_ones, worse_ones = (", ".join(map(str, folds)) for folds in (better, worse))
         what = (
             "the folds contradict each other: the trees lower the loss on the test rows of fold "
-            f"{_listed(better)}, and raise it on those of fold {_listed(worse)}, both beyond chance"
+            f"{better_ones}, and raise it on those of fold {worse_ones}, both beyond chance"
         )
     else:
         return
@@ -191,7 +188,3 @@ def warn_of_doubts(gain: Difference, by_fold: Sequence[Difference]) -> None:
         FoldsWarning,
         stacklevel=2,
     )
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))

@@ -11,13 +11,11 @@ from typing import cast
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.classes import column_of, indices_of
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.targets import in_order
 from hedgerow.boosting.validation.row_sets import reads_batches
-from hedgerow.data import AnyTable, numbers_of
 from hedgerow.errors import DataTypeError
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.booster_part import BoosterPart
@@ -106,15 +104,9 @@ class Evaluation(BoosterPart):
         else:
             target = in_order(objective, dataset.targets(table.n_rows, objective.name))
         sample = dataset.sample(table, target, objective.n_outputs)
-        blocks = table.blocks() if isinstance(table, FileTable) else (table,)
-        raw = np.concatenate([self._raw_of(block, n_threads) for block in blocks], axis=1)
-        return sample, raw if sample.offset is None else raw + sample.offset
+        from hedgerow.boosting.loop.driver import raw_of_rows
 
-    def _raw_of(self, table: AnyTable, n_threads: int) -> FloatArray:
-        numbers, inputs = numbers_of(table), self.model.inputs
-        if inputs is not None:
-            numbers = inputs.values(numbers, self._schema, n_threads)
-        return self._predictor.raw_scores(numbers, n_threads)
+        return sample, raw_of_rows(self._predictor, sample, self.model.inputs, n_threads)
 
 
 @dataclass(frozen=True, slots=True)

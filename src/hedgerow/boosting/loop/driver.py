@@ -333,13 +333,16 @@ def found_by_loss(
     describe: Callable[..., dict[str, Any]] | None = getattr(objective, "fit_record", None)
     if describe is None:
         return {}
-    return describe(train.target, raw_of_rows(forest, train, inputs, n_threads), train.weight)
+    schema = train.table.schema
+    predictor = Predictor(forest, schema.kinds if inputs is None else inputs.schema(schema).kinds)
+    return describe(train.target, raw_of_rows(predictor, train, inputs, n_threads), train.weight)
 
 
-def raw_of_rows(forest: Forest, rows: Sample, inputs: Inputs | None, n_threads: int) -> FloatArray:
+def raw_of_rows(
+    predictor: Predictor, rows: Sample, inputs: Inputs | None, n_threads: int
+) -> FloatArray:
     """Return raw scores of rows, which are read again, as new rows."""
     table, schema, start = rows.table, rows.table.schema, 0
-    predictor = Predictor(forest, schema.kinds if inputs is None else inputs.schema(schema).kinds)
     parts = []
     for block in table.blocks() if isinstance(table, FileTable | MappedTable) else (table,):
         values = numbers_of(block)

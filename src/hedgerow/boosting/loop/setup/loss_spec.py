@@ -124,10 +124,19 @@ class LossSpec:
         n_outputs = self.n_classes or 1
         if self.counts_classes:
             if targets.several:
-                raise not_for_several(name)
-            largest = largest_of_ranks(np.array([target.max(initial=-np.inf)]), others)
-            n_all = count_rows(len(target), others)[1]
-            n_outputs = count_classes(name, float(largest[0]), n_all, self.labelled)
+                raise ParameterError(
+                    f"objective {name!r} has one target, but y has several columns: for labels use "
+                    "'logistic', or train a model for each column."
+                )
+            most = largest_of_ranks(np.array([target.max(initial=-np.inf)]), others)
+            largest, n_all = float(most[0]), count_rows(len(target), others)[1]
+            n_outputs = max(2, int(max(largest, 0.0)) + 1)
+            if n_outputs > n_all:
+                raise DataError(
+                    f"objective {name!r} needs class indices 0, 1, ...; the largest is "
+                    f"{largest:g}, which makes more classes than there are rows ({n_all}): "
+                    f"renumber the classes, or use {self.labelled}, which takes any labels."
+                )
         objective = objective_for(name, first, n_outputs, self.parameters, self.task, targets.names)
 
         def read(rows: Dataset, n_rows: int, y: str) -> FloatArray:
@@ -146,28 +155,6 @@ def _targets_of(
     objective: Any, rows: Dataset, n_rows: int, name: str, like: Targets | None
 ) -> Targets:
     return rows.targets(n_rows, objective, like, name)
-
-
-def not_for_several(name: str) -> ParameterError:
-    """Return the error for several targets of a loss for classes."""
-    return ParameterError(
-        f"objective {name!r} has one target, but y has several columns: for labels use "
-        "'logistic', or train a model for each column."
-    )
-
-
-def count_classes(
-    name: str, largest: float, n_rows: int, labelled: str = "HedgerowClassifier"
-) -> int:
-    """Return the number of classes 0, 1, ..., at least 2."""
-    n_classes = max(2, int(max(largest, 0.0)) + 1)
-    if n_classes > n_rows:
-        raise DataError(
-            f"objective {name!r} needs class indices 0, 1, ...; the largest is {largest:g}, "
-            f"which makes more classes than there are rows ({n_rows}): renumber the classes, "
-            f"or use {labelled}, which takes any labels."
-        )
-    return n_classes
 
 
 def needs_all_rows(objective: Objective) -> bool:
