@@ -31,7 +31,7 @@ import numpy as np
 
 from hedgerow.boosting.automatic.evidence import TestedRows
 from hedgerow.boosting.automatic.recipe import AUTOMATIC
-from hedgerow.boosting.loop.driver import FitPlan, JoinedForest, PreparedRows, make_ready
+from hedgerow.boosting.loop.driver import FitPlan, PreparedRows, make_ready
 from hedgerow.boosting.loop.training_loop import grow_forest
 from hedgerow.boosting.validation.cross import GrownFold
 from hedgerow.data.inputs import Inputs
@@ -161,9 +161,10 @@ def joined_members(
     plan: FitPlan,
     members: Sequence[Member],
     prepare: Callable[[BoostParams], PreparedRows],
-) -> JoinedForest | None:
+) -> tuple[Forest, Inputs | None, list[dict[str, Any]]] | None:
     """Train the other members on all rows, and join their forests with the ``first`` one.
 
+    Return the forest, its inputs, and what its members are, for the record.
     After an interrupt the blend has the members that are complete; None if these are one.
     """
     grown, kept = [(first, inputs)], [members[0]]
@@ -190,7 +191,7 @@ def joined_members(
         }
         for member, weight, (one, _) in zip(kept, weights, grown, strict=True)
     ]
-    return JoinedForest(forest, joined, record)
+    return forest, joined, record
 
 
 def _joined(

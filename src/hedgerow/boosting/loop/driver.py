@@ -18,8 +18,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -33,9 +32,8 @@ from hedgerow.boosting.loop.rounds import BoostState
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scored import Ranks, ScoredRows, Tally
 from hedgerow.boosting.loop.scores import TrainingData
-from hedgerow.boosting.loop.training_loop import grow_forest
 from hedgerow.boosting.loop.watch import Watch, record_of
-from hedgerow.boosting.resume.checkpoint import Checkpoint, Recorder, recording
+from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.resume.fingerprint import (
     Fingerprint,
@@ -50,7 +48,7 @@ from hedgerow.boosting.row_data.queries import (
     with_queries,
 )
 from hedgerow.boosting.row_data.statistics import assembled, constraints_of_inputs
-from hedgerow.boosting.validation.budget import Budget, budget_of
+from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.boosting.validation.stopping import BestRound, Rising, StoppingParams
 from hedgerow.comm.base import gather_numbers
@@ -170,39 +168,15 @@ class PreparedRows:
 class Ready:
     """A fit before its first round.
 
-    chosen    result of early stopping by folds
-    assemble  makes a model from a forest, or from that of a blend
+    assemble  makes a model from a forest, or from that of a blend with its inputs and members
     inputs    inputs of the trees, if they differ from the columns of the table
     """
 
     plan: FitPlan
     state: BoostState
     watch: Watch
-    chosen: ChosenRounds | None
-    assemble: Callable[[Forest | JoinedForest], Model]
+    assemble: Callable[..., Model]
     inputs: Inputs | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class JoinedForest:
-    """The forest of a blend, its inputs, and what its members are, for the record."""
-
-    forest: Forest
-    inputs: Inputs | None
-    members: list[dict[str, Any]]
-
-
-@contextmanager
-def running(
-    plan: FitPlan, checkpoint: Checkpoint | None, describe: Callable[[], Fingerprint]
-) -> Iterator[tuple[Budget | None, Recorder | None]]:
-    """Yield the budget and the recorder of a fit while it runs; close its progress bar."""
-    try:
-        with budget_of(plan.stopping) as budget, recording(checkpoint, describe) as recorder:
-            yield budget, recorder
-    finally:
-        if plan.bar is not None:
-            plan.bar.close()
 
 
 def watched_rows(
@@ -274,19 +248,19 @@ def make_ready(
     if plan.start is not None:
         watch.note_start(state.scores())
 
-    def assemble(grown: Forest | JoinedForest) -> Model:
-        blend = grown if isinstance(grown, JoinedForest) else None
-        forest = grown.forest if isinstance(grown, JoinedForest) else grown
-        own = inputs if blend is None else blend.inputs
+    def assemble(
+        forest: Forest,
+        own: Inputs | None = inputs,
+        members: Sequence[Mapping[str, Any]] = (),
+    ) -> Model:
         record = record_of(state.n_rows, plan.params, watch)
         if plan.start is not None:
             plan.start.complete(record, watch.n_kept)
         if chosen is not None:
             chosen.complete(record, watch.n_kept)
         seconds = watch.seconds
-        if blend is not None:
-            record[BLEND] = blend.members
-            seconds = []  # of the rounds of the first member only
+        if members:
+            record[BLEND], seconds = members, []  # which are of the first member only
         record |= found_by_loss(watch.objective, forest, rows.train, own, n_threads)
         record |= bias_record(watch.objective, forest.n_rounds - watch.n_first)
         schema, n_copies = rows.train.table.schema, rows.seen.n_copies
@@ -294,28 +268,7 @@ def make_ready(
             assembled(forest, schema, watch.objective, record, own, n_copies, seconds)
         )
 
-    return Ready(plan, state, watch, chosen, assemble, inputs)
-
-
-def grow_model(
-    ready: Ready,
-    recorder: Recorder | None,
-    join: Callable[[Forest], JoinedForest | None] = lambda forest: None,
-) -> Model:
-    """Run the rounds of a fit; return its model.
-
-    ``join`` adds the other members of a blend, unless a callback or an interrupt ended the fit.
-    """
-    plan, watch, chosen = ready.plan, ready.watch, ready.chosen
-    with watch.assembling(ready.assemble):
-        forest = grow_forest(ready.state, watch, recorder)
-    if watch.stopped_by == "rounds" and chosen is not None:
-        watch.stopped_by = chosen.stopped_by
-    ended = watch.stopped_by in ("callback", "time_budget", "interrupt")
-    model = ready.assemble(forest if ended else join(forest) or forest)
-    if plan.bar is not None:
-        plan.bar.tell(model.training)
-    return model
+    return Ready(plan, state, watch, assemble, inputs)
 
 
 def found_by_loss(

@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -29,12 +30,9 @@ from hedgerow.boosting.loop.callbacks import with_bar
 from hedgerow.boosting.loop.driver import (
     FitOptions,
     FitPlan,
-    JoinedForest,
     PreparedRows,
     Stops,
-    grow_model,
     make_ready,
-    running,
     with_out_of_bag,
 )
 from hedgerow.boosting.loop.rank_leaves import check_rule
@@ -44,10 +42,13 @@ from hedgerow.boosting.loop.setup.job import FitSpec
 from hedgerow.boosting.loop.setup.loss_spec import needs_all_rows
 from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
 from hedgerow.boosting.loop.setup.training_matrix import prepare_rows
+from hedgerow.boosting.loop.training_loop import grow_forest
+from hedgerow.boosting.resume.checkpoint import recording
 from hedgerow.boosting.resume.continuing import with_known_levels
 from hedgerow.boosting.resume.fingerprint import Fingerprint, contents_of
 from hedgerow.boosting.row_data.queries import check_values, split_sample
 from hedgerow.boosting.row_data.statistics import Encoded, constraints_of_inputs, encode
+from hedgerow.boosting.validation.budget import budget_of
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold, among_weighted, folds_of
 from hedgerow.boosting.validation.row_sets import parts_of
@@ -55,7 +56,6 @@ from hedgerow.boosting.validation.stopping import StoppingParams, check_folds
 from hedgerow.comm.base import Communicator, count_rows, gather_numbers
 from hedgerow.errors import AllRowsNeededError, DataError
 from hedgerow.metrics import make_metrics
-from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
@@ -97,7 +97,11 @@ def fit(
             contents = contents_of(rows, others, plan.n_threads)
         return plan.fingerprint(contents, count_rows(rows.n_rows, ranks.others)[1], sets)
 
-    with running(plan, options.checkpoint, describe) as (budget, recorder):
+    with ExitStack() as stack:
+        if plan.bar is not None:
+            stack.callback(plan.bar.close)
+        budget = stack.enter_context(budget_of(plan.stopping))
+        recorder = stack.enter_context(recording(options.checkpoint, describe))
         if plan.start is not None and plan.start.rounds_to_add(plan.params.n_estimators) == 0:
             return plan.finish(plan.start.model)
         own, rows, stops = with_rows_aside(plan, given, ranks)
@@ -113,15 +117,22 @@ def fit(
             prepared = prepare(own, rows, ranks)
         runs_ahead = recorder is None and budget is None
         ready = make_ready(own, prepared, stops, chosen, budget, runs_ahead)
+        watch = ready.watch
+        with watch.assembling(ready.assemble):
+            forest = grow_forest(ready.state, watch, recorder)
+        if watch.stopped_by == "rounds" and chosen is not None:
+            watch.stopped_by = chosen.stopped_by
         members = own.stopping.members if chosen is None else chosen.members
-
-        def prepare_again(params: BoostParams) -> PreparedRows:
-            return prepare(replace(own, params=params), (rows[0], ()))
-
-        def join(forest: Forest) -> JoinedForest | None:
-            return joined_members(forest, ready.inputs, own, members, prepare_again)
-
-        return grow_model(ready, recorder, join) if members else grow_model(ready, recorder)
+        joined = None
+        if members and watch.stopped_by not in ("callback", "time_budget", "interrupt"):
+            joined = joined_members(
+                forest, ready.inputs, own, members,
+                lambda params: prepare(replace(own, params=params), (rows[0], ())),
+            )  # fmt: skip
+        model = ready.assemble(*(joined or (forest,)))
+        if plan.bar is not None:
+            plan.bar.tell(model.training)
+        return model
 
 
 def plan_of(
