@@ -17,7 +17,7 @@ from hedgerow import (
     HedgerowRegressor,
 )
 from hedgerow.boosting.automatic.recipe import plain_values
-from hedgerow.distributed.dask_objects import with_objects
+from hedgerow.distributed.collections import with_objects
 from hedgerow.errors import DataTypeError
 from hedgerow.io import model_to_bytes
 

@@ -34,8 +34,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from hedgerow.comm.connections import TOKEN_BYTES
-from hedgerow.distributed.checkpoints import collect, forget
-from hedgerow.distributed.ranks import Assignment, RankResult, Work, join, rank_task
+from hedgerow.distributed.ranks import (
+    Assignment,
+    RankResult,
+    Work,
+    collect,
+    forget,
+    join,
+    rank_task,
+)
 from hedgerow.errors import CommunicationError, HedgerowError
 
 logger = logging.getLogger("hedgerow")

@@ -11,8 +11,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.booster import Booster
-from hedgerow.distributed.collections import is_array, is_collection
-from hedgerow.distributed.dask_objects import with_objects
+from hedgerow.distributed.collections import is_array, is_collection, with_objects
 from hedgerow.errors import DataError, DataTypeError
 from hedgerow.params import PredictionKind
 
@@ -25,22 +24,17 @@ def predict_lazily(
     offset: Any = None,
 ) -> Any:
     """Return the results of ``method(partition)`` for all partitions as one collection."""
-    check_offset_of(X, offset)
+    if offset is not None and (not is_collection(offset) or is_array(offset) != is_array(X)):
+        kind = "array" if is_array(X) else "series or data frame"
+        raise DataTypeError(
+            f"offset must be a Dask {kind} with the partitions of X; got {type(offset).__name__}."
+        )
     if is_array(X):
         return _predict_array(method, X, dtype, columns, offset)
     shape = 0 if columns is None else (0, len(columns))
     meta = _as_frame(np.zeros(shape, dtype=dtype), None, columns)
     X = with_objects(X, "X")
     return X.map_partitions(_predict_frame, offset, method, dtype, columns, meta=meta)
-
-
-def check_offset_of(X: Any, offset: Any) -> None:
-    """Raise ``DataTypeError`` unless the offset is a collection of the same kind as X."""
-    if offset is not None and (not is_collection(offset) or is_array(offset) != is_array(X)):
-        kind = "array" if is_array(X) else "series or data frame"
-        raise DataTypeError(
-            f"offset must be a Dask {kind} with the partitions of X; got {type(offset).__name__}."
-        )
 
 
 def _predict_array(

@@ -1,7 +1,13 @@
-"""The task of a rank on a worker.
+"""The task of a rank on a worker, and its checkpoints.
 
 The task leaves the thread pool of the worker (``secede``).  So the worker can compute lost
 partitions, and take part in another training, while it trains.
+
+Checkpoints are stored on the scheduler while the workers continue.  Parts
+(:class:`hedgerow.boosting.resume.checkpoint.Rounds` as bytes) are variables of the scheduler,
+``hedgerow-RUN-EPOCH-NUMBER``.  Rank 0 writes them.  When an attempt has failed, the client collects
+the parts of all attempts and passes them to all ranks of the next attempt.  A part that a rank of
+an older attempt writes later is never read.
 """
 
 from __future__ import annotations
@@ -11,13 +17,16 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
+from hedgerow.boosting.resume.checkpoint import Rounds
+from hedgerow.boosting.resume.checkpoint import joined as joined_rounds
+from hedgerow.boosting.resume.fingerprint import Fingerprint
 from hedgerow.comm.base import Communicator
 from hedgerow.comm.collectives import Collectives
 from hedgerow.comm.connections import Listener, Tls, joined
-from hedgerow.distributed.checkpoints import store
-from hedgerow.errors import CommunicationError
+from hedgerow.errors import CommunicationError, StorageError
+from hedgerow.io.checkpoint_parts import rounds_from_bytes, rounds_to_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +62,8 @@ class Shard:
     memory: int | None = None  # memory limit of the worker in bytes
 
 
-class Work(Protocol):
-    """The function of all ranks, which must return the same bytes on each."""
-
-    def __call__(self, ranks: Communicator, shard: Shard) -> bytes:
-        """Work together with the other ranks."""
+Work: TypeAlias = Callable[[Communicator, Shard], bytes]
+"""The function of all ranks, which must return the same bytes on each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,3 +166,71 @@ def rank_task(
         return RankResult(failure=str(error))
     digest = hashlib.blake2b(content, digest_size=16).digest()
     return RankResult(digest, content if assignment.rank == 0 else b"", n_saved=n_saved)
+
+
+_WAIT = "200 ms"
+"""Time in which the scheduler finds that a part does not exist."""
+
+
+class ClusterStore:
+    """A :class:`hedgerow.boosting.resume.checkpoint.CheckpointStore` of one rank.
+
+    ``parts`` are those of earlier attempts, in order; ``save`` stores one more.
+    """
+
+    def __init__(self, parts: Sequence[bytes], save: Callable[[bytes], None]) -> None:
+        self._parts, self._save = parts, save
+        self._fit = ""
+
+    def open(self) -> None:
+        """Do nothing, because the store is not shared."""
+
+    def latest(self, fit: Fingerprint) -> Rounds | None:
+        """Return all rounds of earlier attempts."""
+        self._fit = fit.digest
+        rounds = [rounds_from_bytes(part, self._fit) for part in self._parts]
+        n_rounds = 0
+        for part in rounds:
+            if part.first != n_rounds or not part.goes_with(rounds[0]):
+                raise StorageError("the parts of the checkpoint are not consecutive.")
+            n_rounds += part.n_rounds
+        return joined_rounds(rounds) if rounds else None
+
+    def save(self, part: Rounds) -> None:
+        """Store more rounds."""
+        self._save(b"".join(rounds_to_bytes(part, self._fit)))
+
+    def close(self) -> None:
+        """Do nothing, because the store holds no resources."""
+
+
+def store(content: bytes, run: bytes, epoch: int, number: int) -> None:
+    """Store a part of an attempt on the scheduler, from a task."""
+    from distributed import Variable, get_client
+
+    Variable(_name(run, epoch, number), client=get_client()).set(content)
+
+
+def collect(client: Any, run: bytes, epoch: int) -> list[bytes]:
+    """Return the parts of an attempt, in order."""
+    from distributed import Variable
+
+    parts: list[bytes] = []
+    while True:
+        try:
+            part = Variable(_name(run, epoch, len(parts)), client=client).get(timeout=_WAIT)
+        except TimeoutError:
+            return parts
+        parts.append(bytes(part))
+
+
+def forget(client: Any, run: bytes, epoch: int, n_parts: int) -> None:
+    """Remove the parts of an attempt."""
+    from distributed import Variable
+
+    for number in range(n_parts):
+        Variable(_name(run, epoch, number), client=client).delete()
+
+
+def _name(run: bytes, epoch: int, number: int) -> str:
+    return f"hedgerow-{run.hex()}-{epoch}-{number}"

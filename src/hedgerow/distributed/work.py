@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -33,14 +33,13 @@ from hedgerow.data.external.block_files import temporary_folder
 from hedgerow.data.schema import UnknownCategory
 from hedgerow.data.sources.base import ReadRequest, Roles
 from hedgerow.data.sources.opening import Source
-from hedgerow.distributed.checkpoints import ClusterStore
 from hedgerow.distributed.partition import (
     Labels,
     NoRows,
     PartitionPart,
     check_unchanged,
 )
-from hedgerow.distributed.ranks import Shard
+from hedgerow.distributed.ranks import ClusterStore, Shard
 from hedgerow.errors import AllRowsNeededError, ParameterError, brief
 from hedgerow.estimators import HedgerowClassifier, labels
 from hedgerow.estimators.base import HedgerowEstimator
@@ -209,27 +208,16 @@ def work_of(
     )
 
 
-class Targets(Protocol):
-    """What is known of the targets before rows are read."""
-
-    @property
-    def n_targets(self) -> int:
-        """Number of targets of a row."""
-
-    @property
-    def target_names(self) -> tuple[str, ...] | None:
-        """Names of several targets."""
-
-
 def fit_divided(
     estimator: HedgerowEstimator,
-    targets: Targets,
+    targets: Any,
     classes: Callable[[], AnyArray],
     masses: Callable[[AnyArray], FloatArray],
     train: Callable[[LossSpec, Labels | None], Model],
 ) -> None:
     """Fit an estimator to rows that workers hold.
 
+    ``targets`` has ``n_targets`` and ``target_names``, which are known before rows are read.
     ``classes`` finds the labels of rows of positive weight, and ``masses`` sums the weights of
     each; ``train`` trains on all workers, with this loss and conversion of labels.
     """
