@@ -50,8 +50,7 @@ from hedgerow.objectives import Objective, SeveralTargets, objective_of_record, 
 from hedgerow.once import once
 from hedgerow.params import PredictionKind
 from hedgerow.peers import OF_BOOSTER, OF_PREDICT, NamesOfPeers, refuse_arguments
-from hedgerow.plot.curves import CurveViews
-from hedgerow.plot.tree_views import TreeViews
+from hedgerow.plot.curves import ModelViews
 from hedgerow.plot.views import InspectionPictures
 from hedgerow.threads import check_jobs, resolve_threads
 
@@ -67,8 +66,7 @@ FEW_ROWS = 256
 
 
 class Booster(
-    TreeViews,
-    CurveViews,
+    ModelViews,
     ExplainedPredictions,
     InspectionPictures,
     MonotoneChecks,

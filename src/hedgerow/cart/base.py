@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from scipy.sparse import csr_matrix
 
-    from hedgerow.plot import Division, Labelled
+    from hedgerow.plot.labels import Division, Labelled
 
 MaxFeatures: TypeAlias = "int | float | Literal['sqrt', 'log2'] | None"
 
@@ -521,7 +521,7 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
 
     def drawing(self) -> Labelled:
         """Return the tree with texts for its leaves and its categorical splits."""
-        from hedgerow.plot import Labelled
+        from hedgerow.plot.labels import Labelled
 
         check_is_fitted(self, "tree_")
         tree = self.tree_
@@ -659,7 +659,7 @@ def dense_table(table: AnyTable) -> Table:
 
 def _divisions(tree: CartTree) -> dict[int, Division]:
     """Return the categorical splits; categories without training rows go to the larger child."""
-    from hedgerow.plot import Division
+    from hedgerow.plot.labels import Division
 
     nodes = np.flatnonzero(tree.is_categorical)
     sides = {node: tree.categories(node) for node in nodes.tolist()}
