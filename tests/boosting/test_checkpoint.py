@@ -20,7 +20,6 @@ import pytest
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.boosting.loop import driver as driver_module
 from hedgerow.boosting.loop import fit as fit_module
-from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.cli.main import main
@@ -32,9 +31,6 @@ from hedgerow.errors import (
 )
 from hedgerow.io import checkpoint_folder, checkpoint_parts, model_to_bytes
 from hedgerow.io.checkpoint_folder import FIT_FILE
-from hedgerow.objectives import make_objective
-from hedgerow.params import BoostParams
-from tests.helpers.fitting import fit_sample
 
 N_ROWS = 400
 SMALL = {"n_estimators": 9, "max_leaves": 6, "min_samples_leaf": 5, "n_jobs": 1}
@@ -611,40 +607,6 @@ def _interrupted_at(number):
 
     return after_round
 
-
-class Memory:
-    """A store that holds parts as objects."""
-
-    def __init__(self):
-        self.parts, self.fit, self.closed = [], None, 0
-
-    def latest(self, fit) -> Rounds | None:
-        assert self.fit in (None, fit.digest)
-        self.fit = fit.digest
-        return joined(self.parts) if self.parts else None
-
-    def save(self, part) -> None:
-        self.parts.append(part)
-
-    def close(self) -> None:
-        self.closed += 1
-
-
-def test_a_store_of_another_kind() -> None:
-    X, y = table()
-    rows = Rows(X, y)
-    sample = rows.sample(rows.table(), y, 1)
-    store, objective = Memory(), make_objective("logistic")
-
-    def fitted(n_estimators, checkpoint):
-        params = BoostParams(n_estimators=n_estimators, min_samples_leaf=5)
-        options = FitOptions(checkpoint=checkpoint)
-        return model_to_bytes(fit_sample(sample, objective, params, options))
-
-    fitted(4, Checkpoint(store, 0.0))
-    assert [part.n_rounds for part in store.parts] == [1] * 4
-    assert fitted(9, Checkpoint(store)) == fitted(9, None)
-    assert (store.closed, store.parts[-1].end) == (2, 9)
 
 
 def test_folders_are_opened_before_data_are_read(tmp_path) -> None:

@@ -24,7 +24,6 @@ from hedgerow.metrics import task_of
 from hedgerow.model.cells import Cells
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
-from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective, objective_of_record
 from hedgerow.once import once
 from hedgerow.params import Interval
@@ -122,6 +121,8 @@ class Background:
     @once
     def raw(self) -> FloatArray:
         """Raw scores of the rows, shape (n_outputs, n_rows)."""
+        from hedgerow.model.predict import Predictor  # estimators inherit from what is here
+
         predictor = Predictor(self.model.forest, self.model.split_schema.kinds)
         raw = predictor.raw_scores(self.inputs, self.n_threads)
         return raw if self.offset is None else raw + self.offset
@@ -280,6 +281,8 @@ class Rescorer:
     """Scorer of the rows of a background with replaced values of some columns."""
 
     def __init__(self, background: Background, *columns: int) -> None:
+        from hedgerow.model.predict import Predictor
+
         model, forest = background.model, background.model.forest
         inputs = np.concatenate([inputs_of_column(model, j) for j in columns])
         asks = rounds_with(forest, inputs)

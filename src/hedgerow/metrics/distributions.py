@@ -25,14 +25,6 @@ from hedgerow.errors import DataError
 from hedgerow.kernels.primitives.exact_sum import weighted_mean
 from hedgerow.objectives.distributions.predicted import Distribution, check_level
 
-OF_DISTRIBUTIONS = ("nll", "crps")
-
-
-def score_of_raw(name: str, objective: Any, y_true: FloatArray, raw: FloatArray) -> FloatArray:
-    """Return ``"nll"`` or ``"crps"`` of each row, for an objective with distributions."""
-    found: Distribution = objective.distribution(raw)
-    return -found.log_pdf(y_true) if name == "nll" else found.crps(y_true)
-
 
 def nll(y_true: Any, distribution: Distribution, weight: Any = None) -> float:
     """Return the weighted mean of ``-log density`` of the targets.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from hedgerow.metrics import base as mb
 from hedgerow.metrics import scorers as sk
 from hedgerow.metrics.catalogue import ALIASES, METRICS, find_metric
 from hedgerow.metrics.curves import concordance
-from hedgerow.metrics.distributions import OF_DISTRIBUTIONS, score_of_raw
 from hedgerow.metrics.ranking import NAMES, RankingMetric, ranking_metric
 from hedgerow.metrics.scores import Center, Mean, RowSums
 from hedgerow.objectives.targets import SeveralTargets, mean_of
@@ -26,7 +25,9 @@ from hedgerow.peers import metric_hint
 if TYPE_CHECKING:
     from hedgerow.kernels.ranking import QueryRows
     from hedgerow.objectives.base import Objective
+    from hedgerow.objectives.distributions.predicted import Distribution
 
+_OF_DISTRIBUTIONS = ("nll", "crps")
 _LOSS = "loss"
 
 
@@ -85,10 +86,10 @@ def _by_name(item: object, objective: Objective, task: mb.Task) -> mb.Metric:
     usable = [_LOSS, *(name for name, metric in METRICS.items() if task in metric.tasks)]
     usable += NAMES if task == "ranking" else ()
     if hasattr(objective, "distribution"):
-        usable += OF_DISTRIBUTIONS
-        if isinstance(item, str) and item in OF_DISTRIBUTIONS:
-            return mb.built_in(item, Mean(partial(score_of_raw, item, objective)), from_raw=True)
-    elif is_one_of(item, OF_DISTRIBUTIONS):
+        usable += _OF_DISTRIBUTIONS
+        if isinstance(item, str) and item in _OF_DISTRIBUTIONS:
+            return mb.built_in(item, Mean(partial(_score_of_raw, item, objective)), from_raw=True)
+    elif is_one_of(item, _OF_DISTRIBUTIONS):
         raise ParameterError(
             f"eval_metric {brief(item)} is for objectives that learn a distribution, such as "
             f"'normal'; this model uses {objective.name!r}: use one of "
@@ -121,6 +122,12 @@ def _by_name(item: object, objective: Objective, task: mb.Task) -> mb.Metric:
             metric.name, partial(concordance, sign), metric.tasks, metric.what, higher=True
         )
     return metric
+
+
+def _score_of_raw(name: str, objective: Any, y_true: FloatArray, raw: FloatArray) -> FloatArray:
+    """Return ``"nll"`` or ``"crps"`` of each row, for an objective with distributions."""
+    found: Distribution = objective.distribution(raw)
+    return -found.log_pdf(y_true) if name == "nll" else found.crps(y_true)
 
 
 def _unfit(item: object, tasks: Sequence[str], task: mb.Task, usable: list[str]) -> ParameterError:

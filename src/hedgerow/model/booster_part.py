@@ -11,9 +11,11 @@ from hedgerow.data.reading.table import UnseenCounts
 from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import SparseTable
 from hedgerow.model.model import Model
-from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective
 from hedgerow.params import PredictionKind
+
+if TYPE_CHECKING:
+    from hedgerow.model.predict import Predictor
 
 
 class BoosterPart:

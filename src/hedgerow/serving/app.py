@@ -10,7 +10,7 @@ GET     ``/v2/models/NAME[/versions/V]/ready``      200
 POST    ``/v2/models/NAME[/versions/V]/infer``      Open Inference Protocol, version 2
 POST    ``/predict``                                records in, predictions out
 GET     ``/metrics``                                metrics for Prometheus
-GET     ``/openapi.json``, ``/docs``                the routes: OpenAPI, and a page
+GET     ``/openapi.json``                           the routes
 ======  ==========================================  ===================================
 
 The event loop answers a few rows, and threads answer more rows and explanations: predicting one
@@ -42,7 +42,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from hedgerow import __version__
 from hedgerow.errors import DataError, DataTypeError, ParameterError
-from hedgerow.serving.openapi import docs_page, example_request, openapi
+from hedgerow.serving.openapi import openapi
 from hedgerow.serving.records import read_records
 from hedgerow.serving.requests import Limits, RequestError, Settings, Work, encoded
 from hedgerow.serving.slot import ModelSlot, ServedModel
@@ -184,11 +184,8 @@ class Service:
         return Answer(b"")
 
     async def description(self, request: Request) -> Answer:
-        described = openapi(self.slot.model, self.settings.limits, self._token is not None)
-        if request.url.path == "/openapi.json":
-            return Answer(encoded(described))
-        page = docs_page(described, example_request(self.slot.model))
-        return Answer(page, media_type="text/html; charset=utf-8")
+        has_token = self._token is not None
+        return Answer(encoded(openapi(self.slot.model, self.settings.limits, has_token)))
 
     async def metrics(self, request: Request) -> Answer:
         return Answer(self.measures.text(), media_type=CONTENT_TYPE)
@@ -204,7 +201,6 @@ class Service:
             "/v2": ("server", self.about_server),
             "/metrics": ("metrics", self.metrics),
             "/openapi.json": ("openapi", self.description),
-            "/docs": ("docs", self.description),
         }
         for path in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
             works[f"{path}/infer"] = ("infer", self.infer)

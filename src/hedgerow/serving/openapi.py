@@ -1,9 +1,7 @@
-"""The description of a server's routes: OpenAPI 3.1, and a page for people."""
+"""The description of a server's routes as OpenAPI 3.1."""
 
 from __future__ import annotations
 
-import html
-import json
 from typing import Any
 from urllib.parse import quote
 
@@ -26,7 +24,8 @@ def openapi(model: ServedModel, limits: Limits, with_token: bool) -> dict[str, A
     """Return the answer to ``GET /openapi.json``."""
     v2 = f"/v2/models/{quote(model.name, safe='')}"
     tensors = {"type": "object", "description": "as in the Open Inference Protocol, version 2"}
-    record = _object(_columns(model), list(model.columns), closed=True)
+    columns = _columns(model)
+    record = _object(columns, list(model.columns), closed=True)
     record["description"] = "A value for each column; null is a missing value."
     text = {"type": "string"}
     answer: dict[str, Any] = {
@@ -46,6 +45,10 @@ def openapi(model: ServedModel, limits: Limits, with_token: bool) -> dict[str, A
         "explain": {"type": "boolean", "default": False},
     }
     request = _object(properties, ["records"], closed=True)
+    example = {name: each["examples"][0] for name, each in columns.items()}
+    request["examples"] = [
+        {"records": [example], "kind": "probability" if model.has_probabilities else "value"}
+    ]
     found: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": f"hedgerow: {model.name}", "version": model.version},
@@ -65,42 +68,6 @@ def openapi(model: ServedModel, limits: Limits, with_token: bool) -> dict[str, A
         found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         found["security"] = [{"token": []}]
     return found
-
-
-def docs_page(description: dict[str, Any], example: dict[str, Any]) -> bytes:
-    """Return the answer to ``GET /docs``: a page without scripts."""
-    title = html.escape(description["info"]["title"])
-    rows = "".join(
-        f"<tr><td>{method.upper()}</td><td><code>{html.escape(path)}</code></td>"
-        f"<td>{html.escape(operation['summary'])}</td></tr>"
-        for path, operations in description["paths"].items()
-        for method, operation in operations.items()
-    )
-    parts = {
-        "A request to POST /predict": example,
-        "A record": description["components"]["schemas"]["Record"],
-    }
-    shown = "".join(
-        f"<h2>{heading}</h2><pre>{html.escape(json.dumps(value, indent=2))}</pre>"
-        for heading, value in parts.items()
-    )
-    access = "<p>Send the token: <code>Authorization: Bearer TOKEN</code>.</p>"
-    page = (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
-        "<style>body{font-family:sans-serif;max-width:60em;margin:2em auto}"
-        "td{padding:.2em 1em .2em 0}pre{background:#f5f7fa;padding:1em;overflow:auto}</style>"
-        f"<h1>{title}</h1><p>Version {html.escape(description['info']['version'])}; "
-        'all of this as <a href="openapi.json">OpenAPI</a>.</p>'
-        f"{access if 'security' in description else ''}<table>{rows}</table>{shown}</html>"
-    )
-    return page.encode("utf-8", "replace")
-
-
-def example_request(model: ServedModel) -> dict[str, Any]:
-    """Return a body for ``/predict``."""
-    columns = {name: each["examples"][0] for name, each in _columns(model).items()}
-    kind = "probability" if model.has_probabilities else "value"
-    return {"records": [columns], "kind": kind}
 
 
 def _columns(model: ServedModel) -> dict[str, dict[str, Any]]:
