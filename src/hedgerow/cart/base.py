@@ -16,9 +16,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.argument_types import is_one_of, listed
+from hedgerow.argument_types import is_one_of, listed, path_text
 from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
-from hedgerow.booster import Booster
+from hedgerow.atomic import write_atomically
 from hedgerow.boosting.row_data.checks import check_weight
 from hedgerow.boosting.row_data.classes import labels_from_record, labels_to_record
 from hedgerow.boosting.row_data.targets import has_columns
@@ -43,6 +43,7 @@ from hedgerow.estimators.explaining import Explanations
 from hedgerow.estimators.model_files import params_of_record, to_json
 from hedgerow.growing.limits.constraints import read_signs
 from hedgerow.inspection.background import Inspected
+from hedgerow.io.container import read_file
 from hedgerow.io.training_record import is_count
 from hedgerow.model.model import Model
 from hedgerow.params import Interval, MonotoneConstraints
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from scipy.sparse import csr_matrix
 
+    from hedgerow.booster import Booster
     from hedgerow.plot.labels import Division, Labelled
 
 MaxFeatures: TypeAlias = "int | float | Literal['sqrt', 'log2'] | None"
@@ -104,8 +106,8 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
 
     # -- parameters ----------------------------------------------------------
 
-    def _check_choices(self) -> None:
-        """Raise ``ParameterError`` for values that no table allows."""
+    def _rules(self, table: Table, sample: CartSample, n_classes: int) -> CartRules:
+        """Validate the parameters and resolve them; ``sample`` are the rows of positive weight."""
         if not is_one_of(self.criterion, self._criteria):
             hint = did_you_mean(self.criterion, self._criteria)
             raise ParameterError(
@@ -115,10 +117,6 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
         for name, allowed in _RANGES.items():
             if getattr(self, name) not in allowed:
                 raise ParameterError(f"{name} must be {allowed}; got {brief(getattr(self, name))}.")
-
-    def _rules(self, table: Table, sample: CartSample, n_classes: int) -> CartRules:
-        """Validate the parameters and resolve them; ``sample`` are the rows of positive weight."""
-        self._check_choices()
         least_leaf = self._rows("min_samples_leaf", 1, table.n_rows)
         least_split = max(2, self._rows("min_samples_split", 2, table.n_rows))
         depth, most_leaves = self._limit("max_depth", 1), self._limit("max_leaf_nodes", 2)
@@ -456,6 +454,8 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
     @of_one_fit
     def _booster(self) -> Booster:
         """Return the tree as a model whose raw scores are predictions or probabilities."""
+        from hedgerow.booster import Booster
+
         check_is_fitted(self, "tree_")
         columns, names = self._explained_outputs()
         forest, schema = forest_of(self.tree_, columns)
@@ -565,10 +565,10 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
         ...     CARTRegressor.load(path).predict([[5.0]]).tolist()
         [3.0]
         """
-        from hedgerow.cart.file import save_tree
+        from hedgerow.cart.file import tree_to_bytes
 
         check_is_fitted(self, "tree_")
-        save_tree(self.tree_, path, self._to_record())
+        write_atomically(path, [tree_to_bytes(self.tree_, self._to_record())])
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -581,13 +581,13 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
         OSError
             If the file cannot be read.
         """
-        from hedgerow.cart.file import load_tree
+        from hedgerow.cart.file import tree_from_bytes
 
-        tree, record = load_tree(path)
+        path = path_text(path)
         try:
-            return cls._from_record(tree, record)
+            return cls._from_record(*tree_from_bytes(read_file(path)))
         except ModelFormatError as error:
-            raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
+            raise ModelFormatError(f"{path}: {error}") from None
 
     def _to_record(self) -> dict[str, Any]:
         params = {k: to_json(k, v) for k, v in self.get_params(deep=False).items()}
@@ -631,7 +631,12 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
             raise ModelFormatError(
                 f"the record of the estimator must list the classes of {self.n_outputs_} outputs."
             )
-        counts = [_count_of(record) for record in records]
+        counts = []
+        for record in records:
+            values = record.get("values") if isinstance(record, Mapping) else None
+            if not isinstance(values, list) or not values:
+                raise ModelFormatError("the record of the classes is malformed.")
+            counts.append(len(values))
         if sum(counts) != n_values:
             raise ModelFormatError("the values of the nodes do not fit the classes.")
         classes = [labels_from_record(r, n) for r, n in zip(records, counts, strict=True)]
@@ -676,11 +681,3 @@ def _divisions(tree: CartTree) -> dict[int, Division]:
                 levels.tolist(), goes_left, "left" if larger_left else "right"
             )
     return divisions
-
-
-def _count_of(record: Any) -> int:
-    """Return the number of labels in a record."""
-    values = record.get("values") if isinstance(record, Mapping) else None
-    if not isinstance(values, list) or not values:
-        raise ModelFormatError("the record of the classes is malformed.")
-    return len(values)

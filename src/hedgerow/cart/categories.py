@@ -26,9 +26,9 @@ from hedgerow.cart.search import (
     Least,
     Rows,
     Scratch,
-    mass_of,
     rank_of,
     row_of,
+    weight_of,
 )
 from hedgerow.compile import kernel
 
@@ -48,7 +48,7 @@ def gather_groups(column: Column, rows: Rows, n_classes: int, scratch: Scratch) 
             starts[n_groups] = i
             sums[n_groups, :] = 0.0
             n_groups += 1
-        mass = mass_of(rows, row)
+        mass = weight_of(rows.mass, row)
         sums[n_groups - 1, 0] += mass
         if len(rows.share) > 0:
             sums[n_groups - 1, 1] += rows.share[row]
@@ -109,7 +109,7 @@ def add_missing(column: Column, rows: Rows, n_classes: int, n_groups: int, scrat
     sums[n_groups, :] = 0.0
     for i in range(column.n_present, column.n_present + column.n_missing):
         row = row_of(column.cells[column.start + i])
-        mass = mass_of(rows, row)
+        mass = weight_of(rows.mass, row)
         sums[n_groups, 0] += mass
         sums[n_groups, 2 + np.int64(rows.code[row])] += mass
     starts[n_groups + 1] = column.n_present + column.n_missing

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.cart.search import Aim, Column, Rows, Scratch, mass_of, rank_of, row_of
+from hedgerow.cart.search import Aim, Column, Rows, Scratch, rank_of, row_of, weight_of
 from hedgerow.compile import kernel
 
 _ONE = np.uint64(1)
@@ -63,7 +63,7 @@ def left_deviations(
         i = j - n_before
         cell = cells[column.start + (column.n_present + j if i < 0 else i)]
         row = row_of(cell)
-        w = mass_of(rows, row)
+        w = weight_of(rows.mass, row)
         add_to_heap(heap, n, rows.place[row], w, rows.share[row])
         mass += w
         share += rows.share[row]
@@ -102,7 +102,7 @@ def scan_deviations(
                         chosen = n_first
                     best = score
         row = row_of(cell)
-        w = mass_of(rows, row)
+        w = weight_of(rows.mass, row)
         add_to_heap(heap, n, rows.place[row], w, rows.share[row])
         mass += w
         share += rows.share[row]

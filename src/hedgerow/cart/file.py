@@ -9,15 +9,12 @@ arrays are the fields of :class:`hedgerow.cart.tree.CartTree`::
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from hedgerow.argument_types import path_text
 from hedgerow.arrays import BoolArray
-from hedgerow.atomic import write_atomically
 from hedgerow.cart.tree import CartTree
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import container, strict_json
@@ -55,20 +52,6 @@ def tree_to_bytes(tree: CartTree, estimator: Mapping[str, Any]) -> bytes:
     }
     arrays = {name: getattr(tree, name).reshape(-1) for name in _DTYPES}
     return b"".join(container.pack(metadata, arrays))
-
-
-def save_tree(tree: CartTree, path: str | os.PathLike[str], estimator: Mapping[str, Any]) -> None:
-    """Write a tree to a file atomically."""
-    write_atomically(path, [tree_to_bytes(tree, estimator)])
-
-
-def load_tree(path: str | os.PathLike[str]) -> tuple[CartTree, dict[str, Any]]:
-    """Read a file, which need not be trusted."""
-    path = path_text(path)
-    try:
-        return tree_from_bytes(container.read_file(path))
-    except ModelFormatError as error:
-        raise ModelFormatError(f"{path}: {error}") from None
 
 
 def tree_from_bytes(data: bytes) -> tuple[CartTree, dict[str, Any]]:

@@ -15,7 +15,7 @@ columns    cells of all features (:mod:`hedgerow.cart.search`), sorted once; a
     until the frontier is empty or the tree is full:
         take a node; divide the columns; examine both children
 
-    examine:  prepare (sums, shares, features) -> search columns -> settle
+    examine:  features, sums, shares -> search columns -> commit
               (flags, rows divided, children with their impurities) -> frontier
 
 A node owns ``rows[start : start + count]``, ids ascending.  When its split is settled these are
@@ -37,7 +37,6 @@ from hedgerow.cart.deviations import scan_deviations
 from hedgerow.cart.impurity import ABSOLUTE_ERROR, ENTROPY
 from hedgerow.cart.measures import (
     measure_classes,
-    measure_several,
     measure_targets,
     sum_node,
 )
@@ -108,8 +107,6 @@ def add_node(growth: s.Growth, start: int, count: int, depth: int, low: float, h
     tree.numbers[node, s.NUMBER_LOW], tree.numbers[node, s.NUMBER_HIGH] = low, high
     if rules.n_classes > 0:
         measure_classes(growth, node)
-    elif rules.n_targets > 1:
-        measure_several(growth, node)
     else:
         measure_targets(growth, node)
     return node
@@ -169,17 +166,6 @@ def choose_features(growth: s.Growth, node: int) -> int:
                 at -= 1
             chosen[at] = feature
             n_chosen += 1
-    return n_chosen
-
-
-@kernel(inner=True)
-def prepare_node(growth: s.Growth, node: int) -> int:
-    """Get a node ready for the search; the number of features to be searched."""
-    if is_terminal(growth, node):
-        return np.int64(0)
-    n_chosen = choose_features(growth, node)
-    if n_chosen > 0:
-        sum_node(growth, node)
     return n_chosen
 
 
@@ -335,19 +321,6 @@ def pop_node(tree: s.Tree, progress: IntArray, best_first: int) -> int:
 
 
 @kernel(inner=True)
-def expand_node(growth: s.Growth, node: int) -> bool:
-    """Make the split of a node; whether one of its children may be split in turn."""
-    table, progress = growth.tree.table, growth.progress
-    table[node, s.NODE_EXPANDED] = progress[s.AT_EXPANSIONS]
-    progress[s.AT_EXPANSIONS] += 1
-    progress[s.AT_LEAVES] += 1
-    if progress[s.AT_LEAVES] >= growth.rules.max_leaf_nodes:
-        return False
-    left = table[node, s.NODE_LEFT]
-    return not (is_terminal(growth, left) and is_terminal(growth, left + 1))
-
-
-@kernel(inner=True)
 def grow(growth: s.Growth, scratch: Scratch) -> int:
     """Go on growing until the tree is done, or something is asked of the caller."""
     tree, rules, progress = growth.tree, growth.rules, growth.progress
@@ -365,7 +338,13 @@ def grow(growth: s.Growth, scratch: Scratch) -> int:
             if progress[s.AT_NODES] + 4 > table.shape[0]:
                 return ROOM
             node = pop_node(tree, progress, rules.best_first)
-            if not expand_node(growth, node):
+            table[node, s.NODE_EXPANDED] = progress[s.AT_EXPANSIONS]
+            progress[s.AT_EXPANSIONS] += 1
+            progress[s.AT_LEAVES] += 1
+            left = table[node, s.NODE_LEFT]
+            if progress[s.AT_LEAVES] >= rules.max_leaf_nodes or (
+                is_terminal(growth, left) and is_terminal(growth, left + 1)
+            ):
                 continue
             progress[s.AT_PHASE], progress[s.AT_NODE] = _DIVIDED, node
             if table[node, s.NODE_COUNT] >= rules.large:
@@ -376,7 +355,11 @@ def grow(growth: s.Growth, scratch: Scratch) -> int:
             progress[s.AT_SIBLING] = table[node, s.NODE_LEFT] + 1
             progress[s.AT_PHASE] = _EXAMINE
         elif phase == _EXAMINE:
-            n_chosen = prepare_node(growth, node)
+            n_chosen = np.int64(0)
+            if not is_terminal(growth, node):
+                n_chosen = choose_features(growth, node)
+            if n_chosen > 0:
+                sum_node(growth, node)
             progress[s.AT_CHOSEN] = n_chosen
             progress[s.AT_PHASE] = _SEARCHED
             if n_chosen > 0 and table[node, s.NODE_COUNT] >= rules.large:

@@ -16,14 +16,9 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.cart import state as s
 from hedgerow.cart.impurity import ABSOLUTE_ERROR, POISSON, counts_impurity, logarithm
+from hedgerow.cart.search import weight_of
 from hedgerow.cart.state import Growth, Samples, Work
 from hedgerow.compile import kernel
-
-
-@kernel(inner=True)
-def weight_of(weight: FloatArray, row: int) -> float:
-    """Return the weight of a row, or 1 without weights."""
-    return weight[row] if len(weight) > 0 else 1.0
 
 
 @kernel(inner=True)
@@ -72,64 +67,39 @@ def median_of(samples: Samples, work: Work, start: int, stop: int) -> float:
 
 @kernel(inner=True)
 def measure_targets(growth: Growth, node: int) -> None:
-    """Compute weight, value, impurity and purity of a node in regression."""
+    """Compute weight, impurity and purity of a node in regression; for one target its value."""
     samples, rules, work, tree = growth.samples, growth.rules, growth.work, growth.tree
     start = tree.table[node, s.NODE_START]
-    stop = start + tree.table[node, s.NODE_COUNT]
-    lowest = highest = base = samples.target[work.rows[start]]
-    total = moment = 0.0
-    for i in range(start, stop):
-        row = work.rows[i]
-        w, y = weight_of(samples.weight, row), samples.target[row]
-        lowest, highest = min(lowest, y), max(highest, y)
-        total += w
-        moment += w * (y - base)
-    absolute = rules.criterion == ABSOLUTE_ERROR
-    value = median_of(samples, work, start, stop) if absolute else base + moment / total
-    mean = base + moment / total
-    error = 0.0
-    for i in range(start, stop):
-        row = work.rows[i]
-        off = samples.target[row] - (value if absolute else mean)
-        term = abs(off) if absolute else off * off
-        if rules.criterion == POISSON:
-            y = samples.target[row]
-            term = y * logarithm(y / mean) if y > 0.0 and mean > 0.0 else 0.0
-        error += weight_of(samples.weight, row) * term
-    pure = lowest == highest
+    stop, n_rows = start + tree.table[node, s.NODE_COUNT], len(work.rows)
+    total = value = lowest = impurity = 0.0
+    pure = True
+    for t in range(rules.n_targets):
+        at = t * n_rows
+        lowest = highest = base = samples.target[at + work.rows[start]]
+        total = moment = 0.0
+        for i in range(start, stop):
+            row = work.rows[i]
+            w, y = weight_of(samples.weight, row), samples.target[at + row]
+            lowest, highest = min(lowest, y), max(highest, y)
+            total += w
+            moment += w * (y - base)
+        absolute = rules.criterion == ABSOLUTE_ERROR
+        value = median_of(samples, work, start, stop) if absolute else base + moment / total
+        error = 0.0
+        for i in range(start, stop):
+            row = work.rows[i]
+            y = samples.target[at + row]
+            term = abs(y - value) if absolute else (y - value) * (y - value)
+            if rules.criterion == POISSON:
+                term = y * logarithm(y / value) if y > 0.0 and value > 0.0 else 0.0
+            error += weight_of(samples.weight, row) * term
+        pure = pure and lowest == highest
+        impurity += max(error / total, 0.0)
     tree.table[node, s.NODE_PURE] = 1 if pure else 0
     tree.numbers[node, s.NUMBER_WEIGHT] = total
     value = lowest if pure else value
     low, high = tree.numbers[node, s.NUMBER_LOW], tree.numbers[node, s.NUMBER_HIGH]
     tree.numbers[node, s.NUMBER_VALUE] = min(max(value, low), high)
-    tree.numbers[node, s.NUMBER_IMPURITY] = 0.0 if pure else max(error / total, 0.0)
-
-
-@kernel(inner=True)
-def measure_several(growth: Growth, node: int) -> None:
-    """Compute weight, impurity and purity of a node with several targets."""
-    samples, rules, work, tree = growth.samples, growth.rules, growth.work, growth.tree
-    start = tree.table[node, s.NODE_START]
-    stop = start + tree.table[node, s.NODE_COUNT]
-    n_rows, first = len(work.rows), work.rows[start]
-    total = impurity = 0.0
-    pure = True
-    for t in range(rules.n_targets):
-        at = t * n_rows
-        total = moment = 0.0
-        for i in range(start, stop):
-            w = weight_of(samples.weight, work.rows[i])
-            total += w
-            moment += w * (samples.target[at + work.rows[i]] - samples.target[at + first])
-        mean = samples.target[at + first] + moment / total
-        error = 0.0
-        for i in range(start, stop):
-            y = samples.target[at + work.rows[i]]
-            pure = pure and y == samples.target[at + first]
-            error += weight_of(samples.weight, work.rows[i]) * (y - mean) * (y - mean)
-        impurity += error / total
-    tree.table[node, s.NODE_PURE] = 1 if pure else 0
-    tree.numbers[node, s.NUMBER_WEIGHT] = total
     tree.numbers[node, s.NUMBER_IMPURITY] = 0.0 if pure else impurity / rules.n_columns
 
 
@@ -189,19 +159,6 @@ def range_of(target: FloatArray, work: Work, at: int, start: int, stop: int) -> 
 
 
 @kernel(inner=True)
-def place_targets(
-    samples: Samples, work: Work, start: int, stop: int, centre: float, scale: float
-) -> None:
-    """Compute places and heights of the rows of a node in the order of their targets."""
-    mass = work.totals[0]
-    coarse = math.ldexp(3.0, exponent_of(max(mass, 1.0)))
-    for i in range(start, stop):
-        row = work.by_target[i]
-        work.read.place[row] = i - start
-        work.heights[i - start] = on_grid((samples.target[row] - centre) * scale, coarse)
-
-
-@kernel(inner=True)
 def sum_node(growth: Growth, node: int) -> None:
     """Compute totals of a node; in regression also shares, and places for the absolute error."""
     samples, rules, work, tree = growth.samples, growth.rules, growth.work, growth.tree
@@ -222,4 +179,9 @@ def sum_node(growth: Growth, node: int) -> None:
         centre, scale = share_targets(growth, start, stop, totals[0])
         totals[-2], totals[-1] = centre, scale
         if rules.criterion == ABSOLUTE_ERROR:
-            place_targets(samples, work, start, stop, centre, scale)
+            # Places and heights of the rows, in the order of their targets.
+            coarse = math.ldexp(3.0, exponent_of(max(totals[0], 1.0)))
+            for i in range(start, stop):
+                row = work.by_target[i]
+                read.place[row] = i - start
+                work.heights[i - start] = on_grid((samples.target[row] - centre) * scale, coarse)

@@ -146,9 +146,9 @@ def rank_of(cell: int) -> Any:
 
 
 @kernel(inline=True, inner=True)
-def mass_of(rows: Rows, row: int) -> float:
-    """Return the mass of a row."""
-    return rows.mass[row] if len(rows.mass) > 0 else 1.0
+def weight_of(weight: FloatArray, row: int) -> float:
+    """Return the weight or mass of a row, or 1 without weights."""
+    return weight[row] if len(weight) > 0 else 1.0
 
 
 @kernel(inline=True, inner=True)
@@ -333,7 +333,7 @@ def add_targets(cells: AnyArray, rows: Rows, start: int, stop: int, sums: FloatA
     total = 0.0
     for i in range(start, stop):
         row = np.int64(row_of(cells[i]))
-        total += mass_of(rows, row)
+        total += weight_of(rows.mass, row)
         for t in range(n_targets):
             sums[t] += rows.share[t * n_rows + row]
     return total

@@ -16,11 +16,12 @@ import numpy as np
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray, distinct
 from hedgerow.cart.deviations import prefix_deviations
 from hedgerow.cart.impurity import GINI, POISSON, SQUARED_ERROR
-from hedgerow.cart.training import ABOVE_ALL, CRITERIA, CartSample, thresholds_between
+from hedgerow.cart.training import CRITERIA, CartSample, thresholds_between
 from hedgerow.cart.tree import CartTree
 from hedgerow.data.schema import ColumnKind
 from hedgerow.errors import DataError
 from hedgerow.kernels.tables.keys import float_of_key, keys_of_floats
+from hedgerow.model.split_values import HIGHEST_KEY
 
 SplitTable: TypeAlias = dict[str, list[Any]]
 
@@ -74,7 +75,9 @@ def split_table(
                     add(column.name, "==", as_number(key), 0, len(left), float(score))
             continue
         for key, missing_left, n_left, score in _cuts(keys, rows, prefixes, column.kind, outer):
-            cut = np.inf if key == ABOVE_ALL else -np.inf if key == MISSING_KEY else as_number(key)
+            cut = (
+                np.inf if key == HIGHEST_KEY else -np.inf if key == MISSING_KEY else as_number(key)
+            )
             add(column.name, "<=", cut, missing_left, n_left, score / total)
     return result
 
@@ -102,7 +105,7 @@ def _cuts(
             found.append((key, side, n_left, _score(left, right, n_left)))
         last = n_before + len(present)
         if outer or (side == 0 and 0 < last < n):
-            found.append((ABOVE_ALL, side, last, _score(left, right, last)))
+            found.append((HIGHEST_KEY, side, last, _score(left, right, last)))
     return found
 
 

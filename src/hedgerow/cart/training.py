@@ -29,6 +29,7 @@ from hedgerow.data.binning.bins import integer_midpoints
 from hedgerow.data.schema import ColumnKind
 from hedgerow.growing.limits.pruning import prune
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
+from hedgerow.model.split_values import HIGHEST_KEY
 from hedgerow.threads import run_blocks
 
 CRITERIA = {
@@ -43,9 +44,6 @@ CRITERIA = {
     "poisson": POISSON,
 }
 """Criterion of the kernels for each value of the parameter ``criterion``."""
-
-ABOVE_ALL = np.iinfo(np.int64).max
-"""Threshold of a split that parts present values from missing ones."""
 
 _LARGE_SUM = 2.0**24
 
@@ -214,7 +212,7 @@ def node_thresholds(
     for j in distinct(feature[feature >= 0]):
         keys = data.different[j]
         inner = np.flatnonzero((feature == j) & (last_left >= 0))
-        thresholds[inner] = ABOVE_ALL
+        thresholds[inner] = HIGHEST_KEY  # parts present values from missing ones
         cut = inner[first_right[inner] >= 0]
         thresholds[cut] = thresholds_between(
             keys[last_left[cut]], keys[first_right[cut]], data.kinds[j]

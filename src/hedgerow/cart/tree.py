@@ -31,10 +31,10 @@ from hedgerow.errors import DataTypeError
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.kernels.tables.values import Values, key_in_table, values_of_table
 from hedgerow.model.forest import UNKNOWN_BIN, CategoryTables, Forest
+from hedgerow.model.split_values import HIGHEST_KEY
 from hedgerow.threads import run_blocks
 
 _ROWS_PER_THREAD = 20_000
-_ALL_PRESENT = np.iinfo(np.int64).max
 
 
 class WalkNodes(NamedTuple):
@@ -179,7 +179,7 @@ class CartTree:
             keys = self.threshold_key[at]
             is_int = self.schema.kinds[j] == "int"
             values[at] = keys if is_int else floats_of_keys(keys)
-            all_present = at & (self.threshold_key == _ALL_PRESENT)
+            all_present = at & (self.threshold_key == HIGHEST_KEY)
             values[all_present] = np.inf
         values[self.is_categorical] = np.nan
         return values
@@ -335,7 +335,7 @@ def _set_of(tree: CartTree, node: int, levels: IntArray) -> npt.NDArray[np.uint6
     bits = np.zeros(256, dtype=np.uint8)
     part = slice(tree.category_start[node], tree.category_start[node + 1])
     if part.start == part.stop:  # the split separates present from missing values
-        bits[: UNKNOWN_BIN + 1] = tree.threshold_key[node] == _ALL_PRESENT
+        bits[: UNKNOWN_BIN + 1] = tree.threshold_key[node] == HIGHEST_KEY
     else:
         rows = tree.n_node_samples
         larger = rows[tree.children_left[node]] > rows[tree.children_right[node]]
