@@ -86,16 +86,16 @@ def test_page_is_whole_and_fetches_nothing(climbed) -> None:
 def test_trees_of_the_page_keep_the_kinds_of_their_columns(monkeypatch) -> None:
     """Thresholds of 64-bit integers are integers, and names are those of the split columns."""
     pytest.importorskip("matplotlib")
-    from hedgerow.report import page
+    from hedgerow.report import ladder
 
     shown = []
-    real = page.plot_tree
+    real = ladder.plot_tree
 
     def spy(tree, *, schema):
         shown.append(schema)
         return real(tree, schema=schema)
 
-    monkeypatch.setattr(page, "plot_tree", spy)
+    monkeypatch.setattr(ladder, "plot_tree", spy)
     keys = np.array([[2**60 + i] for i in range(100)], dtype=object)
     split = split_table(keys, np.arange(100.0), "regression", ["key"])
     results = list(climb(split, [r for r in rungs_for(split) if r.name == "leaf-wise"]))

@@ -1,9 +1,17 @@
 """HTML reports: a comparison of all methods on one table; a model and its test rows."""
 
 from hedgerow.report.findings import Findings, find
-from hedgerow.report.ladder import Result, Rung, Split, climb, ladder_text, rungs_for, split_table
+from hedgerow.report.ladder import (
+    Result,
+    Rung,
+    Split,
+    climb,
+    ladder_page,
+    ladder_text,
+    rungs_for,
+    split_table,
+)
 from hedgerow.report.model_page import model_page
-from hedgerow.report.page import ladder_page
 
 __all__ = [
     "Findings",

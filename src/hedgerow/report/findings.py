@@ -10,7 +10,8 @@ shift     difference between test rows and training rows at the splits of a colu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -27,9 +28,15 @@ from hedgerow.data.reading.frames import columns_by_name
 from hedgerow.errors import DataError
 from hedgerow.inspection import Importances, PartialDependence, permutation_importance
 from hedgerow.inspection.importance import read_queries, read_targets
-from hedgerow.metrics import scored_as
+from hedgerow.metrics import Metric, make_metrics, metrics_of_queries, scored_as
+from hedgerow.metrics.queries import query_rows
+from hedgerow.objectives import Objective
 from hedgerow.plot.classifier import calibration_of
-from hedgerow.report.scores import Rows, Score, scores_of
+
+RESAMPLES = 200
+_SAME_AS_LOSS = {
+    "squared_error": "rmse", "absolute_error": "mae", "logistic": "logloss", "softmax": "logloss",
+}  # fmt: skip
 
 SAMPLE = 2000
 """Maximum number of rows for importances, effects of probabilities, and shifts."""
@@ -50,6 +57,27 @@ _POINTS = 60
 _STRONG_ERROR = 0.05
 _FEWEST = 200
 """Number of test rows below which scores are uncertain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One score of the test rows."""
+
+    name: str
+    value: float
+    low: float  # low, high: ends of the interval of the value
+    high: float
+    constant: float  # score of the best constant prediction for the same rows
+    higher_is_better: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """The scored rows; ``target`` has shape (n_rows,) or (n_rows, n_targets)."""
+
+    target: FloatArray
+    weight: FloatArray | None
+    query: IntArray | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +243,81 @@ def find(
 def part_of(values: AnyArray | None, rows: AnyArray) -> AnyArray | None:
     """Return some rows of an array that may be absent."""
     return None if values is None else values[rows]
+
+
+def scores_of(
+    objective: Objective,
+    names: Sequence[str],
+    rows: Rows,
+    raw: FloatArray,
+    corrected: Callable[[FloatArray], FloatArray],
+) -> list[Score]:
+    """Return scores of some names, and the loss if it is not among them.
+
+    Rows are drawn with replacement for the intervals; for rankings, complete queries are drawn,
+    because the rows of a query depend on each other.  Undefined scores are left out, such as the
+    AUC of rows of one class.
+    """
+    metrics = make_metrics(list(names), objective) if names else ()
+    if _SAME_AS_LOSS.get(objective.name) not in names:
+        metrics = (*metrics, *make_metrics(None, objective))
+    start = np.zeros(objective.n_outputs)  # of rankings, any constant
+    if rows.query is None:
+        start = objective.initial_score(rows.target, rows.weight)
+    constant = np.repeat(start[:, None], len(rows.target), axis=1)
+    rng = np.random.default_rng(0)
+    draws = [_draw(rows, rng) for _ in range(RESAMPLES)]
+    every = np.arange(len(rows.target)), rows.query
+    found = []
+    for metric in metrics:
+        score = partial(_score, metric, objective, rows)
+        try:
+            value, base = score(*every, raw, corrected), score(*every, constant, None)
+        except DataError:  # rows of one class only
+            continue
+        values = []
+        for drawn, query in draws:
+            with suppress(DataError):
+                values.append(score(drawn, query, raw, corrected))
+        finite = np.array(values)[np.isfinite(values)]
+        low, high = np.percentile(finite, [2.5, 97.5]) if len(finite) else (np.nan, np.nan)
+        better = metric.higher_is_better
+        found.append(Score(metric.name, value, float(low), float(high), base, better))
+    return found
+
+
+def _draw(rows: Rows, rng: np.random.Generator) -> tuple[IntArray, IntArray | None]:
+    """Return drawn rows, and their queries with new numbers."""
+    n_rows = len(rows.target)
+    if rows.query is None:
+        return rng.integers(0, n_rows, n_rows), None
+    order = np.argsort(rows.query, kind="stable")
+    _, start, size = np.unique(rows.query[order], return_index=True, return_counts=True)
+    drawn = rng.integers(0, len(start), len(start))
+    places = [order[start[k] : start[k] + size[k]] for k in drawn.tolist()]
+    return np.concatenate(places), np.repeat(np.arange(len(drawn)), size[drawn])
+
+
+def _score(
+    metric: Metric,
+    objective: Objective,
+    rows: Rows,
+    drawn: IntArray,
+    query: IntArray | None,
+    raw: FloatArray,
+    corrected: Callable[[FloatArray], FloatArray] | None,
+) -> float:
+    """Return the score of drawn rows; raise ``DataError`` if it is undefined for them."""
+    given = np.ascontiguousarray(raw[:, drawn])
+    if not metric.from_raw:
+        given = objective.predict(given)
+        given = given if corrected is None else corrected(given)
+    weight = part_of(rows.weight, drawn)
+    if weight is not None and not weight.any():
+        return float("nan")
+    if query is not None:
+        (metric,) = metrics_of_queries([metric], objective, query_rows(query, len(drawn)))
+    return float(metric.function(rows.target[drawn], given, weight))
 
 
 def _plain(value: Any) -> Any:
