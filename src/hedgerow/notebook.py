@@ -20,6 +20,7 @@ MOST_COLUMNS = 5
 _BAR_WIDTH = 160
 """Width of the longest bar in pixels."""
 
+_BAR = "display:inline-block;height:0.7em;background:currentColor;opacity:0.45"
 _MOST_BARS = 10
 
 _TABLE = '<table class="tex2jax_ignore mathjax_ignore">'
@@ -56,21 +57,14 @@ def html_table(
     for name, value in (*facts.items(), *rows):
         cell = _text(value)
         if isinstance(value, float):
-            cell = f"{_bar(value / longest)} {value:.3g}"
+            width = f"{value / longest * _BAR_WIDTH:.0f}px"
+            cell = f'<span aria-hidden="true" style="width:{width};{_BAR}"></span> {value:.3g}'
         lines.append(f"<tr><th>{_text(name)}</th>{_CELL}{cell}</td></tr>")
     return f"{_TABLE}<caption>{_text(title)}</caption>{''.join(lines)}</table>"
 
 
 def _text(value: object) -> str:
     return html.escape(str(value))
-
-
-def _bar(share: float) -> str:
-    style = (
-        f"display:inline-block;width:{share * _BAR_WIDTH:.0f}px;height:0.7em;"
-        "background:currentColor;opacity:0.45"
-    )
-    return f'<span aria-hidden="true" style="{style}"></span>'
 
 
 def largest(names: Iterable[str], sizes: FloatArray) -> list[tuple[str, float]]:

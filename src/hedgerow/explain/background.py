@@ -162,7 +162,16 @@ class BackgroundExplainer:
         part = slice(*groups.first[list(run)])
         start = np.full(len(sizes), -1, dtype=np.int64)
         start[part] = np.cumsum(sizes[part]) - sizes[part]
-        tables = self._tables_at(run, start, np.empty(int(sizes[part].sum())))
+        here = (leaves.tree >= run[0]) & (leaves.tree < run[1])
+        listed = np.where(here, leaves.listed, 0)
+        tables = Tables(
+            start,
+            np.empty(int(sizes[part].sum())),
+            np.cumsum(listed) - listed,
+            np.zeros(int(listed.sum()), dtype=np.uint64),
+            self._batch.numbers,
+            coalition_weights(int(np.diff(leaves.paths.first).max(initial=1))),
+        )
         walks, keys = plan.walks, self._background_keys
         most_entries = int(self._per_tree(entries)[slice(*run)].max(initial=0))
         most_numbers = int(sizes[part].max(initial=0))
@@ -185,23 +194,6 @@ class BackgroundExplainer:
 
         run_blocks(fill, run[1] - run[0], n_threads, 1)
         return tables
-
-    def _tables_at(self, run: tuple[int, int], start: IntArray, table: FloatArray) -> Tables:
-        """Return tables that begin at ``start``, and space for the lists of some trees' leaves."""
-        leaves = self._leaves
-        list_start, n_listed = leaves.listed, 0  # unchanged if no leaf has a list
-        if leaves.listed.any():
-            here = (leaves.tree >= run[0]) & (leaves.tree < run[1])
-            listed = np.where(here, leaves.listed, 0)
-            list_start, n_listed = np.cumsum(listed) - listed, int(listed.sum())
-        return Tables(
-            start,
-            table,
-            list_start,
-            np.zeros(n_listed, dtype=np.uint64),
-            self._batch.numbers,
-            coalition_weights(int(np.diff(leaves.paths.first).max(initial=1))),
-        )
 
     def _explain_rows(
         self,

@@ -415,7 +415,9 @@ def make_plan(forest: Forest, game: Game) -> Plan:
     )
     plan_walks(game.nodes, game.roots, edge, share, first_edge, most, leaf_weight, space)
     n_points = np.maximum(1, (most[:, 1] + 1) // 2)
-    point, weight = quadrature_rules(int(n_points.max(initial=1)))
+    # Points and weights of Gauss-Legendre quadrature on (0, 1), with 1, 2, ... points.
+    most_points = int(n_points.max(initial=1))
+    rules = [np.polynomial.legendre.leggauss(n) for n in range(1, most_points + 1)]
     vectors = forest.vectors
     values = forest.value[:, None] if vectors is None else vectors
     several = vectors is None and forest.n_outputs > 1
@@ -432,8 +434,8 @@ def make_plan(forest: Forest, game: Game) -> Plan:
         player=game.player,
         n_points=n_points,
         output=np.arange(n_trees) % (forest.n_outputs if several else 1),
-        point=point,
-        weight=weight,
+        point=np.concatenate([0.5 + 0.5 * points for points, _ in rules]),
+        weight=np.concatenate([0.5 * weights for _, weights in rules]),
         leaf=np.ascontiguousarray(values[game.leaf_node]),
         line_node=np.where(is_line, game.leaf_node, -1) if lines else _NONE,
         line_terms=game.leaf_terms if lines else _NONE,
@@ -442,7 +444,7 @@ def make_plan(forest: Forest, game: Game) -> Plan:
     sizes = (
         int(np.diff(game.first_condition).max(initial=1)),
         int(np.diff(game.first_player).max(initial=1)),
-        (depth + 1) * int(n_points.max(initial=1)) * WORD,
+        (depth + 1) * most_points * WORD,
         walks.leaf.shape[1],
     )
     return Plan(game, walks, leaf_weight, depth, sizes)
@@ -450,11 +452,3 @@ def make_plan(forest: Forest, game: Game) -> Plan:
 
 _NONE = np.zeros(0, dtype=np.int64)
 _LINE = CACHE_LINE // 8
-
-
-def quadrature_rules(most: int) -> tuple[FloatArray, FloatArray]:
-    """Return points and weights of Gauss-Legendre quadrature on (0, 1), with 1, 2, ... points."""
-    rules = [np.polynomial.legendre.leggauss(n) for n in range(1, most + 1)]
-    point = np.concatenate([0.5 + 0.5 * points for points, _ in rules])
-    weight = np.concatenate([0.5 * weights for _, weights in rules])
-    return point, weight

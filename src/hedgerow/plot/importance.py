@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataTypeError, brief
 from hedgerow.inspection.importance import Importances
 from hedgerow.inspection.views import Inspections
@@ -78,7 +77,18 @@ def plot_importance(
         others = every[list(importances.order[most:])].sum(axis=0)
         values = np.vstack((values, others if sums_up else np.full(values.shape[1], np.nan)))
     ax = s.new_axes("plot_importance", ax, 6.8, 1.0 + 0.28 * len(names))
-    _draw_bars(ax, values, shown.output_names)
+    start, outputs = np.zeros(len(values)), shown.output_names
+    for output in range(values.shape[1]):
+        style, label = output % s.MOST_LINES, None
+        if outputs and output <= s.MOST_LINES:
+            label = s.short(outputs[output], 20)
+        if outputs and output == s.MOST_LINES:
+            label = f"{values.shape[1] - s.MOST_LINES} others"
+        ax.barh(
+            np.arange(len(values)), values[:, output], left=start, height=0.66,
+            color=s.COLOURS[style], hatch=_HATCHES[style], edgecolor="white", lw=0.5, label=label,
+        )  # fmt: skip
+        start = start + np.nan_to_num(values[:, output])
     total, ends = values.sum(axis=1), shown.total  # right ends of bars, or of whiskers
     if shown.errors is not None and not shown.output_names:
         reach = 1.96 * shown.errors.reshape(len(ends), -1)[:, 0]
@@ -87,7 +97,15 @@ def plot_importance(
             capsize=2.5, zorder=3,
         )  # fmt: skip
         ends = np.asarray(ends + reach)
-    _write_values(ax, total, np.append(ends, total[len(ends) :]))
+    ends = np.append(ends, total[len(ends) :])
+    top, low = float(np.nanmax(np.append(ends, 0.0))), float(np.nanmin(np.append(total, 0.0)))
+    span = (top - low) or 1.0
+    ax.set_xlim(low - (0.02 * span if low < 0.0 else 0.0), top + 0.14 * span)
+    for place in np.flatnonzero(~np.isnan(total)).tolist():
+        ax.annotate(
+            s.rounded(float(total[place])), (max(float(ends[place]), 0.0), place), xytext=(4, 0),
+            textcoords="offset points", va="center", fontsize=s.SMALL, color=s.FAINT,
+        )  # fmt: skip
     s.named_rows(ax, names)
     s.finish(ax, "x")
     ax.axvline(0.0, color=s.LINE, lw=0.8)
@@ -95,34 +113,3 @@ def plot_importance(
     if shown.output_names:
         s.literal_legend(ax, loc="lower right")
     return ax
-
-
-def _draw_bars(ax: Axes, values: FloatArray, output_names: tuple[str, ...]) -> None:
-    y, start = np.arange(len(values)), np.zeros(len(values))
-    for output in range(values.shape[1]):
-        style = output % s.MOST_LINES
-        label = s.short(output_names[output], 20) if output_names else None
-        if output == s.MOST_LINES and output_names:
-            label = f"{values.shape[1] - s.MOST_LINES} others"
-        elif output > s.MOST_LINES:
-            label = None
-        ax.barh(
-            y, values[:, output], left=start, height=0.66, color=s.COLOURS[style],
-            hatch=_HATCHES[style], edgecolor="white", lw=0.5, label=label,
-        )  # fmt: skip
-        start = start + np.nan_to_num(values[:, output])
-
-
-def _write_values(ax: Axes, values: FloatArray, ends: FloatArray) -> None:
-    """Draw each value beside its bar, with room for it."""
-    top = float(np.nanmax(np.append(ends, 0.0)))
-    low = float(np.nanmin(np.append(values, 0.0)))
-    span = (top - low) or 1.0
-    ax.set_xlim(low - (0.02 * span if low < 0.0 else 0.0), top + 0.14 * span)
-    for place, (value, end) in enumerate(zip(values, ends, strict=True)):
-        if np.isnan(value):
-            continue
-        ax.annotate(
-            s.rounded(float(value)), (max(float(end), 0.0), place), xytext=(4, 0),
-            textcoords="offset points", va="center", fontsize=s.SMALL, color=s.FAINT,
-        )  # fmt: skip
