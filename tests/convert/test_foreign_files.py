@@ -20,8 +20,7 @@ import hedgerow
 from hedgerow.convert.readers import ubjson
 from hedgerow.convert.reading import format_of, read_foreign
 from hedgerow.errors import ModelFormatError
-from tests.helpers import damaged_files
-from tests.helpers.damaged_files import make_models, mutated, read_or_refuse
+from tests.helpers.damaged_files import make_models, own_models, read_damaged, read_or_refuse
 
 lightgbm = pytest.importorskip("lightgbm")
 xgboost = pytest.importorskip("xgboost")
@@ -48,33 +47,12 @@ def test_all_formats_are_read(models) -> None:
 
 
 def test_damaged_files(models) -> None:
-    chance = random.Random(0)
-    read = 0
-    for data in models.values():
-        for _ in range(150):
-            damaged = mutated(data, chance)
-            for _ in range(chance.randrange(3)):
-                damaged = mutated(damaged, chance) if damaged else damaged
-            read += read_or_refuse(damaged)
-    assert read > 100  # small changes of numbers leave a model
+    assert read_damaged(models, 150) > 100  # small changes of numbers leave a model
 
 
 @pytest.mark.slow
-def test_many_damaged_files_in_processes_of_their_own(models) -> None:
-    assert damaged_files.main(["--n", "2000", "--seed", "1"]) == 0
-
-
-def test_files_in_a_process_of_its_own(capsys) -> None:
-    assert damaged_files.main(["--n", "40", "--only", "hedgerow"]) == 0
-    assert "40 files" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(("fault", "n_files"), [("hang", 8), ("crash", 20)])
-def test_a_hang_and_a_crash_are_found(fault, n_files, capsys) -> None:
-    params = ["--n", str(n_files), "--only", "hedgerow", "--patience", "2"]
-    params += ["--fault", f"{fault}:7"]
-    assert damaged_files.main(params) == 1
-    assert "number 7 ended the process" in capsys.readouterr().out
+def test_many_damaged_files(models) -> None:
+    read_damaged(models | own_models(), 700, seed=1)
 
 
 STARTS = [

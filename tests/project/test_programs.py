@@ -1,4 +1,4 @@
-"""Programs beside the package load, read options that exist, and take the commands of the docs."""
+"""Programs beside the package load, and take the commands of the docs."""
 
 from __future__ import annotations
 
@@ -25,77 +25,10 @@ from tests.helpers.sources import syntax_trees
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / "benchmarks"
-FOLDERS = ("benchmarks", "examples", "tests", ".ci", "docs")
 LINES = re.compile(r"^ *(?:[A-Z_]+=\w+ )*python (?:-m )?((?:benchmarks|tests)[/.]\S+)(.*)$", re.M)
 INLINE = re.compile(r"`(?:[A-Z_]+=\w+ )*python (?:-m )?((?:benchmarks|tests)[/.][^\s`]+)([^`]*)`")
 
 pytestmark = pytest.mark.skipif(not BENCHMARKS.exists(), reason="runs in a checkout only")
-
-# -- options that a program reads -----------------------------------------------------
-
-
-def _defined_options(tree: ast.Module) -> set[str]:
-    """Return the names of the attributes that parsed options of a program have."""
-    found = set()
-    for node in ast.walk(tree):
-        name = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
-        if isinstance(node, ast.Call) and name in ("add_argument", "add_subparsers"):
-            dest = [each.value.value for each in node.keywords if each.arg == "dest"]
-            flags = [each.value for each in node.args]
-            long = [flag for flag in flags if flag.startswith("--")] or flags
-            found |= set(dest or [flag.lstrip("-").replace("-", "_") for flag in long[:1]])
-    return found
-
-
-def _names_of_options(tree: ast.Module) -> set[str]:
-    """Return the variables and arguments that hold parsed options."""
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            if getattr(node.value.func, "attr", "") == "parse_args":
-                found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-        elif isinstance(node, ast.arg) and "Namespace" in ast.unparse(node):
-            found.add(node.arg)
-    return found
-
-
-def _unknown_options(tree: ast.Module) -> list[str]:
-    """Return what a program reads from its options although its parser does not define it."""
-    defined, names = _defined_options(tree), _names_of_options(tree)
-    return [
-        f"{node.lineno}: {ast.unparse(node)}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id in names
-        and node.attr not in defined
-    ]
-
-
-@cache
-def programs_with_options() -> dict[Path, ast.Module]:
-    """Parse the files that define options; all files of the tests would take seconds."""
-    files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
-    texts = {path: path.read_text("utf-8") for path in files}
-    return {path: ast.parse(text) for path, text in texts.items() if ".add_argument(" in text}
-
-
-def test_programs_read_options_that_their_parsers_define() -> None:
-    programs = programs_with_options()
-    assert len(programs) >= 38
-    found = {path.relative_to(ROOT): _unknown_options(tree) for path, tree in programs.items()}
-    assert {path: wrong for path, wrong in found.items() if wrong} == {}
-
-
-def test_unknown_options_are_found() -> None:
-    lines = (
-        "def run(options: argparse.Namespace): options.half, options.by_size, options.half_of",
-        "parser.add_argument('--half'); parser.add_argument('-s', '--by-size')",
-        "given = parser.parse_args(); given.half, given.pairs",
-    )
-    wrong = _unknown_options(ast.parse("\n".join(lines)))
-    assert sorted(wrong) == ["1: options.half_of", "3: given.pairs"]
-
 
 # -- programs that load ---------------------------------------------------------------
 
@@ -208,8 +141,9 @@ def _commands() -> list[tuple[str, Path, list[str]]]:
     """Return where a command stands, its program and its arguments."""
     pages = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
     texts = {page: page.read_text("utf-8") for page in pages}
-    for path, tree in (syntax_trees(BENCHMARKS) | programs_with_options()).items():
-        texts[path] = ast.get_docstring(tree, clean=False) or ""
+    for folder in (BENCHMARKS, ROOT / "tests" / "fuzz", ROOT / "tests" / "helpers"):
+        for path, tree in syntax_trees(folder).items():
+            texts[path] = ast.get_docstring(tree, clean=False) or ""
     found = []
     for path, text in texts.items():
         text = text.replace("\\\n", " ")
