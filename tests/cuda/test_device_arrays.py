@@ -6,7 +6,7 @@ need a GPU, and the library of the arrays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -170,114 +170,79 @@ def test_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- every door ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
-def test_fit_and_predict(dtype: type, gpu: GpuDriver) -> None:
-    X, y = table()
-    X = X.astype(dtype) if dtype != np.int64 else np.nan_to_num(100 * X).astype(dtype)
-    labels, weight, offset = (y > 0).astype(np.int32), 1.0 + (y > 1), y / 9
+X, Y = table()
+NARROW, LABELS, WEIGHT, OFFSET = (
+    X.astype(np.float32),
+    (Y > 0).astype(np.int32),
+    1.0 + (Y > 1),
+    Y / 9,
+)
+GRADES, TENS, STOPPING = np.digitize(Y, [0.0, 1.0]), np.arange(300) // 10, {"early_stopping": True}
+To = Callable[[Array], Any]
+
+
+def regressor(**more: Any) -> HedgerowRegressor:
+    return HedgerowRegressor(**{**PARAMS, **more})
+
+
+def door_classifier(to: To) -> Iterator[Any]:
     model = HedgerowClassifier(**PARAMS)
-    on_host = bytes_of(model.fit(X, labels, weight, offset=offset))
-    scores = model.decision_function(X, offset)
-    given = [OnGpu(gpu, values) for values in (X, labels, weight, offset)]
-    assert bytes_of(model.fit(*given[:3], offset=given[3])) == on_host
-    assert np.array_equal(model.decision_function(given[0], given[3]), scores)
-    assert np.array_equal(model.predict_proba(given[0], given[3]), model.predict_proba(X, offset))
-    assert np.array_equal(model.apply(given[0]), model.apply(X))
-    assert model.score(*given[:3]) == model.score(X, labels, weight)
+    model.fit(to(NARROW), to(LABELS), to(WEIGHT), offset=to(OFFSET))
+    yield bytes_of(model)
+    yield model.decision_function(to(NARROW), to(OFFSET))
+    yield model.predict_proba(to(NARROW), to(OFFSET))
+    yield model.apply(to(NARROW))
+    yield model.score(to(NARROW), to(LABELS), to(WEIGHT))
 
 
-def test_regression_with_validation_rows(gpu: GpuDriver) -> None:
-    X, y = table()
-    params = PARAMS | {"early_stopping": True, "n_estimators": 30}
-    rows = {"X_val": X[:90], "y_val": y[:90], "sample_weight_val": np.ones(90)}
-    expected = HedgerowRegressor(**params).fit(X, y, np.ones(300), **rows)
-    given = {name: OnGpu(gpu, values) for name, values in rows.items()}
-    found = HedgerowRegressor(**params).fit(
-        OnGpu(gpu, X), OnGpu(gpu, y), OnGpu(gpu, np.ones(300)), **given
-    )
-    assert bytes_of(found) == bytes_of(expected)
-    assert found.score(OnGpu(gpu, X), OnGpu(gpu, y)) == expected.score(X, y)
-    sets = {"new": (OnGpu(gpu, X[:90]), OnGpu(gpu, y[:90]))}
-    named = HedgerowRegressor(**params).fit(X, y, X_val=sets)
-    own = HedgerowRegressor(**params).fit(X, y, X_val={"new": (X[:90], y[:90])})
-    assert bytes_of(named) == bytes_of(own)
+def door_regressor(to: To) -> Iterator[Any]:
+    rows = {"X_val": to(X[:90]), "y_val": to(Y[:90]), "sample_weight_val": to(np.ones(90))}
+    model = regressor(**STOPPING).fit(to(X), to(Y), to(np.ones(300)), **rows)
+    yield bytes_of(model)
+    yield model.score(to(X), to(Y))
+    yield model.predict_one(to(X[7]))
+    yield bytes_of(regressor(**STOPPING).fit(X, Y, X_val={"new": (to(X[:90]), to(Y[:90]))}))
+    yield bytes_of(regressor(**STOPPING).fit(X, Y, groups=to(TENS)))
+    yield bytes_of(regressor().fit(to(X), to(np.column_stack((Y, -Y)))))
+    yield bytes_of(regressor().fit({name: to(X[:, k]) for k, name in enumerate("abcd")}, Y))
+    yield cross_fit(regressor(), to(X), to(Y), cv=3).oof_prediction
 
 
-def test_several_targets_and_groups(gpu: GpuDriver) -> None:
-    X, y = table()
-    Y, groups = np.column_stack((y, -y)), np.arange(300) // 10
-    expected = HedgerowRegressor(**PARAMS).fit(X, Y)
-    found = HedgerowRegressor(**PARAMS).fit(OnGpu(gpu, X), OnGpu(gpu, Y))
-    assert bytes_of(found) == bytes_of(expected)
-    params = PARAMS | {"early_stopping": True}
-    held = HedgerowRegressor(**params).fit(X, y, groups=groups)
-    again = HedgerowRegressor(**params).fit(X, y, groups=OnGpu(gpu, groups))
-    assert bytes_of(again) == bytes_of(held)
+def door_ranker(to: To) -> Iterator[Any]:
+    model = HedgerowRanker(**PARAMS).fit(to(X), to(GRADES), qid=to(TENS))
+    yield bytes_of(model)
+    yield model.score(to(X), to(GRADES), qid=to(TENS))
 
 
-def test_single_rows(gpu: GpuDriver) -> None:
-    X, y = table()
-    model = HedgerowRegressor(**PARAMS).fit(X, y)
-    assert model.predict_one(OnGpu(gpu, X[7])) == model.predict(X)[7]
+def door_train(to: To) -> Iterator[Any]:
+    data = Dataset(to(X), to(Y), weight=to(np.ones(300)))
+    booster = train({"n_estimators": 5}, data, Dataset(to(X[:50]), to(Y[:50])))
+    yield booster.to_bytes()
+    yield from (booster.predict(to(X), kind) for kind in ("value", "raw", "leaf"))
+    yield from booster.staged_predict(to(X))
+    yield str(booster.eval(data))
+    yield from (booster.explain(to(X[:9]), background=b).values for b in (None, to(X[:20])))
 
 
-def test_rankings(gpu: GpuDriver) -> None:
-    X, y = table()
-    relevance, qid = np.digitize(y, [0.0, 1.0]), np.arange(300) // 10
-    model = HedgerowRanker(**PARAMS)
-    expected = bytes_of(model.fit(X, relevance, qid=qid))
-    score = model.score(X, relevance, qid=qid)
-    given = [OnGpu(gpu, values) for values in (X, relevance, qid)]
-    assert bytes_of(model.fit(given[0], given[1], qid=given[2])) == expected
-    assert model.score(given[0], given[1], qid=given[2]) == score
+def door_cart(to: To) -> Iterator[Any]:
+    for tree, y in ((CARTRegressor(), Y), (CARTClassifier(), LABELS)):
+        yield tree.fit(to(X), to(y)).predict(to(X))
+        yield tree.score(to(X), to(y))
 
 
-def test_datasets_and_boosters(gpu: GpuDriver) -> None:
-    X, y = table()
-    params = {"objective": "squared_error", "n_estimators": 5}
-    held = Dataset(X[:50], y[:50])
-    booster = train(params, Dataset(X, y, weight=np.ones(300)), held)
-    data = Dataset(OnGpu(gpu, X), OnGpu(gpu, y), weight=OnGpu(gpu, np.ones(300)))
-    assert "OnGpu" in repr(data)
-    found = train(params, data, Dataset(OnGpu(gpu, X[:50]), OnGpu(gpu, y[:50])))
-    assert model_to_bytes(found.model) == model_to_bytes(booster.model)
-    for kind in ("value", "raw", "leaf"):
-        assert np.array_equal(found.predict(OnGpu(gpu, X), kind), booster.predict(X, kind))
-    stages = zip(booster.staged_predict(X), found.staged_predict(OnGpu(gpu, X)), strict=True)
-    assert all(np.array_equal(*stage) for stage in stages)
-    assert found.eval(data) == booster.eval(Dataset(X, y, weight=np.ones(300)))
-
-
-def test_explanations(gpu: GpuDriver) -> None:
-    X, y = table()
-    model = HedgerowRegressor(**PARAMS).fit(X, y)
-    for background in (None, X[:20]):
-        expected = model.explain(X[:9], background=background)
-        given = None if background is None else OnGpu(gpu, background)
-        found = model.explain(OnGpu(gpu, X[:9]), background=given)
-        assert np.array_equal(found.values, expected.values)
-
-
-def test_other_estimators(gpu: GpuDriver) -> None:
-    X, y = table()
-    given, target = OnGpu(gpu, X), OnGpu(gpu, y)
-    for estimator, own in ((CARTRegressor(), y), (CARTClassifier(), (y > 0).astype(int))):
-        expected = estimator.fit(X, own).predict(X)
-        score = estimator.score(X, own)
-        assert np.array_equal(estimator.fit(given, OnGpu(gpu, own)).predict(given), expected)
-        assert estimator.score(given, OnGpu(gpu, own)) == score
-    folds = [
-        cross_fit(HedgerowRegressor(**PARAMS), *rows, cv=3) for rows in ((X, y), (given, target))
-    ]
-    assert np.array_equal(folds[0].oof_prediction, folds[1].oof_prediction)
-
-
-def test_columns_of_a_dict(gpu: GpuDriver) -> None:
-    X, y = table()
-    named = {name: X[:, k] for k, name in enumerate("abcd")}
-    expected = HedgerowRegressor(**PARAMS).fit(named, y)
-    on_gpu = {name: OnGpu(gpu, column) for name, column in named.items()}
-    assert bytes_of(HedgerowRegressor(**PARAMS).fit(on_gpu, y)) == bytes_of(expected)
+@pytest.mark.parametrize(
+    "door", [door_classifier, door_regressor, door_ranker, door_train, door_cart]
+)
+def test_every_door_takes_arrays_of_a_gpu(
+    door: Callable[[To], Iterator[Any]], gpu: GpuDriver
+) -> None:
+    on_host, on_gpu = door(lambda values: values), door(lambda values: OnGpu(gpu, values))
+    for expected, found in zip(on_host, on_gpu, strict=True):
+        if isinstance(expected, np.ndarray):
+            np.testing.assert_array_equal(found, expected)
+        else:
+            assert found == expected
+    assert gpu.calls
 
 
 def test_frames_of_cudf() -> None:

@@ -1,18 +1,23 @@
-"""The reference has every public name, and docstrings have every parameter."""
+"""The reference has every public name, docstrings every parameter, and examples what they print."""
 
 from __future__ import annotations
 
+import ast
+import doctest
 import importlib
 import inspect
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hedgerow.advanced import ADVANCED_NAMES
 
 import hedgerow
 from hedgerow.params import ADVANCED_NAMES
+from tests.helpers.sources import syntax_trees
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.rst"
 NAMES = [name for name in hedgerow.__all__ if not name.startswith("__")]
@@ -214,3 +219,40 @@ def test_every_attribute_of_a_fitted_estimator_is_documented(kind: Any) -> None:
     model = kind(**settings).fit(X, y, **more)
     fitted = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
     assert fitted - documented_attributes(kind) == set()
+
+
+# -- all docstrings --------------------------------------------------------------------
+
+SOURCE = Path(hedgerow.__file__).parent
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def module_of(file: Path) -> str:
+    parts = file.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@pytest.mark.parametrize(
+    "file", [file for file in FILES if ">>> " in file.read_text("utf-8")], ids=module_of
+)
+def test_examples_print_what_they_show(file: Path) -> None:
+    try:
+        module = importlib.import_module(module_of(file))
+    except ImportError as error:
+        pytest.skip(str(error))
+    found = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
+    assert found.attempted > 0
+    assert found.failed == 0
+
+
+def wrong_names(file: Path) -> Iterator[str]:
+    for node in ast.walk(syntax_trees(SOURCE)[file]):
+        if isinstance(node, ast.FunctionDef):
+            names = entries(section(ast.get_docstring(node) or "", "Parameters"))
+            arguments = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
+            for name in filter(str.isidentifier, names - arguments):
+                yield f"{file.relative_to(SOURCE)}:{node.lineno} {node.name}: {name}"
+
+
+def test_docstrings_name_parameters_that_exist() -> None:
+    assert [wrong for file in FILES for wrong in wrong_names(file)] == []
