@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hedgerow.advanced import ADVANCED_NAMES
 
 import hedgerow
 from hedgerow.params import ADVANCED_NAMES
