@@ -12,9 +12,7 @@ import pyarrow as pa
 import pytest
 
 from hedgerow import Booster, Dataset, ParameterError, train
-from hedgerow.boosting.external import encoded, file_dataset, sorted_data
 from hedgerow.boosting.external.file_dataset import FileDataset
-from hedgerow.boosting.validation import fold_rows
 from hedgerow.data.reading import mapped_table
 from hedgerow.data.reading.mapped_table import RowFile
 from hedgerow.errors import StorageError
@@ -87,65 +85,6 @@ def mapped_files(folder: Path) -> set[str]:
 
 def bytes_of(booster: Booster) -> bytes:
     return model_to_bytes(booster.model)
-
-
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="reads mappings from /proc")
-@pytest.mark.parametrize(
-    ("target", "more", "weight", "offset"),
-    [
-        ("y", {}, "w", None),
-        ("y", {"boosting": "dart"}, None, "o"),
-        ("t", {"tree_method": "approx", "objective": "softmax"}, None, None),
-    ],
-)
-def test_folds_are_deleted_before_the_fit(
-    target: str,
-    more: dict[str, Any],
-    weight: str | None,
-    offset: str | None,
-    table: pa.Table,
-    files: list[Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(fold_rows, "_KEPT_CELLS", 0)
-    params = {"tree_method": "exact", "n_estimators": 6, "early_stopping": "cv", "patience": 2}
-    params |= {"learning_rate": 0.5, "max_leaves": 4, **more}
-    n_files: list[int] = []
-    data = make_file_dataset(files, tmp_path, target, weight, offset)
-    found = train(params, data, callbacks=lambda _: n_files.append(len(mapped_files(tmp_path))))
-    assert bytes_of(found) == bytes_of(train(params, in_memory(table, target, weight, offset)))
-    assert found.model.training["folds"]["folds"] == [5, 5]
-    assert n_files[0] == 3  # rows, sorted columns, and the lists of a tree
-    assert len(mapped_files(tmp_path)) == 0
-
-
-def test_folds_need_memory_for_all_of_them(files: list[Path], tmp_path: Path) -> None:
-    params = {"tree_method": "exact", "n_estimators": 2, "early_stopping": "cv"}
-    data = make_file_dataset(files, tmp_path, "y", None, None)
-    train(params, data)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sorted_data, "bytes_of_a_row", lambda *_: 15_000)
-        patch.setattr(file_dataset, "_BYTES_OF_A_CELL", 10**6)
-        train({**params, "early_stopping": False}, data)
-        with pytest.raises(ParameterError, match=r"keeps 75160 bytes of each of 900 rows"):
-            train(params, data)
-
-
-def test_statistics_of_folds_need_memory_for_those_computed_at_once(
-    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(encoded, "_ROW_BYTES", 40_000)  # times 900 rows by 4/3: 48 MB of 60
-    monkeypatch.setattr(file_dataset, "_BYTES_OF_A_CELL", 10**6)
-    params = {"tree_method": "exact", "n_estimators": 2, "target_statistics": True}
-    data = Dataset.from_files(
-        files, "y", features=["a", "b"], categorical_features=["b"], cache_dir=tmp_path,
-        memory_limit=LIMIT,
-    )  # fmt: skip
-    train({**params, "n_jobs": 2}, data)
-    train({**params, "early_stopping": "cv", "n_jobs": 1}, data)
-    with pytest.raises(ParameterError, match=r"takes 80\d{3} bytes of each of 900 rows"):
-        train({**params, "early_stopping": "cv", "n_jobs": 2}, data)
 
 
 def test_columns_that_cannot_be_sorted(table: pa.Table, tmp_path: Path) -> None:

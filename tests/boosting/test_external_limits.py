@@ -1,9 +1,8 @@
-"""What training on files refuses, how it is interrupted, and how folds treat copies of rows."""
+"""What training on files refuses, and how it is interrupted."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,21 +12,17 @@ import pandas as pd
 import pytest
 
 from hedgerow import Dataset, train
-from hedgerow.boosting.automatic import repeats
-from hedgerow.boosting.external import encoded, file_dataset, folds
-from hedgerow.boosting.loop.training_loop import INTERRUPTS
+from hedgerow.boosting.external import encoded, file_dataset
 from hedgerow.boosting.row_data import statistics
 from hedgerow.data import read_table
 from hedgerow.errors import (
     AllRowsNeededError,
-    DataError,
     DataTypeError,
-    InterruptedFitWarning,
     ParameterError,
 )
 from hedgerow.objectives import make_objective
 from hedgerow.params import boost_params
-from tests.helpers.chunked import Rows, divided_into, same_bytes
+from tests.helpers.chunked import Rows, divided_into
 
 N = 600
 RNG = np.random.default_rng(5)
@@ -61,77 +56,18 @@ def division(request: pytest.FixtureRequest) -> Iterator[None]:
 # -- folds -------------------------------------------------------------------------------
 
 
-def test_groups_stay_together(division: None) -> None:
-    with_groups = same_bytes(FOLDS, replace(ROWS, roles={"groups": "group"}))
-    assert with_groups.to_bytes() != same_bytes(FOLDS, ROWS).to_bytes()
-    with pytest.raises(DataError, match="only one group"):
-        train(FOLDS, replace(ROWS, roles={"groups": "one"}).in_batches())
-
-
-def test_the_only_row_of_a_class_is_not_tested(division: None) -> None:
-    rare = TABLE.assign(y=np.where(np.arange(N) == 17, 3.0, TABLE["class"]))
-    same_bytes(FOLDS | {"objective": "softmax"}, Rows(rare, ROWS.features))
-
-
-@pytest.mark.parametrize("roles", [{}, {"weight": "w"}], ids=["", "counts"])
-def test_repeated_rows_are_copies_or_observations(
-    roles: dict[str, str], division: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    copies = pd.concat([TABLE[:200]] * 3, ignore_index=True)
-    same_bytes(FOLDS, Rows(copies, ROWS.features, roles=roles))
-    rng = np.random.default_rng(1)
-    few = pd.DataFrame({"p": rng.integers(0, 5, 400), "q": rng.integers(0, 60, 400)})
-    few["w"], few["y"] = rng.integers(0, 4, 400).astype(float), few.p * 1.0 + few.q % 3
-    noisy = few.assign(y=few.y + rng.normal(size=400))
-    for rows in (few, noisy, noisy.assign(y=(noisy.y > 2.0) * 1.0)):
-        same_bytes(FOLDS, Rows(rows, ["p", "q"], roles=roles))
-    for module in (repeats, folds):  # too many values are not compared
-        monkeypatch.setattr(module, "MOST_CELLS", 500)
-    same_bytes(FOLDS, Rows(noisy, ["p", "q"], roles=roles))
-
-
-def test_an_interrupt_ends_the_folds(division: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    def metric_of(most: int) -> Callable[..., float]:
-        seen: list[float] = []
-
-        def metric(y: np.ndarray, prediction: np.ndarray, weight: Any) -> float:
-            seen.append(float(np.abs(y - prediction).mean()))
-            if len(seen) == most:
-                raise KeyboardInterrupt
-            return seen[-1]
-
-        return metric
-
-    found = []
-    for rows in (ROWS.in_memory(), ROWS.in_batches()):
-        monkeypatch.setattr(INTERRUPTS, "last", -math.inf)
-        params = {**FOLDS, "n_jobs": 1, "patience": 20, "eval_metric": metric_of(23)}
-        with pytest.warns(InterruptedFitWarning, match="first 4 rounds of the folds"):
-            found.append(train(params, rows))
-    assert found[0].num_rounds == found[1].num_rounds <= 4
-    assert found[0].model.training["history"] == found[1].model.training["history"]
-    assert found[1].model.training["stopped_by"] == "interrupt"
-
-
 def test_a_time_budget_ends_the_folds() -> None:
     params = {**FOLDS, "time_budget": 1e-3, "n_estimators": 10_000, "patience": 10_000}
     assert train(params, ROWS.in_batches()).num_rounds < 100
 
 
-def test_what_folds_cannot_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_folds_cannot_do() -> None:
     valid = ROWS.in_batches()
     with pytest.raises(ParameterError, match="validation rows have no effect"):
         train(FOLDS, ROWS.in_batches(), valid)
     first = train({"n_estimators": 1}, ROWS.in_memory())
     with pytest.raises(ParameterError, match="have seen the rows of all folds"):
         train(FOLDS, ROWS.in_batches(), init_model=first)
-    monkeypatch.setattr(folds, "_DRAW_SHARE", 1e-9)
-    with pytest.raises(ParameterError, match="64 bytes of each of 600 rows"):
-        train(FOLDS, ROWS.in_batches())
-    monkeypatch.undo()
-    monkeypatch.setattr(folds, "_STORE_SHARE", 1e-9)
-    with pytest.raises(ParameterError, match="grows 5 folds side by side, and needs at least"):
-        train(FOLDS, ROWS.in_batches())
 
 
 # -- statistics --------------------------------------------------------------------------

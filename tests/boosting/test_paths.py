@@ -14,10 +14,9 @@ from scipy.sparse import csr_array
 
 import hedgerow
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, train
-from hedgerow.boosting.external import bundling
 from hedgerow.boosting.loop.setup.job import Job
 from hedgerow.boosting.row_data import statistics
-from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
+from hedgerow.errors import DataError, ParameterError
 from tests.helpers.chunked import Rows, divided_into, same_bytes
 from tests.helpers.clusters import client_of_workers
 from tests.helpers.features import (
@@ -27,7 +26,6 @@ from tests.helpers.features import (
     NUMBERS,
     ROWS,
     SMALL,
-    SPARSE,
     parts_of,
 )
 from tests.helpers.rank_trainings import cut, train_ranks
@@ -35,8 +33,13 @@ from tests.helpers.rank_trainings import cut, train_ranks
 ON_ONE_WORKER = {
     "of all", "absolute of all", "weighted squares of all", "own classes", "Cox", "Cox of events",
     "Cox of truth values", "folds", "exact", "approx", "statistics", "line search",
+    "conflicts", "bundles by degree",
 }  # fmt: skip
 """Pieces that need all rows on one worker of a cluster (reasons: docs/distributed.md)."""
+
+IN_MEMORY = {"folds", "conflicts", "bundles by degree"}
+IN_CHUNKS = [name for name in FEATURES if not IN_MEMORY & set(name.split(" + "))]
+"""Features that do not need the rows of files as a table in memory."""
 
 RNG = np.random.default_rng(0)
 
@@ -64,7 +67,7 @@ def small_chunks() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("feature", FEATURES)
+@pytest.mark.parametrize("feature", IN_CHUNKS)
 def test_chunks_give_the_bytes_of_memory(
     feature: str, paths: list[Path], small_chunks: None
 ) -> None:
@@ -79,9 +82,7 @@ def test_one_chunk_gives_the_bytes_of_memory(feature: str, paths: list[Path]) ->
     assert train(params, rows.in_files(paths)).to_bytes() == bytes_in_memory(feature)
 
 
-@pytest.mark.parametrize(
-    "feature", [name for name in FEATURES if "statistics" in name and "folds" not in name]
-)
+@pytest.mark.parametrize("feature", [name for name in IN_CHUNKS if "statistics" in name])
 def test_copied_rows_of_statistics(
     feature: str, small_chunks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,10 +93,8 @@ def test_copied_rows_of_statistics(
     same_bytes(params, rows)
 
 
-@pytest.mark.parametrize(
-    "feature", ["classes + scores of classes", "groups", "ranking", "Cox", "statistics", "exact"]
-)
-def test_cross_validation_of_files(feature: str, small_chunks: None) -> None:
+@pytest.mark.parametrize("feature", ["groups", "ranking", "statistics"])
+def test_cross_validation_of_files(feature: str) -> None:
     params, rows = parts_of(feature)
     memory, files = (
         hedgerow.cv(params, data, folds=3, keep_models=True)
@@ -180,7 +179,6 @@ stops early + two targets + trees apart + DART + r2
 stops early + exact + weights
 stops early + exact + statistics + one cross
 stops early + statistics + towns + training scores
-stops early + conflicts
 stops early + Cox + training scores
 stops early + absolute of all
 stops early + AFT of events
@@ -288,9 +286,8 @@ boosted forests + lines
 forest + score of rows left out
 forest + classes + score of rows left out + stops early
 left out + absolute of all
-categories + bundles by degree
+categories + bundles
 statistics + crosses
-folds
 quantile + sample + stops early
 two targets + sample
 two targets + trees apart
@@ -327,7 +324,7 @@ def test_a_checkpoint_goes_on(feature: str, tmp_path: Path, small_chunks: None) 
             fit(first, killed)
         assert fit(other, lambda seen: rounds.append(seen.round)) == expected
         assert rounds == sorted(set(rounds))
-        assert rounds[0] == 2 or "folds" in feature
+        assert rounds[0] == 2
         rounds.clear()
 
 
@@ -421,8 +418,9 @@ def test_sparse_batches(more: dict[str, Any]) -> None:
     params = {"n_estimators": 4, **more}
     expected = train(params, Dataset(X, y)).to_bytes()
     assert train(params, Dataset.from_batches(batches)).to_bytes() == expected
-    with divided_into(128):
-        assert train(params, Dataset.from_batches(batches)).to_bytes() == expected
+    if not {"early_stopping", "max_conflict_rate"} & more.keys():
+        with divided_into(128):
+            assert train(params, Dataset.from_batches(batches)).to_bytes() == expected
 
 
 # -- rows that do not fit into memory ----------------------------------------------------
@@ -470,19 +468,13 @@ def test_rows_that_do_not_fit_say_what_needs_them() -> None:
     integers = np.arange(80).reshape(10, 8)
     names = [f"x{k}" for k in range(8)]
     first = train({"n_estimators": 1}, Dataset(integers, integers[:, 0], feature_names=names))
-    with pytest.raises(ParameterError, match=r"of other kinds.* 33.6 MB, and memory_limit is 32"):
-        train({"n_estimators": 2}, rows, init_model=first)
-
-
-def test_bundles_with_conflicts_say_what_memory_they_need(
-    monkeypatch: pytest.MonkeyPatch, small_chunks: None
-) -> None:
-    monkeypatch.setattr(bundling, "_SHARE", 1e-4)  # of 32 MB
-    rows = Rows(ROWS, SPARSE).in_batches(memory_limit="32 MB")
-    with pytest.raises(AllRowsNeededError, match=r"max_conflict_rate=0.1 .* memory_limit of 1"):
-        train({"n_estimators": 2, "max_conflict_rate": 0.1}, rows)
-    assert train({"n_estimators": 2, "bundle_features": True}, rows).num_rounds == 2
-    assert issubclass(AllRowsNeededError, ParameterError)
+    for params, start, what in (
+        ({}, first, "of other kinds"),
+        ({"early_stopping": "cv"}, None, "need all rows in memory"),
+        ({"max_conflict_rate": 0.1}, None, "chooses bundles of columns from all rows"),
+    ):
+        with pytest.raises(ParameterError, match=rf"{what}.* 33.6 MB, and memory_limit is 32"):
+            train({"n_estimators": 2, **params}, rows, init_model=start)
 
 
 def test_bundles_of_categories_in_files_are_refused_as_in_memory() -> None:

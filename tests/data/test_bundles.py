@@ -15,7 +15,7 @@ from hedgerow.data.binning.bundles import (
     lay_out,
     may_pay,
 )
-from hedgerow.data.binning.matrix import bin_bundled, bin_unseen, spread_bundles, tile_shape
+from hedgerow.data.binning.matrix import bin_bundled, bin_unseen
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import grower as grower_module
 from hedgerow.io import model_to_bytes
@@ -313,29 +313,3 @@ def test_lists_of_cells_give_the_same_histograms(n_threads, monkeypatch):
         assert matrix.n_tiles > 1
         assert lists.listed.sum() == {0.0: 0, 1.1: matrix.n_tiles}.get(filled, lists.listed.sum())
     assert found[0] == found[1] == found[2]
-
-
-@pytest.mark.parametrize("zero_missing", [False, True])
-@pytest.mark.parametrize("rate", [0.0, 0.2])
-def test_bins_of_bundles_spread_to_features(zero_missing: bool, rate: float) -> None:
-    rng = np.random.default_rng(3)
-    values = rng.integers(-2, 4, (500, 12)) * (rng.random((500, 12)) < 0.1).astype(float)
-    values[rng.random((500, 12)) < 0.01] = np.nan
-    values[:, 4], values[:, 5] = 0.0, rng.normal(size=500)
-    table = read_any(sparse.csr_array(values), zero_missing=zero_missing)
-    spec = fit_bins(table, 20)
-    layout = lay_out(table, spec, BundleRules(True, max_conflict_rate=rate))
-    bundled, plain = bin_table(table, spec, layout=layout), bin_table(table, spec)
-    spread = spread_bundles(bundled)
-    assert layout.n_columns < 12
-    assert (bundled.n_lost > 0) == (rate > 0.0)
-    differ = spread.by_column != plain.by_column
-    assert np.count_nonzero(differ) == bundled.n_lost
-    default = bin_table(read_any(sparse.csr_array((1, 12))), spec).by_column[:, :1]
-    if not zero_missing:
-        assert (spread.by_column == default)[differ].all()
-    per_tile = tile_shape(12)[1]
-    for j in range(12):
-        assert (spread.by_row[j // per_tile, :, j % per_tile] == spread.by_column[j]).all()
-    if rate == 0.0:
-        assert (spread.by_row == plain.by_row).all()

@@ -14,7 +14,6 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.automatic.defaults import depends_on_rows
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.first_pass import check_parts
-from hedgerow.boosting.external.folds import check_folds_in_chunks
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.fit import fit
@@ -79,8 +78,7 @@ class TrainWork:
     callback: Callback | None = None  # of an engine, called on each rank
 
     def __post_init__(self) -> None:
-        if self.stopping.by_folds:
-            check_folds_in_chunks(self.stopping, on_cluster=True)
+        check_parts(None, self.params, self.stopping)
 
     def __call__(self, ranks: Communicator, shard: Shard) -> bytes:
         """Train with the other ranks; return the bytes of the model."""

@@ -72,12 +72,8 @@ def check_memory(
     memory_limit: int,
     *,
     n_ranks: int = 1,
-    n_at_once: int = 1,
 ) -> None:
-    """Raise ``AllRowsNeededError`` unless statistics of these columns can be computed.
-
-    ``n_at_once`` is the number of folds that compute them at the same time.
-    """
+    """Raise ``AllRowsNeededError`` unless statistics of these columns can be computed."""
     if not groups:
         return
     names = ", ".join(repr(schema.names[j]) for j in columns_of(groups))
@@ -89,7 +85,7 @@ def check_memory(
             f"{text}, of several copies of these few rows, which needs all rows in memory: use "
             "target_statistics=False, or train on a table in memory."
         )
-    each = n_at_once * (_bytes_of_a_row(groups, objective) + _THREAD_BYTES)
+    each = _bytes_of_a_row(groups, objective) + _THREAD_BYTES
     least = int(each * n_rows / _ROW_SHARE)
     if least > memory_limit:
         raise AllRowsNeededError(

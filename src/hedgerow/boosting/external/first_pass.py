@@ -26,14 +26,13 @@ import numpy as np
 from hedgerow.boosting.automatic.blending import asks_for_several
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.file_table import FileTable
-from hedgerow.boosting.external.folds import check_folds_in_chunks
 from hedgerow.boosting.external.sorted_data import check_sorting
 from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.resume.continuing import Start, check_reading
 from hedgerow.boosting.row_data.groups import check_held_out
 from hedgerow.boosting.row_data.queries import split_sample, without_queries
-from hedgerow.boosting.validation.stopping import StoppingParams, check_folds
+from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import SparseTable, Table, recode
 from hedgerow.data.binning.cut_sample import CutSample, masses_of_levels
 from hedgerow.data.schema import check_same_names, with_more_levels
@@ -62,6 +61,21 @@ def check_parts(data: object, params: BoostParams, stopping: StoppingParams) -> 
             f"tree_method={params.tree_method!r} sorts complete columns, which no worker of a "
             "cluster has: use tree_method='hist', or one worker."
         )
+    if stopping.by_folds and data is None:
+        raise AllRowsNeededError(
+            "early_stopping='cv' trains on folds of all rows, which workers of a cluster do not "
+            "have: give validation rows, or use early_stopping=True or 'oob'."
+        )
+    if stopping.by_folds:
+        raise AllRowsNeededError(
+            "folds (hedgerow.cv, early_stopping='cv') need all rows in memory: use "
+            "early_stopping=True, which holds rows out, or 'oob'."
+        )
+    if params.max_conflict_rate > 0.0 and params.bundle_features is not False:
+        raise AllRowsNeededError(
+            f"max_conflict_rate={params.max_conflict_rate!r} chooses bundles of columns from all "
+            "rows, which must be in memory: use max_conflict_rate=0."
+        )
     if asks_for_several(stopping.blend):
         raise AllRowsNeededError(
             f"blend={brief(stopping.blend)} trains several kinds of trees, which needs all rows in "
@@ -83,9 +97,6 @@ def first_pass(
     """
     data, stopping = cast(FileTable, rows.table).data, options.stopping
     others = data.communicator
-    if stopping.by_folds:
-        check_folds(stopping, has_validation, start)
-        check_folds_in_chunks(stopping, others.size > 1)
     ranks = scored_as(objective) == "ranking"
     if ranks and rows.query is None:
         raise without_queries(objective, "qid")
@@ -99,8 +110,7 @@ def first_pass(
     if stopping.sets_rows_aside and not has_validation:
         parts = split_sample(rows, objective, stopping, params.seed, others)
         rows, unseen = (replace(rows.take(part), origin=None) for part in parts)
-    if not stopping.by_folds:  # groups and times divide rows only once
-        rows = replace(rows, group=None, time=None)
+    rows = replace(rows, group=None, time=None)  # which divide rows only once
     table = cast(FileTable, rows.table)
     cuts = data.pass_one(params, table.numbers, rows.weight).sample
     if start is not None:

@@ -23,17 +23,15 @@ from typing import cast
 
 from hedgerow.boosting.external.encoded import check_memory
 from hedgerow.boosting.external.file_table import FileTable, by_dataset, read_together
-from hedgerow.boosting.external.folds import DRAW_BYTES
 from hedgerow.boosting.loop.driver import FitOptions, with_out_of_bag
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.training_matrix import sortable
 from hedgerow.boosting.row_data.statistics import choose_columns, copies_of, kept_columns
-from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.external.blocks import ENTRY_BYTES, SORT_BYTES
 from hedgerow.data.external.memory import give_back_memory, shown_bytes
 from hedgerow.data.reading.mapped_table import MappedTable, RowFile, RowSpace
 from hedgerow.data.reading.table import Table
-from hedgerow.errors import AllRowsNeededError, ParameterError
+from hedgerow.errors import ParameterError
 from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.growing.sampling.goss import weighs_sample
 from hedgerow.objectives import RANKING, Objective
@@ -48,8 +46,6 @@ _GROWER_BYTES = 17
 _RANKING_BYTES = 64
 _LINE_SEARCH_BYTES = 48
 _SAMPLE_WEIGHT_BYTES = 16
-_FOLD_BYTES = 24
-"""Number, target and weight of a row of a fold, whose arrays are not mapped."""
 
 
 def bytes_of_a_row(objective: Objective, params: BoostParams, n_threads: int) -> int:
@@ -76,30 +72,24 @@ def check_sorting(
     assert table.data.cuts is not None
     sample, schema, limit = table.data.cuts.table, table.schema, table.memory_limit
     table.data.cuts = None
-    n_threads, n_folds = resolve_threads(options.n_jobs), _folds_of(options.stopping)
-    n_rows = table.data.n_rows
+    n_threads, n_rows = resolve_threads(options.n_jobs), table.data.n_rows
     params = resolve_constraints(params, schema, objective)
     params = with_out_of_bag(params, options.stopping, n_rows)
     groups, n_copies = list[tuple[int, ...]](), 1
     if not goes_on:
         groups = choose_columns(schema, train.n_rows, objective, params)
     if groups:
-        at_once = max(1, min(n_folds, n_threads))
-        check_memory(groups, schema, train.n_rows, objective, params, limit, n_at_once=at_once)
+        check_memory(groups, schema, train.n_rows, objective, params, limit)
         kept = list(kept_columns(schema, groups))
         columns = tuple(schema.columns[j] for j in kept)
         sample = Table(cast(Table, sample).values[:, kept], replace(schema, columns=columns))
-        n_seen = train.n_rows * 4 // 5 if n_folds > 0 else train.n_rows  # fewer rows, more copies
-        n_copies = copies_of(n_seen, params)
+        n_copies = copies_of(train.n_rows, params)
     sortable(sample, params.tree_method)
     each = n_copies * bytes_of_a_row(objective, params, n_threads)
     each += 8 * objective.n_outputs * goes_on  # its scores
-    if n_folds > 0:  # they grow side by side
-        each = max(DRAW_BYTES, n_folds * (each + _FOLD_BYTES + 8 * objective.n_outputs))
     least = int(each * n_rows / _ROW_SHARE)
     if least > limit:
-        refused = AllRowsNeededError if n_folds > 0 else ParameterError  # a table may take less
-        raise refused(
+        raise ParameterError(
             f"memory_limit of {shown_bytes(limit)} is too small: "
             f"tree_method={params.tree_method!r} keeps {each} bytes of each of "
             f"{n_rows:,} rows in memory, and needs at least {shown_bytes(least)}; give as "
@@ -107,17 +97,12 @@ def check_sorting(
         )
 
 
-def _folds_of(stopping: StoppingParams) -> int:
-    """Return the number of folds that grow side by side; 0 without folds."""
-    return stopping.folds[1] if stopping.by_folds else 0
-
-
-def mapped(samples: Sequence[Sample], stopping: StoppingParams) -> list[Sample]:
+def mapped(samples: Sequence[Sample]) -> list[Sample]:
     """Return rows of files with their values in mapped files; rows in memory are unchanged."""
     found = {}
     for tables in by_dataset(rows.table for rows in samples):
         first = tables[0]
-        space = RowSpace(first.data.cache_dir, first.memory_limit, max(1, _folds_of(stopping)))
+        space = RowSpace(first.data.cache_dir, first.memory_limit)
         files = [RowFile(first.data.cache_dir[0]) for _ in tables]
         for parts in read_together(tables):
             for file, part in zip(files, parts, strict=True):

@@ -19,21 +19,19 @@ from typing import NamedTuple, TypeAlias, cast
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.external.bundling import hiding_layout
 from hedgerow.boosting.external.file_table import FileTable, by_dataset, read_together
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup.resolved import numbers_for, outputs_of_tree
+from hedgerow.boosting.loop.setup.training_matrix import bundle_rules
 from hedgerow.boosting.resume.continuing import start_scores
 from hedgerow.boosting.row_data.statistics import Encoded
-from hedgerow.data import AnyTable, SparseTable, Table, bin_table
+from hedgerow.data import AnyTable, Table, bin_table
 from hedgerow.data.binning.bins import BinSpec
-from hedgerow.data.binning.bundles import Layout
-from hedgerow.data.binning.matrix import BinnedMatrix, backs_off, spread_bundles
+from hedgerow.data.binning.matrix import BinnedMatrix, backs_off, check_bundled
 from hedgerow.data.external.disk_store import ChunkSink
 from hedgerow.data.external.memory import give_back_memory
 from hedgerow.data.external.row_store import ChunkStore
-from hedgerow.data.sparse import sparse_of
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.model.forest import Forest
 from hedgerow.params import BoostParams
@@ -46,18 +44,16 @@ def store_rows(
     n_outputs: int,
     spec: BinSpec,
     first: Forest | None = None,
-    layout: Layout | None = None,
 ) -> tuple[TrainingData, tuple[TrainingData, ...]]:
     """Bin training rows of files and validation rows; the stacks of their tables close the stores.
 
-    ``first`` are the trees of the model to continue.  ``layout``: bundles whose conflicts hide
-    values of the training rows, if they are known.
+    ``first`` are the trees of the model to continue.
     """
     train, validation = encoded.train, encoded.validation
     table = cast(FileTable, train.table)
-    layout = layout or hiding_layout(table, spec, params)
+    check_bundled(spec, bundle_rules(params))
     give_back_memory()
-    binning = _Binning(spec, params, n_threads, n_outputs, first, layout)
+    binning = _Binning(spec, params, n_threads, n_outputs, first)
     rows = {id(one.table): one for one in (train, *validation)}
     found = dict[int, TrainingData]()
     for tables in by_dataset(one.table for one in rows.values()):
@@ -65,7 +61,7 @@ def store_rows(
     for one in validation:
         if not isinstance(one.table, FileTable):
             found[id(one.table)] = binning.of_table(one)
-    seen = replace(found[id(table)], n_copies=encoded.n_copies, layout=layout)
+    seen = replace(found[id(table)], n_copies=encoded.n_copies)
     return seen, tuple(found[id(one.table)] for one in validation)
 
 
@@ -81,7 +77,6 @@ class _Binning(NamedTuple):
     n_threads: int
     n_outputs: int
     first: Forest | None
-    layout: Layout | None
 
     def store(self, samples: Sequence[Sample]) -> dict[int, TrainingData]:
         """Bin rows of one dataset in one pass over the files; return them by id of the table."""
@@ -124,18 +119,14 @@ class _Binning(NamedTuple):
         )
 
     def _bins(self, table: AnyTable, is_seen: bool, columns: bool = True) -> BinnedMatrix:
-        if not is_seen:
-            if isinstance(table, Table) and (unknown := backs_off(table)) is not None:
-                raise AllRowsNeededError(
-                    f"column {unknown!r}: a validation row has a category that no training row "
-                    "has. With unknown_category='backoff' its prediction ends at an inner node, "
-                    "which rows in chunks do not support: use unknown_category='missing', or a "
-                    "table in memory."
-                )
-        elif self.layout is not None:
-            entries = table if isinstance(table, SparseTable) else sparse_of(table)
-            bundled = bin_table(entries, self.spec, self.n_threads, layout=self.layout)
-            return spread_bundles(bundled)
+        unknown = backs_off(table) if isinstance(table, Table) and not is_seen else None
+        if unknown is not None:
+            raise AllRowsNeededError(
+                f"column {unknown!r}: a validation row has a category that no training row "
+                "has. With unknown_category='backoff' its prediction ends at an inner node, "
+                "which rows in chunks do not support: use unknown_category='missing', or a "
+                "table in memory."
+            )
         return bin_table(table, self.spec, self.n_threads, columns=columns)
 
 

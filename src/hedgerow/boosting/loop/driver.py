@@ -66,7 +66,6 @@ from hedgerow.params import BoostParams
 if TYPE_CHECKING:
     from hedgerow.boosting.automatic.model_selection import ChosenRounds
     from hedgerow.boosting.validation.folds import Fold
-    from hedgerow.growing.chunks.space import Spaces
 
 Stops: TypeAlias = tuple[int, float] | None
 """Patience and smallest improvement, if early stopping is on."""
@@ -185,7 +184,6 @@ def watched_rows(
     stops: Stops,
     budget: Budget | None = None,
     may_run_ahead: bool = False,
-    spaces: Spaces | None = None,
 ) -> tuple[BoostState, Watch]:
     """Bind the loss and the metrics to the rows; ``plan.params`` are those of the inputs."""
     others, params, n_threads = rows.ranks.others, plan.params, plan.n_threads
@@ -224,7 +222,7 @@ def watched_rows(
     )
     state = BoostState(
         rows.seen, objective, params, rows.unseen, n_threads, rows.first, scored,
-        may_run_ahead and not plan.callbacks, rows.ranks, spaces, rows.train,
+        may_run_ahead and not plan.callbacks, rows.ranks, rows.train,
     )  # fmt: skip
     return state, watch
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -61,9 +60,6 @@ from hedgerow.once import once
 from hedgerow.params import BoostParams
 from hedgerow.schedules import is_number
 
-if TYPE_CHECKING:
-    from hedgerow.growing.chunks.space import Spaces
-
 
 class BoostState:
     """A fit of this process: its rows with their raw scores, and its trees so far.
@@ -77,7 +73,6 @@ class BoostState:
     may_run_ahead          whether trees may grow some rounds before :meth:`grow` is called for
                            them: nobody reads the training scores, or replays earlier rounds
     ranks                  those that have the other rows; by default there are none
-    spaces                 memory for histograms of rows in chunks, that other fits use in turn
     sample                 the training rows, for the user's names of rows
     objective              bound to the rows
     params                 resolved parameters of the next rounds
@@ -107,12 +102,11 @@ class BoostState:
         scored: Sequence[ScoredRows] = (),
         may_run_ahead: bool = False,
         ranks: Ranks | None = None,
-        spaces: Spaces | None = None,
         sample: Sample | None = None,
     ) -> None:
         self.params = params = kinds.resolved(params, objective, _schema_of(data))
         self.data, self.first, self.scored = data, first, scored
-        self.ranks, self._spaces = ranks or Ranks(), spaces
+        self.ranks = ranks or Ranks()
         self.naming_rows: Callable[[], AbstractContextManager[None]] = nullcontext
         if sample is not None:
             self.naming_rows = sample.naming_rows
@@ -187,7 +181,6 @@ class BoostState:
         ranks = self.ranks
         return (SymmetricChunkGrower if kinds.is_symmetric(params) else ChunkGrower)(
             matrix, *shared, data.n_copies, ranks.communicator, ranks.mode, ranks.first_row,
-            self._spaces,
         )  # fmt: skip
 
     @property

@@ -12,7 +12,6 @@ from hedgerow.boosting.loop.ensemble import make_forest
 from hedgerow.boosting.validation.stopping import hash_rows
 from hedgerow.data import AnyTable, BinnedMatrix, numbers_of
 from hedgerow.data.binning.bins import BinSpec
-from hedgerow.data.binning.bundles import Layout
 from hedgerow.data.external.blocks import ColumnBlocks
 from hedgerow.data.external.row_store import ChunkStore, Uses
 from hedgerow.data.reading.mapped_table import BLOCK_ROWS, MappedTable
@@ -45,7 +44,6 @@ class TrainingData:
     numbers   float64 (n_rows, n_features), column by column: values of binned rows, for linear
               leaves
     sums      memory for histograms, shared with other fits on the same bins that grow trees in turn
-    layout    bundles whose conflicts hide values of training rows, if each feature has its bins
     """
 
     matrix: BinnedMatrix | ChunkStore | ColumnBlocks | AnyTable
@@ -56,7 +54,6 @@ class TrainingData:
     start: FloatArray | None = None
     numbers: FloatArray | None = None
     sums: SumsPool | None = None
-    layout: Layout | None = None
 
     def take(self, rows: RowArray, raw: FloatArray) -> tuple[FloatArray, ...]:
         """Return target, raw scores and weight (or None) of some rows."""

@@ -129,9 +129,8 @@ def grow_folds(plan: FoldPlan, folds: Sequence[Fold]) -> GrownFolds:
     sample, stopping, n_threads = plan.rows.sample, plan.stopping, plan.n_threads
     if sample.n_rows * sample.table.schema.n_features < _CELLS_SIDE_BY_SIDE:
         n_threads = 1
-    at_once = 1 if plan.rows.spaces is not None else min(n_threads, len(folds))
+    at_once = min(n_threads, len(folds))
     shared = replace(plan, n_threads=n_threads // at_once)
-    plan.rows.make(folds)
     grown = [GrownFold(shared, number, fold) for number, fold in enumerate(folds)]
     found = GrownFolds(grown, plan.metrics[0], stopping)
     try:
@@ -309,9 +308,7 @@ class GrownFold:
             shared.objective, params, requested, metrics, of_train, n_threads=shared.n_threads
         )
         limits = None if stopping.pooled else stopping.limits
-        self._state, self.watch = watched_rows(
-            plan, rows, limits, may_run_ahead=True, spaces=shared.rows.spaces
-        )
+        self._state, self.watch = watched_rows(plan, rows, limits, may_run_ahead=True)
         self.mass = _mass(rows.parts[0].rows)
         self._states = rounds(self._state)
 

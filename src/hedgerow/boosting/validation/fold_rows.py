@@ -12,9 +12,6 @@ Crosses of columns (:mod:`hedgerow.data.inputs`) do not depend on the target, an
 once.  Encodings by the target are made separately for each fold: target statistics with their
 bins, and class weights.  Sorted columns (``tree_method="exact"``, ``"approx"``) are
 sorted for each fold.
-
-Folds of files (:mod:`hedgerow.boosting.external.folds`) copy their bins from the chunks of all
-rows, or, where bins do not have all that they need, read the files again.
 """
 
 from __future__ import annotations
@@ -22,13 +19,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.boosting.automatic.repeats import find_repeats
-from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.driver import PreparedRows, check_out_of_bag
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
 from hedgerow.boosting.loop.scored import ScoredRows
@@ -47,7 +43,6 @@ from hedgerow.boosting.row_data.statistics import (
     encode,
     groups_of,
     kept_columns,
-    n_values,
 )
 from hedgerow.boosting.validation.folds import (
     Fold,
@@ -59,16 +54,11 @@ from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import AnyTable, BinnedMatrix, Table
 from hedgerow.data.binning.bins import BinSpec
-from hedgerow.data.external.row_store import ChunkStore
 from hedgerow.growing.core.setup import SumsPool
 from hedgerow.metrics import Metric, MetricChoice, make_metrics
 from hedgerow.metrics.queries import first_seen
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
-
-if TYPE_CHECKING:
-    from hedgerow.boosting.external.folds import FoldsOfFiles
-    from hedgerow.growing.chunks.space import Spaces
 
 _OF_TREES = (
     "n_estimators",
@@ -98,11 +88,7 @@ class FoldRows:
     params            resolved, with column positions instead of names
     original, sample  the rows; ``sample`` has only the categories that occur
     whole             the rows in the form for a fit; None if each fold needs its own form
-    spaces            memory for histograms of rows of files, whose folds grow in turn; None: folds
-                      may grow at the same time
     """
-
-    spaces: Spaces | None = None
 
     def __init__(
         self, sample: Sample, objective: Objective, params: BoostParams, n_threads: int
@@ -116,15 +102,7 @@ class FoldRows:
         self._kept: BinSpec | None = None
         self._kept_folds: dict[int, tuple[Fold, PreparedRows]] = {}
         self._sums = SumsPool()
-        self._files: FoldsOfFiles | None = None
-        if isinstance(sample.table, FileTable):
-            # Imported here: few folds are of files.
-            from hedgerow.boosting.external.folds import FoldsOfFiles
-            from hedgerow.growing.chunks.space import Spaces
-
-            self._files, self.spaces = FoldsOfFiles(sample.table), Spaces()
         groups = groups_of(self.sample, objective, params)
-        self._n_inputs = schema.n_features + n_values(schema, groups, objective)
         if is_hist and groups:
             kept = kept_columns(schema, groups)
             if kept:
@@ -143,16 +121,9 @@ class FoldRows:
         other.params = params
         return other
 
-    def make(self, folds: Sequence[Fold]) -> None:
-        """Divide the memory for rows of files among the folds."""
-        if self._files is not None:
-            self._files.divide(len(folds), self._n_inputs, self.params.linear_leaves)
-
     def close(self) -> None:
-        """Close the stores of the folds."""
+        """Forget the folds."""
         self._kept_folds.clear()
-        if self._files is not None:
-            self._files.stack.close()
 
     def fold(self, fold: Fold, n_threads: int = 1) -> PreparedRows:
         """Return the rows of one fold; those of small tables are kept for further calls."""
@@ -165,26 +136,15 @@ class FoldRows:
         return found
 
     def _make_fold(self, fold: Fold, n_threads: int) -> PreparedRows:
-        sample, files, whole = self.sample, self._files, self.whole
-        if whole is not None and files is None:  # the bins have the values
+        sample, whole = self.sample, self.whole
+        if whole is not None:  # the bins have the values
             table = Table(np.empty((sample.n_rows, 0)), sample.table.schema)
             sample = replace(sample, table=table)
-        if files is not None:  # which are read from front to back
-            fold = replace(fold, train=np.sort(fold.train))
         train, test = weighted_parts(sample, fold)
         part = ScoredRows(ONLY, test)
-        if files is not None:
-            place = np.argsort(fold.test)
-            part = replace(part, columns=np.argsort(place))
-            fold, test = replace(fold, test=fold.test[place]), test.take(place)
-            train, test = files.of_fold(train, test)
-        if whole is None or (files is not None and whole.seen.layout is not None):
+        if whole is None:
             return self._prepared(train, test, part, n_threads)
         data = whole.seen
-        if files is not None:
-            given = self.params, self._objective.n_outputs
-            seen, unseen = files.copied(data, ((fold.train, train), (fold.test, test)), *given)
-            return PreparedRows(train, train, seen, (unseen,), (part,), whole.inputs)
         assert isinstance(data.matrix, BinnedMatrix)
         seen = replace(
             _taken(data, train, data.matrix.take(fold.train), fold.train), sums=self._sums
@@ -199,19 +159,13 @@ class FoldRows:
     def _prepared(
         self, train: Sample, test: Sample, part: ScoredRows, n_threads: int
     ) -> PreparedRows:
-        """Return a fold with inputs of its own, or read from files for lack of values in bins."""
+        """Return a fold with inputs of its own."""
         encoded = encode(train, (test,), self._objective, self.params, n_threads)
         params = constraints_of_inputs(self.params, encoded.inputs)
-        spec, layout = None, None
+        spec = None
         if self._kept is not None:
             spec = choose_bins(encoded, params, n_threads, self._kept)
-        elif self.whole is not None:
-            matrix, layout = self.whole.seen.matrix, self.whole.seen.layout
-            assert isinstance(matrix, BinnedMatrix | ChunkStore)
-            spec = matrix.spec
-        seen, others, _ = prepare_rows(
-            encoded, params, n_threads, self._objective.n_outputs, spec, layout=layout
-        )
+        seen, others, _ = prepare_rows(encoded, params, n_threads, self._objective.n_outputs, spec)
         return PreparedRows(train, encoded.train, seen, others, (part,), encoded.inputs)
 
     def divided(
@@ -227,10 +181,7 @@ class FoldRows:
             return own, groups
         if groups is not None:
             return draw_folds(sample.target, n_folds, stratify, seed, groups), groups
-        compared = self._files.compared() if self._files is not None else sample.table
-        repeats = None
-        if compared is not None:
-            repeats = find_repeats(replace(sample, table=compared), seed, stratify)
+        repeats = find_repeats(sample, seed, stratify)
         if repeats is None:
             return draw_folds(sample.target, n_folds, stratify, seed), None
         if repeats.row is not None:

@@ -33,20 +33,13 @@ _LIST_SHARE = 0.125
 class RowSpace:
     """Folders for tables in files, and the memory for work on them.
 
-    Rows go to the first folder; sorted lists go to each in turn.  ``n_parts`` selections of rows
-    (:meth:`MappedTable.take`) share the memory.  The space of a file is free when nothing refers
-    to its table any more.
+    Rows go to the first folder; sorted lists go to each in turn.  The space of a file is free when
+    nothing refers to its table any more.
     """
 
-    def __init__(self, folders: Sequence[str], memory_limit: int, n_parts: int = 1) -> None:
-        self.folders, self.memory_limit, self._n_parts = folders, memory_limit, n_parts
+    def __init__(self, folders: Sequence[str], memory_limit: int) -> None:
+        self.folders, self.memory_limit = folders, memory_limit
         self._turns = count(1)  # the rows are in the first folder
-
-    def part(self) -> RowSpace:
-        """Return the space of one selection."""
-        found = RowSpace(self.folders, self.memory_limit // self._n_parts)
-        found._turns = self._turns
-        return found
 
     def lists(self, n_entries: int) -> RowArray:
         """Return space for sorted lists: memory, or a mapped file if they take more than a part."""
@@ -75,17 +68,14 @@ class MappedTable(Table):
         """Copy the rows of these positions to another file."""
         starts = range(0, len(rows), BLOCK_ROWS)
         blocks = (self.values[rows[start : start + BLOCK_ROWS]] for start in starts)
-        return self.written(blocks, self.schema, self.space.part())
+        return self.written(blocks, self.schema)
 
-    def written(
-        self, blocks: Iterable[AnyArray], schema: Schema, space: RowSpace | None = None
-    ) -> MappedTable:
-        """Write another table, block by block, to the same space unless another is given."""
-        space = space or self.space
-        file = RowFile(space.folders[0])
+    def written(self, blocks: Iterable[AnyArray], schema: Schema) -> MappedTable:
+        """Write another table, block by block."""
+        file = RowFile(self.space.folders[0])
         for block in blocks:
             file.append(block)
-        return MappedTable(file.finish(), schema, space=space)
+        return MappedTable(file.finish(), schema, space=self.space)
 
     def empty(self, shape: tuple[int, ...]) -> FloatArray:
         """Return a float64 array in a file beside the table; its values are not set."""

@@ -44,7 +44,7 @@ from hedgerow.data.external.row_store import ROWS_ONLY, Chunk, ChunkStore, Uses
 from hedgerow.growing.chunks.exchange import OF_SUMS, Exchange, GrowMode
 from hedgerow.growing.chunks.order import Order
 from hedgerow.growing.chunks.slopes import ChunkSlopes
-from hedgerow.growing.chunks.space import Sizes, Spaces, Traffic, greet, sizes_for
+from hedgerow.growing.chunks.space import Sizes, Space, Traffic, greet, sizes_for
 from hedgerow.growing.chunks.stages import nodes as node_stages
 from hedgerow.growing.chunks.stages import passes
 from hedgerow.growing.chunks.stages import rows as row_stages
@@ -102,8 +102,6 @@ class ChunkGrower(CompiledGrower):
         ``"features"``: each has all rows and builds the histograms of some columns.
     first_row : int, default=0
         Number of rows of lower ranks.
-    spaces : Spaces, optional
-        Memory for histograms that other growers use in turn.
 
     Raises
     ------
@@ -130,12 +128,11 @@ class ChunkGrower(CompiledGrower):
         communicator: Communicator | None = None,
         mode: GrowMode = "data",
         first_row: int = 0,
-        spaces: Spaces | None = None,
     ) -> None:
         self._store, self._n_copies = store, n_copies
         self._n_vectors = len(fit.raw) if setup.holds_vectors(fit.params) else 1
         self._exchange = Exchange(Alone() if communicator is None else communicator, mode)
-        self._spaces, self._first_row = spaces or Spaces(), first_row
+        self._first_row = first_row
         self._by_gradient = follows_gradients(fit.params)
         super().__init__(fit, adds_scores)
         # RowDerivatives checks hessians of its own rows; here those of all ranks are checked.
@@ -169,7 +166,7 @@ class ChunkGrower(CompiledGrower):
             fit.constant_hessian,
         )  # fmt: skip
         self._check_slots(params, most, sizes)
-        self._space = self._spaces.of(sizes, n_threads)
+        self._space = Space(sizes, n_threads)
         max_nodes = 2 * most + min(6 * most, _SPARE_NODES)
         sampler = make_sampler(params, store.n_rows, n_threads, n_vectors == 1, allocate)
         options = setup.make_options(

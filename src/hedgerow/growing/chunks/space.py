@@ -153,22 +153,6 @@ class Space:
         )
 
 
-class Spaces:
-    """Spaces of growers that grow trees in turn, such as those of folds.
-
-    Between two trees histograms mean nothing, so growers with the same sizes share a space.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[Sizes, int], Space] = {}
-
-    def of(self, sizes: Sizes, n_threads: int) -> Space:
-        """Return the space for these sizes."""
-        if (sizes, n_threads) not in self._known:
-            self._known[sizes, n_threads] = Space(sizes, n_threads)
-        return self._known[sizes, n_threads]
-
-
 def _sums(n_cells: int, sizes: Sizes) -> tuple[HistogramSums, Sums]:
     """Return sums of one output, or of several, which need only the row counts in addition."""
     vectors = make_sums(n_cells, sizes.width, sizes.constant)

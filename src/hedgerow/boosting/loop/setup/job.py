@@ -184,7 +184,7 @@ class Job:
                     each.y = None  # the loss has targets of its own
             samples += [stacked({name: each}) for name, each in sets.items()]
             if params.tree_method != "hist":
-                train, *samples = sorted_data.mapped([train, *samples], options.stopping)
+                train, *samples = sorted_data.mapped([train, *samples])
         elif sets:
             samples = [stacked(sets)]
         names = rows.offset_names

@@ -20,7 +20,7 @@ from hedgerow.data.binning.bins import (
     joined_bins,
     sampled_rows,
 )
-from hedgerow.data.binning.bundles import BundleRules, Layout
+from hedgerow.data.binning.bundles import BundleRules
 from hedgerow.data.binning.cut_sample import CutSample
 from hedgerow.data.binning.matrix import bin_bundled, bin_unseen, pair_columns, pairs_may_pay
 from hedgerow.data.external.blocks import ColumnBlocks, sort_columns
@@ -39,11 +39,10 @@ def prepare_rows(
     n_outputs: int,
     spec: BinSpec | None = None,
     start: Model | None = None,
-    layout: Layout | None = None,
 ) -> tuple[TrainingData, tuple[TrainingData, ...], Forest | None]:
     """Return the rows in the form that ``tree_method`` searches: bins, or sorted columns.
 
-    ``spec``: the bins, if they are known; ``layout``: bundles of rows of files, if these are, too.
+    ``spec``: the bins, if they are known.
     """
     train, validation = encoded.train, encoded.validation
     first = None if start is None else of_a_kind(start.forest, params)
@@ -74,8 +73,7 @@ def prepare_rows(
         # Imported here: most trainings use tables in memory.
         from hedgerow.boosting.external.stored import store_rows
 
-        given = encoded, params, n_threads, n_outputs, spec, first, layout
-        return *store_rows(*given), first
+        return *store_rows(encoded, params, n_threads, n_outputs, spec, first), first
     matrix = bin_bundled(train.table, spec, bundle_rules(params), n_threads)
     if pairs_may_pay(matrix):
         matrix = pair_columns(matrix, n_threads)
