@@ -318,9 +318,9 @@ class HedgerowRanker(HedgerowEstimator):
             A Dataset of files holds y and all other values of rows (docs/out-of-core.md).
         y : array-like of shape (n_rows,)
             Relevance labels 0, 1, 2, ..., higher for more relevant rows.
-        sample_weight : array-like of shape (n_rows,) or (n_queries,), or mapping, optional
+        sample_weight : array-like of shape (n_rows,) or (n_queries,), optional
             Weights >= 0; a row of weight 0 is ignored.  Weights of queries, in the order of their
-            first row or as a mapping, apply to all their rows.
+            first row, apply to all their rows.
         qid : array-like of shape (n_rows,)
             Query of each row: numbers, text or categories; rows of a query may lie apart.
         position : array-like of shape (n_rows,), optional
@@ -412,7 +412,7 @@ class HedgerowRanker(HedgerowEstimator):
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
             Labels 0, 1, 2, ...
-        sample_weight : array-like of shape (n_rows,) or (n_queries,), or mapping, optional
+        sample_weight : array-like of shape (n_rows,) or (n_queries,), optional
             As for :meth:`fit`.  The weight of a query is the mean weight of its rows; rows
             of weight 0 are ignored.
         qid : array-like of shape (n_rows,)

@@ -191,7 +191,9 @@ def _with_inputs(table: AnyTable, encoded: EncodedRows, n_copies: int | None = N
     """Return rows as trees see them: copies of the training rows, or other rows once."""
     names = encoded.inputs.schema(encoded.schema)
     if isinstance(table, FileTable):
-        return table.with_inputs(encoded, names, n_copies or 1)
+        n_copies = n_copies or 1
+        values = np.empty((n_copies * table.n_rows, 0))
+        return replace(table, values=values, encoded=encoded, schema=names, n_copies=n_copies)
     if not isinstance(table, MappedTable):
         return encoded.inputs_of(table, None)
 

@@ -352,8 +352,11 @@ class FileDataset(Dataset):
                 some = None if weight is None else weight[own]
                 survey.add(part.batch, part.kept, some, part.part.name)
                 start = stop
-            if self.communicator.size > 1:
-                survey = self._merged(survey, params)
+            if self.communicator.size > 1:  # in the order of the ranks: the same on each of them
+                own_rows, survey = survey, self._new_survey(params)
+                given = {"seed": params.seed, "memory_limit": self.memory_limit}
+                for message in self.communicator.allgather(own_rows.to_bytes()):
+                    survey.merge(Survey.from_bytes(message, self.requested, **given))
         give_back_memory()  # release buffers of reading before rows are copied
         found = survey.finish()
         # Ranks may have the columns in a different order from the first rank.
@@ -361,14 +364,6 @@ class FileDataset(Dataset):
         self._survey, self._is_strict = None, False
         give_back_memory()
         return found
-
-    def _merged(self, own: Survey, params: BoostParams) -> Survey:
-        """Return the merged survey of all ranks, in their order; it is the same on each rank."""
-        merged = self._new_survey(params)
-        given = {"seed": params.seed, "memory_limit": self.memory_limit}
-        for message in self.communicator.allgather(own.to_bytes()):
-            merged.merge(Survey.from_bytes(message, self.requested, **given))
-        return merged
 
     def _begin(self, survey: Survey, rows: Rows, in_order: tuple[str, ...] = ()) -> None:
         sparse = rows.batch.sparse is not None

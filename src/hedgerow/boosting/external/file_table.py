@@ -29,7 +29,6 @@ from hedgerow.data import AnyTable, Table
 from hedgerow.data.binning.bins import sampled_rows
 from hedgerow.data.binning.cut_sample import CutSample
 from hedgerow.data.external.block_files import mapped_array
-from hedgerow.data.schema import Schema
 
 if TYPE_CHECKING:
     from hedgerow.boosting.external.encoded import EncodedRows
@@ -73,11 +72,6 @@ class FileTable(Table):
         """Select rows by position; only ascending ones can be read."""
         numbers: IntArray = np.asarray(rows if self.numbers is None else self.numbers[rows])
         return replace(self, values=np.empty((len(numbers), 0)), numbers=numbers)
-
-    def with_inputs(self, encoded: EncodedRows, schema: Schema, n_copies: int = 1) -> FileTable:
-        """Return copies of these rows with the inputs of trees in place of the columns."""
-        values = np.empty((n_copies * self.n_rows, 0))
-        return replace(self, values=values, encoded=encoded, schema=schema, n_copies=n_copies)
 
     def blocks(self) -> Iterator[AnyTable]:
         """Read these rows; yield those of each batch that has some."""

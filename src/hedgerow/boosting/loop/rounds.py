@@ -56,7 +56,6 @@ from hedgerow.model.forest import Forest, joined_forests
 from hedgerow.objectives import Objective
 from hedgerow.objectives.base import LossRows
 from hedgerow.objectives.line_search import LeafRows, unit_of
-from hedgerow.once import once
 from hedgerow.params import BoostParams
 from hedgerow.schedules import is_number
 
@@ -160,8 +159,15 @@ class BoostState:
         self.mode = make_mode(updated, self.params, len(self.base))
 
     def _make_grower(self) -> CompiledGrower:
-        data, matrix = self.data, self.data.matrix
-        params = for_copies(self.params, data.n_copies)
+        data, matrix, params = self.data, self.data.matrix, self.params
+        if data.n_copies > 1:  # growers count copies as rows
+            most = 2**31 - 1
+            params = replace(
+                params,
+                min_samples_leaf=min(most, data.n_copies * params.min_samples_leaf),
+                min_data_per_group=min(most, data.n_copies * params.min_data_per_group),
+                path_smooth=data.n_copies * params.path_smooth,
+            )
         raw, n_threads = self._grown_at, self._n_threads
         fit = Fit(data.target, data.weight, raw, self.objective, params, n_threads)
         shared = fit, self._grower_adds_scores
@@ -280,12 +286,16 @@ class BoostState:
         added to the rows of the sample; here all rows get them by tree traversal.
         """
         earlier.check(self.base, self.n_features, self.n_columns)
-        params = self.params
+        params, target, weight = self.params, self.data.target, self.data.weight
+        learns_positions, bound = getattr(self.objective, "positions", None) is not None, None
         for place in range(earlier.n_rounds):
             number = self.n_first + place
             self.mode.start_round(number, params)
             self._scores.update()
-            self._relearn(number)
+            if learns_positions:  # their biases, beside the trees
+                bound = bound or self.objective.bound_to(target, weight)
+                rows = LossRows(target, self._grown_at, weight, number)
+                bound.derivatives(rows, 0, *np.empty((2, len(target))))
             if params.oob_score and isinstance(self.train, MeanScores):
                 n_rows, first_row = self.data.matrix.n_rows, self.ranks.first_row
                 self.train.outside = rows_left_out(
@@ -297,17 +307,6 @@ class BoostState:
         if params.oob_score and params.boosting == "gbdt":
             self.oob_improvement += earlier.improvement.tolist()
         self.n_rounds += earlier.n_rounds
-
-    def _relearn(self, number: int) -> None:
-        """Recompute what the loss learns beside the trees in a round: biases of positions."""
-        if getattr(self.objective, "positions", None) is not None:
-            target, weight = self.data.target, self.data.weight
-            g, h = np.empty((2, len(target)))
-            self._bound.derivatives(LossRows(target, self._grown_at, weight, number), 0, g, h)
-
-    @once
-    def _bound(self) -> Objective:
-        return self.objective.bound_to(self.data.target, self.data.weight)
 
     # -- the result ------------------------------------------------------------------------
 
@@ -468,19 +467,6 @@ def means_of_leaves(
             share = mass[a] / total if total > 0.0 else 0.5
             means[node] = share * means[a] + (1.0 - share) * means[b]
     return np.array(means)
-
-
-def for_copies(params: BoostParams, n_copies: int) -> BoostParams:
-    """Scale limits in rows by ``n_copies``, for a grower that counts copies as rows."""
-    if n_copies == 1:
-        return params
-    most = 2**31 - 1
-    return replace(
-        params,
-        min_samples_leaf=min(most, n_copies * params.min_samples_leaf),
-        min_data_per_group=min(most, n_copies * params.min_data_per_group),
-        path_smooth=n_copies * params.path_smooth,
-    )
 
 
 def _schema_of(data: TrainingData) -> Schema:

@@ -329,7 +329,9 @@ def in_bins_of(spec: BinSpec, start: Model) -> Forest:
     rows = forest.threshold[nodes]
     for j in np.flatnonzero(spec.is_category).tolist():
         chosen = forest.feature[nodes] == j
-        source = _sources(tables, start.schema, spec, j)
+        # The model's bin that contains each bin; -1 for new levels.
+        source = np.full(spec.n_bins(j), -1, dtype=np.int64)
+        source[spec.bins_of(j)[_places(start.schema, spec.schema, j)]] = tables.bins_of(j)
         known = source >= 0
         at, sides = rows[chosen], forest.missing_left[nodes[chosen]]
         part = np.repeat(sides[:, None], len(source), axis=1)
@@ -337,13 +339,6 @@ def in_bins_of(spec: BinSpec, start: Model) -> Forest:
         new[at, : len(source)] = part
     sets = np.packbits(new, axis=1, bitorder="little").view("<u8").astype(np.uint64)
     return replace(forest, categories=CategoryTables(sets, spec.level_bin, spec.level_start))
-
-
-def _sources(tables: CategoryTables, schema: Schema, spec: BinSpec, j: int) -> IntArray:
-    """Return, for each bin of column ``j``, the model's bin that contains it; -1 for new levels."""
-    source = np.full(spec.n_bins(j), -1, dtype=np.int64)
-    source[spec.bins_of(j)[_places(schema, spec.schema, j)]] = tables.bins_of(j)
-    return source
 
 
 def _places(old: Schema, new: Schema, j: int) -> IntArray:

@@ -47,7 +47,7 @@ class Dataset:
         or 0/1 labels (docs/several-targets.md).
     weight : array-like of shape (n_rows,), optional
         Non-negative; a row of weight 0 counts as absent.  Rankings also take one weight per
-        query, in order of first occurrence, or a mapping from query to weight.
+        query, in order of first occurrence.
     offset : str, list of str, or array-like of shape (n_rows,) or (n_rows, n_outputs), optional
         Known part of the raw score: trees learn the remainder.  Names are columns of X,
         which then are not features; the model remembers them and adds them to its

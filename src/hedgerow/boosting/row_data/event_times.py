@@ -18,12 +18,12 @@ of only 0 and 1 may be an event or an end: that is an error.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, BoolArray, FloatArray
+from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.row_data.checks import check_length, check_vector, numbers_of_rows
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.cuda.arrays import host_array
@@ -83,36 +83,10 @@ def read_times(
         check_length(len(column.values), n_rows, f"{name} ({column.name or what + ' column'})")
     names = columns[0].name, columns[1].name
     truths = _is_truth(columns[0].values), _is_truth(columns[1].values)
-    form = _form_of(names, truths, name, objective)
-    one, other = columns if form.first == 0 else columns[::-1]
-    found = (_signed if form.has_events else _intervals)(one, other, n_rows, name)
-    if form.is_doubtful and not intervals:
-        _refuse_doubtful(found, name, others or Alone())
-    return found
-
-
-class _Form(NamedTuple):
-    """The roles of the two columns of a target.
-
-    has_events   whether they are event and time; otherwise they are ends of intervals
-    first        position of the event, or of the lower end
-    is_doubtful  whether neither names nor types tell, so that values must not leave doubt
-    """
-
-    has_events: bool
-    first: int
-    is_doubtful: bool = False
-
-
-def _form_of(
-    names: tuple[str | None, str | None], truths: tuple[bool, bool], name: str, objective: str
-) -> _Form:
-    """Return what two columns are, by their names and types."""
-    first = first_end(names)
-    if first is None:
-        event = _event_of(names, truths, name)
-        if event is not None:
-            return _Form(True, event)
+    lower = first_end(names)
+    event = None if lower is not None else _event_of(names, truths, name)
+    if event is not None:
+        return _signed(columns[event], columns[1 - event], n_rows, name)
     if objective == "cox":
         raise DataError(
             f"{name} has two columns of numbers, but objective 'cox' does not support intervals: "
@@ -123,7 +97,11 @@ def _form_of(
             raise DataTypeError(
                 f"{name} ({label}) is an end of intervals, but holds booleans: give numbers."
             )
-    return _Form(False, first or 0, first is None)
+    one, other = columns if lower != 1 else columns[::-1]
+    found = _intervals(one, other, n_rows, name)
+    if lower is None and not intervals:  # neither names nor types tell
+        _refuse_doubtful(found, name, others or Alone())
+    return found
 
 
 def _two_columns(y: Any, name: str) -> tuple[_Column, _Column] | None:
@@ -147,17 +125,12 @@ def _two_columns(y: Any, name: str) -> tuple[_Column, _Column] | None:
     if named is None or (len(named) == 1 and hasattr(y, "columns")):
         return None
     if len(named) != 2:
-        raise _not_two([column.name for column in named], name)
+        shown = ", ".join(repr(column.name) for column in named if column.name is not None)
+        raise DataTypeError(
+            f"{name} needs one column, or two fields (event and time, or lower and upper end), but "
+            f"has {len(named)}{f': {shown}' if shown else ''}. {_BOTH_SPELLINGS}"
+        )
     return named[0], named[1]
-
-
-def _not_two(names: Sequence[str | None], name: str) -> DataTypeError:
-    """Return the error for times in more than two columns, or in one that is a field."""
-    shown = ", ".join(repr(label) for label in names if label is not None)
-    return DataTypeError(
-        f"{name} needs one column, or two fields (event and time, or lower and upper end), but "
-        f"has {len(names)}{f': {shown}' if shown else ''}. {_BOTH_SPELLINGS}"
-    )
 
 
 def _words(name: str | None) -> frozenset[str]:
@@ -211,11 +184,6 @@ def _signed(event: _Column, time: _Column, n_rows: int, name: str) -> FloatArray
     if (duration <= 0.0).any():
         row = int(np.argmax(duration <= 0.0))
         raise DataError(f"{label}: times must be positive, but row {row} has {duration[row]:g}.")
-    return np.where(_happened(event, n_rows, name), duration, -duration)
-
-
-def _happened(event: _Column, n_rows: int, name: str) -> BoolArray:
-    """Return the event column as booleans."""
     label = f"{name} ({event.name or 'event'})"
     values = check_vector(event.values, n_rows, label)
     wrong = (values != 0.0) & (values != 1.0)
@@ -226,7 +194,7 @@ def _happened(event: _Column, n_rows: int, name: str) -> BoolArray:
             f"row {row} has {values[row]:g}: write, for example, event == 2 if 2 is the event. If "
             "the columns are ends of intervals, name them 'lower' and 'upper'."
         )
-    return values == 1.0
+    return np.where(values == 1.0, duration, -duration)
 
 
 def _intervals(lower: _Column, upper: _Column, n_rows: int, name: str) -> FloatArray:

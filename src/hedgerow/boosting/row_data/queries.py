@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct, real_numbers
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
 from hedgerow.boosting.row_data.checks import (
     check_length,
     number_values,
@@ -36,7 +36,6 @@ from hedgerow.cuda.arrays import host_array
 from hedgerow.errors import DataError, DataTypeError, HedgerowWarning, ParameterError, brief
 from hedgerow.metrics import Metric, metrics_of_queries, scored_as, task_of
 from hedgerow.metrics.queries import first_seen, query_rows
-from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 from hedgerow.schedules import rate_at
@@ -138,24 +137,17 @@ def with_positions(
     def rate(number: int) -> float:
         return rate_at(params.learning_rate, number, n_first)
 
-    learned = None if start is None else _biases_of(start.model, position.labels)
+    record = None if start is None else start.model.training.get("position_bias")
+    learned: FloatArray | None = None
+    if record is not None and record["positions"]:
+        # Biases are centred at 0, because the loss compares the rows of a query; a new position
+        # starts at the mean of the known ones.
+        mean = math.fsum(record["bias"]) / len(record["bias"])
+        known = dict(zip(record["positions"], record["bias"], strict=True))
+        learned = np.array([known.get(label, mean) - mean for label in position.labels])
     return objective.with_positions(
         PositionBias(position.codes, position.labels, penalty, rate, learned)
     )
-
-
-def _biases_of(model: Model, labels: Sequence[Any]) -> FloatArray | None:
-    """Return the bias that a model learned for each position, or None if it learned none.
-
-    The biases are centred at 0, because the loss compares the rows of a query; a new position
-    starts at the mean of the known ones.
-    """
-    record = model.training.get("position_bias")
-    if record is None or not record["positions"]:
-        return None
-    mean = math.fsum(record["bias"]) / len(record["bias"])
-    known = dict(zip(record["positions"], record["bias"], strict=True))
-    return np.array([known.get(label, mean) - mean for label in labels])
 
 
 def bias_record(objective: Objective, n_rounds: int) -> dict[str, Any]:
@@ -228,28 +220,9 @@ def joined_queries(parts: Sequence[IntArray]) -> IntArray:
 
 
 def weight_of_rows(weight: Any, qid: Any, n_rows: int, name: str = "sample_weight") -> Any:
-    """Return one weight for each row, expanding weights of queries: in order, or a mapping."""
-    if qid is None:
-        if isinstance(weight, Mapping):
-            raise DataTypeError(
-                f"{name} must be an array with one weight for each row; a mapping from query to "
-                "weight needs queries: give qid."
-            )
-        return weight
-    if isinstance(weight, Mapping):
-        codes, values = number_values(qid, n_rows, "qid", "its query")
-        absent = [value for value in values if value not in weight]
-        if absent:
-            raise DataError(
-                f"{name} has no weight for {len(absent)} of {len(values)} queries, the first is "
-                f"{absent[0]!r}: give a weight for each query."
-            )
-        found = real_numbers([weight[value] for value in values])
-        if found is None or found.ndim != 1:
-            raise DataTypeError(f"{name} must map each query to a number.")
-        return found[codes]
-    if weight is None:
-        return None
+    """Return one weight for each row; those of queries are expanded to their rows."""
+    if qid is None or weight is None or isinstance(weight, Mapping):
+        return weight  # a mapping is refused as any other that is no array
     given = host_array(weight)
     if given.ndim != 1 or len(given) == n_rows:
         return weight

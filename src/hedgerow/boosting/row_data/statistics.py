@@ -325,8 +325,11 @@ def choose_columns(
     groups: list[tuple[int, ...]] = [(j,) for j in singles]
     if params.statistics_order == 2:
         pairs = _pairs(singles, n_levels, n_rows)
-        allowed = [pair for pair in pairs if _may_meet(pair, params.interaction_constraints)]
-        groups += sorted(allowed[: MOST_PAIRS // n_means])
+        together = params.interaction_constraints
+        if together is not None and together != PAIRWISE:  # may both split on one branch?
+            sets = () if together == NO_INTERACTIONS else together
+            pairs = [pair for pair in pairs if any(set(pair) <= set(own) for own in sets)]
+        groups += sorted(pairs[: MOST_PAIRS // n_means])
     return groups
 
 
@@ -345,13 +348,6 @@ def _pairs(singles: Sequence[int], n_levels: dict[int, int], n_rows: int) -> lis
         pair for pair in combinations(sorted(n_levels), 2) if not set(pair).isdisjoint(singles)
     ]
     return sorted(pairs, key=rank)
-
-
-def _may_meet(pair: tuple[int, int], constraint: Any) -> bool:
-    """Return whether both columns may split on one branch of a tree."""
-    if constraint is None or constraint == PAIRWISE:
-        return True
-    return constraint != NO_INTERACTIONS and any(set(pair) <= set(group) for group in constraint)
 
 
 def crosses_of(params: BoostParams, schema: Schema) -> tuple[Cross, ...]:

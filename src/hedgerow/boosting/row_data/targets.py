@@ -142,7 +142,9 @@ def same_targets(seen: Targets, trained: Targets, name: str) -> FloatArray:
         raise DataError(f"{name} has {own}, but y has {others}: give the same number.")
     if seen.names is None or trained.names is None or seen.names == trained.names:
         return seen.values
-    check_same_targets(seen.names, trained.names, name)
+    missing = [target for target in trained.names if target not in seen.names]
+    if missing:
+        raise DataError(f"{name} lacks the column {missing[0]!r}, a target of the training rows.")
     order = [seen.names.index(target) for target in trained.names]
     return np.asfortranarray(seen.values[:, order])
 
@@ -166,10 +168,3 @@ def in_order(objective: Objective, found: Targets) -> FloatArray:
         return found.values
     names = objective.names if objective.named else None
     return same_targets(found, Targets(np.empty((0, n_targets)), names), "y")
-
-
-def check_same_targets(seen: tuple[str, ...], trained: tuple[str, ...], name: str) -> None:
-    """Raise ``DataError`` if rows lack a target of the training rows."""
-    missing = [target for target in trained if target not in seen]
-    if missing:
-        raise DataError(f"{name} lacks the column {missing[0]!r}, a target of the training rows.")
