@@ -13,7 +13,6 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.row_data.queries import require_queries
 from hedgerow.boosting.row_data.row_values import given_values
-from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import require_target
 from hedgerow.distributed.cluster import Parts, Resilience
 from hedgerow.distributed.collections import is_collection, persist_tables
@@ -33,6 +32,7 @@ from hedgerow.errors import AllRowsNeededError, ParameterError
 from hedgerow.estimators import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.model.model import Model
+from hedgerow.objectives.catalogue import SURVIVAL
 
 
 class OnCluster(HedgerowEstimator):

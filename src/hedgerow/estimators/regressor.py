@@ -12,12 +12,12 @@ from sklearn.base import RegressorMixin
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.row_data.checks import check_vector, check_weight
 from hedgerow.boosting.row_data.event_times import read_times
-from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import Targets, has_columns, require_target, target_column
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.common import of_one_fit
 from hedgerow.estimators.scores import r2
 from hedgerow.objectives import make_objective
+from hedgerow.objectives.catalogue import SURVIVAL
 from hedgerow.params import CHECKPOINT_SECONDS
 from hedgerow.peers import OF_ESTIMATORS_PREDICT, refuse_arguments
 

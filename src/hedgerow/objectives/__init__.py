@@ -15,7 +15,14 @@ from hedgerow.argument_types import listed
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError, brief
 from hedgerow.objectives.base import Objective, RowLoss
-from hedgerow.objectives.catalogue import CUSTOM, OBJECTIVES, RANKING, Task, objective_class
+from hedgerow.objectives.catalogue import (
+    CUSTOM,
+    OBJECTIVES,
+    RANKING,
+    SURVIVAL,
+    Task,
+    objective_class,
+)
 from hedgerow.objectives.quantile import Quantile, SeveralQuantiles
 from hedgerow.objectives.targets import (
     SeveralTargets,
@@ -82,7 +89,7 @@ def objective_for(
     names: tuple[str, ...] | None = None,
 ) -> Objective:
     """Return the objective for a name or a loss of the user, for the targets of the rows."""
-    if target.ndim == 2 and not (isinstance(given, str) and given in ("aft", "cox")):
+    if target.ndim == 2 and not (isinstance(given, str) and given in SURVIVAL):
         return several_targets(
             lambda column: objective_for(given, column, n_outputs, parameters, task), target, names
         )
@@ -164,6 +171,7 @@ __all__ = [
     "OBJECTIVES",
     "PARAMETERS",
     "RANKING",
+    "SURVIVAL",
     "Objective",
     "RowLoss",
     "SeveralTargets",

@@ -46,6 +46,9 @@ OBJECTIVES: dict[str, str] = {
 RANKING: tuple[str, ...] = ("lambdarank", "rank_map", "rank_pairwise", "rank_xendcg")
 """Names of the ranking objectives."""
 
+SURVIVAL: tuple[str, ...] = ("cox", "aft")
+"""Names of the objectives of times to an event."""
+
 DISTRIBUTIONAL: tuple[str, ...] = (
     "poisson",
     "normal",

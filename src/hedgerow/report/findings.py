@@ -23,7 +23,6 @@ from hedgerow.booster import Booster, objective_of
 from hedgerow.boosting.row_data.checks import check_weight
 from hedgerow.boosting.row_data.classes import true_probabilities
 from hedgerow.boosting.row_data.offsets import features_of_rows
-from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.data.reading.frames import columns_by_name
 from hedgerow.errors import DataError
 from hedgerow.inspection import Importances, PartialDependence, permutation_importance
@@ -31,6 +30,7 @@ from hedgerow.inspection.importance import read_queries, read_targets
 from hedgerow.metrics import Metric, make_metrics, metrics_of_queries, scored_as
 from hedgerow.metrics.queries import query_rows
 from hedgerow.objectives import Objective
+from hedgerow.objectives.catalogue import SURVIVAL
 from hedgerow.plot.classifier import calibration_of
 
 RESAMPLES = 200

@@ -49,6 +49,7 @@ from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import AnyTable, SparseTable
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.objectives import Objective
+from hedgerow.objectives.global_sums import AllRows
 from hedgerow.params import BoostParams
 
 TableOfBlocks: TypeAlias = FileTable | MappedTable
@@ -210,18 +211,15 @@ def _with_inputs(table: AnyTable, encoded: EncodedRows, n_copies: int | None = N
 
 def statistics_rows(used: Sequence[int], train: Sample, others: Communicator) -> StatisticsRows:
     """Return what statistics are computed from, of all ranks; ``train`` are the rows of this."""
-    schema = train.table.schema
+    schema, place = train.table.schema, 0
     codes: dict[int, AnyArray] = {j: np.empty(train.n_rows, np.int32) for j in used}
-    place = 0
     for block in cast(TableOfBlocks, train.table).blocks():
         values, rows = cast(Table, block).values, slice(place, place + block.n_rows)
         for j, found in codes.items():
             found[rows] = codes_of(values[:, j], schema.n_levels(j))
         place = rows.stop
-    joined = {j: gather_numbers(found, others) for j, found in codes.items()}
-    target, weight = train.target, train.weight
+    joined, target, weight = codes, train.target, train.weight
     if others.size > 1:
-        columns = [gather_numbers(np.ascontiguousarray(y), others) for y in np.atleast_2d(target.T)]
-        target = columns[0] if target.ndim == 1 else np.column_stack(columns)
-        weight = None if weight is None else gather_numbers(weight, others)
+        joined = {j: gather_numbers(found, others) for j, found in codes.items()}
+        target, weight = AllRows(target, weight, communicator=others).gathered()
     return StatisticsRows(joined, target, weight, schema)

@@ -16,13 +16,13 @@ from hedgerow.boosting.row_data.row_values import (
     RowValues,
     given_values,
 )
-from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import Targets, read_event_times, read_targets
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data import AnyTable, Schema, UnknownCategory, read_any
 from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.data.schema import read_names
 from hedgerow.errors import DataError
+from hedgerow.objectives.catalogue import SURVIVAL
 from hedgerow.peers import OF_DATASET, advised
 
 if TYPE_CHECKING:

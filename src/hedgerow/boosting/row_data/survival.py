@@ -9,10 +9,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, real_numbers
 from hedgerow.errors import AbsentAttributeError, ParameterError, brief
 from hedgerow.model.booster_part import BoosterPart
-from hedgerow.model.model import Model
-from hedgerow.objectives import objective_of_record
-
-SURVIVAL = ("cox", "aft")
+from hedgerow.objectives import SURVIVAL, objective_of_record
 
 
 class SurvivalPredictions(BoosterPart):
@@ -21,10 +18,13 @@ class SurvivalPredictions(BoosterPart):
     @property
     def event_times(self) -> FloatArray:
         """Event times of the training rows of a Cox model, ascending."""
-        try:
-            return event_times(self.model)
-        except ParameterError as error:  # as hasattr requires
-            raise AbsentAttributeError(*error.args) from None
+        baseline = self.model.training.get("baseline")
+        if self.model.objective != "cox" or baseline is None:
+            raise AbsentAttributeError(  # as hasattr requires
+                f"event times are kept for objective 'cox'; this is a model of "
+                f"{self.model.objective!r}: give the times at which you want the survival function."
+            )
+        return np.array(baseline["times"], dtype=np.float64)
 
     def predict_survival_function(
         self, X: Any, times: Any = None, *, n_jobs: int | None = None, offset: Any = None
@@ -57,53 +57,29 @@ class SurvivalPredictions(BoosterPart):
         >>> booster.predict_survival_function([[1.0]], [0.5, 1.0]).round(3).tolist()
         [[1.0, 0.779]]
         """
-        check_survival(self.model)
-        return survival_function(
-            self.model, self.raw_scores(X, n_jobs=n_jobs, offset=offset)[0], times
-        )
+        model = self.model
+        if model.objective not in SURVIVAL:
+            raise ParameterError(
+                f"a survival function needs objective 'cox' or 'aft'; this is a model of "
+                f"{model.objective!r}."
+            )
+        raw = self.raw_scores(X, n_jobs=n_jobs, offset=offset)[0]
+        if times is None or model.objective == "cox":
+            try:
+                at = self.event_times  # or an error that says that there is no baseline
+            except AbsentAttributeError as error:
+                raise ParameterError(*error.args) from None
+        if times is not None:
+            numbers = real_numbers(times)
+            if numbers is None or numbers.ndim > 1 or not (numbers > 0.0).all():
+                raise ParameterError(f"times must be positive numbers; got {brief(times)}.")
+            at = np.atleast_1d(numbers)
+        if model.objective == "cox":
+            from hedgerow.objectives.survival.cox import survival_of_baseline
 
+            return survival_of_baseline(dict(model.training["baseline"]), raw, at)
+        from hedgerow.objectives.survival.aft import AcceleratedFailureTime
 
-def check_survival(model: Model) -> None:
-    """Raise ``ParameterError`` unless the model is a survival model."""
-    if model.objective not in SURVIVAL:
-        raise ParameterError(
-            f"a survival function needs objective 'cox' or 'aft'; this is a model of "
-            f"{model.objective!r}."
-        )
-
-
-def event_times(model: Model) -> FloatArray:
-    """Return the times at which the baseline hazard of a Cox model rises, ascending."""
-    baseline = model.training.get("baseline")
-    if model.objective != "cox" or baseline is None:
-        raise ParameterError(
-            f"event times are kept for objective 'cox'; this is a model of {model.objective!r}: "
-            "give the times at which you want the survival function."
-        )
-    return np.array(baseline["times"], dtype=np.float64)
-
-
-def survival_function(model: Model, raw: FloatArray, times: Any = None) -> FloatArray:
-    """Return the probability of no event up to each time.
-
-    Raise ``ParameterError`` if the model is not a survival model, or times are not positive
-    numbers.
-    """
-    check_survival(model)
-    if times is None:
-        at = event_times(model)
-    else:
-        numbers = real_numbers(times)
-        if numbers is None or numbers.ndim > 1 or not (numbers > 0.0).all():
-            raise ParameterError(f"times must be positive numbers; got {brief(times)}.")
-        at = np.atleast_1d(numbers)
-    if model.objective == "cox":
-        from hedgerow.objectives.survival.cox import survival_of_baseline
-
-        event_times(model)  # or an error that says that there is no baseline
-        return survival_of_baseline(dict(model.training["baseline"]), raw, at)
-    from hedgerow.objectives.survival.aft import AcceleratedFailureTime
-
-    objective = objective_of_record(model.objective, model.forest.n_outputs, model.training)
-    assert isinstance(objective, AcceleratedFailureTime)
-    return objective.survival(raw, at)
+        objective = objective_of_record(model.objective, model.forest.n_outputs, model.training)
+        assert isinstance(objective, AcceleratedFailureTime)
+        return objective.survival(raw, at)

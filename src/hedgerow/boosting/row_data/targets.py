@@ -15,13 +15,13 @@ from hedgerow.boosting.row_data.checks import (
     values_of_rows,
 )
 from hedgerow.boosting.row_data.event_times import read_times
-from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.comm.base import Communicator
 from hedgerow.cuda.arrays import host_array
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, DataTypeError, brief
 from hedgerow.objectives import Objective, SeveralTargets
+from hedgerow.objectives.catalogue import SURVIVAL
 
 
 class Targets(NamedTuple):

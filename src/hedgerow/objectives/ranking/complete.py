@@ -55,10 +55,6 @@ class _Known(NamedTuple):
         number, query, target, weight = np.ascontiguousarray(everyone.T)
         return _Known(number, query, target.view(np.float64), weight.view(np.float64))
 
-    def followed_by(self, more: _Known) -> _Known:
-        """Return these rows, then more."""
-        return _Known._make(map(np.concatenate, zip(self, more, strict=True)))
-
 
 class CompleteQueries:
     """The rows of all queries of which this rank has rows; ``of_all``: all rows of all ranks.
@@ -110,7 +106,8 @@ class CompleteQueries:
         everyone = own.take(self._sent).gathered(self._others)
         is_own = (everyone.number >= first_row) & (everyone.number < first_row + n_own)
         self._taken = np.flatnonzero(~is_own & np.isin(everyone.query, own.query))
-        return own.followed_by(everyone.take(self._taken))
+        more = everyone.take(self._taken)
+        return _Known._make(map(np.concatenate, zip(own, more, strict=True)))
 
     def scores(self, own: FloatArray) -> FloatArray:
         """Return the scores of the rows held; ``own`` are those of this rank."""

@@ -23,7 +23,6 @@ from hedgerow.boosting.loop.setup.job import Job, KnownTargets
 from hedgerow.boosting.loop.setup.resolved import asks_for_vectors
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.queries import queries_without_effect, without_queries
-from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import Targets, same_targets
 from hedgerow.comm.base import count_rows
 from hedgerow.errors import DataError, ParameterError
@@ -35,7 +34,7 @@ from hedgerow.objectives import (
     make_objective,
     objective_for,
 )
-from hedgerow.objectives.catalogue import Task
+from hedgerow.objectives.catalogue import SURVIVAL, Task
 from hedgerow.objectives.custom.losses import TRIED, OwnObject, OwnRowLoss
 from hedgerow.objectives.derivatives import PRECOMPUTED
 from hedgerow.objectives.global_sums import gather_targets, largest_of_ranks
