@@ -93,8 +93,8 @@ def test_what_needs_a_table_names_the_columns() -> None:
     schema = read_table(TABLE[["street", "a", "town"]]).schema
     given = [(0,), (2,)], schema
     with pytest.raises(AllRowsNeededError, match=r"'street', 'town', of several copies"):
-        encoded.check_memory(*given, N, loss, params, 10**9, n_ranks=2)
-    encoded.check_memory(*given, 10**6, loss, params, 10**9, n_ranks=2)
+        encoded.check_memory(*given, N, loss, params, 10**9)
+    encoded.check_memory(*given, 10**6, loss, params, 10**9)
 
 
 # -- models to continue, checkpoints, positions --------------------------------------------

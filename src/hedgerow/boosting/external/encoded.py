@@ -11,8 +11,8 @@ Crosses (:mod:`hedgerow.data.inputs`) need only the row itself.  Statistics
 Every rank of a cluster has the codes, targets and weights of all rows, computes the values of all
 rows, and uses those of its own.
 
-Few rows are copied several times (:func:`hedgerow.boosting.row_data.statistics.copies_of`): the
-mapped file has the values of each copy, and pass two takes place for each.
+Few rows are copied several times (:func:`hedgerow.boosting.row_data.statistics.copies_of`): they
+are read into memory.
 """
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ from hedgerow.boosting.row_data.statistics import (
     kept_columns,
     n_means_of,
     n_values,
-    repeated,
-    share_of_copy,
 )
 from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
 from hedgerow.data import Table
@@ -71,8 +69,6 @@ def check_memory(
     objective: Objective,
     params: BoostParams,
     memory_limit: int,
-    *,
-    n_ranks: int = 1,
 ) -> None:
     """Raise ``AllRowsNeededError`` unless statistics of these columns can be computed."""
     if not groups:
@@ -81,7 +77,7 @@ def check_memory(
     text = (
         f"target_statistics={params.target_statistics!r} computes statistics of the columns {names}"
     )
-    if n_ranks > 1 and copies_of(n_rows, params) > 1:
+    if copies_of(n_rows, params) > 1:
         raise AllRowsNeededError(
             f"{text}, of several copies of these few rows, which needs all rows in memory: use "
             "target_statistics=False, or train on a table in memory."
@@ -119,9 +115,9 @@ class EncodedRows:
 
     inputs          what the trees split
     schema          the user's columns
-    values          float64 (n_values, n_copies * n_rows): values of the statistics for the training
-                    rows of all ranks, which differ from those of new rows
-    sampled_weight  weights of the rows, of all copies, from which the cuts of statistics are chosen
+    values          float64 (n_values, n_rows): values of the statistics for the training rows of
+                    all ranks, which differ from those of new rows
+    sampled_weight  weights of the rows from which the cuts of statistics are chosen
     first_row       number of training rows of lower ranks
     """
 
@@ -135,8 +131,8 @@ class EncodedRows:
     def inputs_of(self, rows: AnyTable, place: int | None) -> AnyTable:
         """Return the inputs of some rows.
 
-        ``place`` is that of the first training row among those of all copies of this rank; None:
-        no statistics were computed from these rows.
+        ``place`` is that of the first training row among those of this rank; None: no statistics
+        were computed from these rows.
         """
         inputs = self.inputs
         if isinstance(rows, SparseTable):  # which has no statistics
@@ -164,47 +160,40 @@ def encode_blocks(
     """Do the work of :func:`hedgerow.boosting.row_data.statistics.encode`, block by block."""
     table = cast(TableOfBlocks, train.table)
     others: Communicator = table.others if isinstance(table, FileTable) else Alone()
-    schema, limit, n_copies = table.schema, table.memory_limit, 1
+    schema, limit = table.schema, table.memory_limit
     encoded = EncodedRows(Inputs(kept_columns(schema, groups), (), crosses), schema, n_threads)
     if groups:
         first_row, n_rows = count_rows(train.n_rows, others)
-        if isinstance(table, FileTable):  # rows in files of ours were checked before
-            check_memory(groups, schema, n_rows, objective, params, limit, n_ranks=others.size)
-        rows, n_copies = (
-            statistics_rows(columns_of(groups), train, others),
-            copies_of(n_rows, params),
-        )
-        size = n_copies * n_rows
-        values = table.empty((n_values(schema, groups, objective), size))
+        check_memory(groups, schema, n_rows, objective, params, limit)
+        rows = statistics_rows(columns_of(groups), train, others)
+        values = table.empty((n_values(schema, groups, objective), n_rows))
         fitting = threads_that_fit(groups, n_rows, objective, n_threads, limit)
-        found = compute(rows, groups, objective, params.seed, n_copies, values, fitting)
-        weight = share_of_copy(rows.weight, n_rows, n_copies)
+        found = compute(rows, groups, objective, params.seed, 1, values, fitting)
+        weight = rows.weight
         if weight is not None:
-            weight = weight[sampled_rows(size, params.seed) % n_rows]
+            weight = weight[sampled_rows(n_rows, params.seed)]
         inputs = replace(encoded.inputs, statistics=found)
         encoded = EncodedRows(inputs, schema, n_threads, values, weight, first_row)
-    seen = _with_inputs(table, encoded, n_copies)
-    unseen = tuple(replace(one, table=_with_inputs(one.table, encoded)) for one in validation)
-    return Encoded(repeated(train, seen, n_copies), unseen, encoded.inputs, n_copies)
+    seen, *unseen = (
+        replace(one, table=_with_inputs(one.table, encoded, one is train))
+        for one in (train, *validation)
+    )
+    return Encoded(seen, unseen, encoded.inputs)
 
 
-def _with_inputs(table: AnyTable, encoded: EncodedRows, n_copies: int | None = None) -> AnyTable:
-    """Return rows as trees see them: copies of the training rows, or other rows once."""
+def _with_inputs(table: AnyTable, encoded: EncodedRows, is_seen: bool) -> AnyTable:
+    """Return rows as trees see them; ``is_seen``: they are the training rows."""
     names = encoded.inputs.schema(encoded.schema)
     if isinstance(table, FileTable):
-        n_copies = n_copies or 1
-        values = np.empty((n_copies * table.n_rows, 0))
-        return replace(table, values=values, encoded=encoded, schema=names, n_copies=n_copies)
+        return replace(table, encoded=encoded, schema=names)
     if not isinstance(table, MappedTable):
         return encoded.inputs_of(table, None)
 
     def blocks() -> Iterator[AnyArray]:
         place = 0
-        for _ in range(n_copies or 1):
-            for block in table.blocks():
-                seen = encoded.inputs_of(block, None if n_copies is None else place)
-                yield cast(Table, seen).values
-                place += block.n_rows
+        for block in table.blocks():
+            yield cast(Table, encoded.inputs_of(block, place if is_seen else None)).values
+            place += block.n_rows
 
     return table.written(blocks(), names)
 

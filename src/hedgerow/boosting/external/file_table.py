@@ -11,7 +11,7 @@
 A :class:`hedgerow.boosting.loop.sample.Sample` holds such a table like any other.  Where columns
 are needed, and only there, they are read: the codes of target statistics
 (:mod:`hedgerow.boosting.external.encoded`), bins (:mod:`hedgerow.boosting.external.stored`), or
-values to sort (:mod:`hedgerow.boosting.external.sorted_data`).
+values to sort (:mod:`hedgerow.boosting.external.first_pass`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ class FileTable(Table):
     numbers   ascending numbers of these rows among those of positive weight; None: all of them
     is_seen   whether categories and cuts come from these rows: whether they are training rows
     encoded   the inputs of trees in place of the columns; ``schema`` is then theirs
-    n_copies  how often the table has the rows, one copy after another
     """
 
     data: FileDataset = field(kw_only=True)
@@ -53,7 +52,6 @@ class FileTable(Table):
     numbers: IntArray | None = field(default=None, kw_only=True)
     is_seen: bool = field(default=False, kw_only=True)
     encoded: EncodedRows | None = field(default=None, kw_only=True)
-    n_copies: int = field(default=1, kw_only=True)
 
     @property
     def n_features(self) -> int:
@@ -101,15 +99,15 @@ class FileTable(Table):
         rows = sampled_rows(encoded.values.shape[1], seed)
         found = [encoded.values[:, rows]]
         if inputs.stop > encoded.inputs.statistic_columns.stop:
-            places, copies = np.unique(rows % (self.n_rows // self.n_copies), return_inverse=True)
+            places, turns = np.unique(rows, return_inverse=True)
             crosses, start = np.empty((len(encoded.inputs.crosses), 1, len(places))), 0
-            columns = replace(self, encoded=None, n_copies=1, schema=encoded.schema)
+            columns = replace(self, encoded=None, schema=encoded.schema)
             for block in columns.blocks():
                 own = slice(*np.searchsorted(places, (start, start + block.n_rows)))
                 values = cast(Table, block).values[places[own] - start]
                 encoded.inputs.cross(values, encoded.schema, crosses[:, :, own])
                 start += block.n_rows
-            found.append(crosses[:, 0, copies])
+            found.append(crosses[:, 0, turns])
         return np.concatenate(found).T, encoded.sampled_weight
 
     def empty(self, shape: tuple[int, ...]) -> FloatArray:
@@ -118,32 +116,25 @@ class FileTable(Table):
 
 
 def read_together(tables: Sequence[FileTable]) -> Iterator[list[AnyTable]]:
-    """Yield the rows of each table in each batch; the tables are rows of one dataset.
-
-    A table of copies takes a pass for each; the other tables have rows in the first pass only.
-    """
-    first = tables[0]
+    """Yield the rows of each table in each batch; the tables are rows of one dataset."""
+    first, start, places = tables[0], 0, [0] * len(tables)
     schema = first.schema if first.encoded is None else first.encoded.schema
-    for copy in range(max(table.n_copies for table in tables)):
-        start, places = 0, [copy * (table.n_rows // table.n_copies) for table in tables]
-        for batch, kept in first.data.tables(schema):
-            stop = start + (batch.n_rows if kept is None else len(kept))
-            parts = []
-            for number, table in enumerate(tables):
-                rows = kept
-                if table.n_copies <= copy:
-                    rows = np.zeros(0, dtype=np.int64)
-                elif table.numbers is not None:
-                    own = slice(*np.searchsorted(table.numbers, (start, stop)))
-                    rows = table.numbers[own] - start
-                    rows = rows if kept is None else kept[rows]
-                part = batch if rows is None or len(rows) == batch.n_rows else batch.take(rows)
-                if table.encoded is not None and part.n_rows > 0:
-                    part = table.encoded.inputs_of(part, places[number] if table.is_seen else None)
-                places[number] += part.n_rows
-                parts.append(part)
-            yield parts
-            start = stop
+    for batch, kept in first.data.tables(schema):
+        stop = start + (batch.n_rows if kept is None else len(kept))
+        parts = []
+        for number, table in enumerate(tables):
+            rows = kept
+            if table.numbers is not None:
+                own = slice(*np.searchsorted(table.numbers, (start, stop)))
+                rows = table.numbers[own] - start
+                rows = rows if kept is None else kept[rows]
+            part = batch if rows is None or len(rows) == batch.n_rows else batch.take(rows)
+            if table.encoded is not None and part.n_rows > 0:
+                part = table.encoded.inputs_of(part, places[number] if table.is_seen else None)
+            places[number] += part.n_rows
+            parts.append(part)
+        yield parts
+        start = stop
 
 
 def by_dataset(tables: Iterable[AnyTable]) -> list[list[FileTable]]:

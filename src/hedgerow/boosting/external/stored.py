@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 
 import numpy as np
 
@@ -117,5 +116,6 @@ def store_rows(
                 binned(rows.table, is_seen=False, columns=False), rows.target, rows.weight,
                 rows.offset, start=start, numbers=numbers_for(params, rows.table),
             )  # fmt: skip
-    seen = replace(found[id(encoded.train.table)], n_copies=encoded.n_copies)
-    return seen, tuple(found[id(rows.table)] for rows in encoded.validation)
+    return found[id(encoded.train.table)], tuple(
+        found[id(rows.table)] for rows in encoded.validation
+    )

@@ -413,15 +413,9 @@ def repeated(train: Sample, table: AnyTable, n_copies: int) -> Sample:
     """Return the rows of ``table``, which are ``n_copies`` copies of the rows of ``train``."""
     if n_copies == 1:
         return replace(train, table=table)
-    shared = replace(train, weight=share_of_copy(train.weight, train.n_rows, n_copies))
+    weight = np.ones(train.n_rows) if train.weight is None else train.weight
+    shared = replace(train, weight=weight / n_copies)
     return Sample.of(table, np.concatenate([train.target] * n_copies), shared.repeated(n_copies))
-
-
-def share_of_copy(weight: FloatArray | None, n_rows: int, n_copies: int) -> FloatArray | None:
-    """Return the weight of each row in one of its copies; None if all weights are 1."""
-    if n_copies == 1:
-        return weight
-    return (np.ones(n_rows) if weight is None else weight) / n_copies
 
 
 def assembled(

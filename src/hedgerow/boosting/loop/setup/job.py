@@ -158,7 +158,7 @@ class Job:
         rows = self.rows
         if reads_batches(rows):
             # Imported here: most trainings use tables in memory.
-            from hedgerow.boosting.external import first_pass, sorted_data
+            from hedgerow.boosting.external import first_pass
 
             if self.in_chunks:
                 if options.folds is not None:
@@ -184,7 +184,7 @@ class Job:
                     each.y = None  # the loss has targets of its own
             samples += [stacked({name: each}) for name, each in sets.items()]
             if params.tree_method != "hist":
-                train, *samples = sorted_data.mapped([train, *samples])
+                train, *samples = first_pass.mapped([train, *samples])
         elif sets:
             samples = [stacked(sets)]
         names = rows.offset_names

@@ -138,7 +138,7 @@ def _most_bins(params: BoostParams, columns: Sequence[int]) -> list[int]:
 
 def _one_copy(train: Sample, n_copies: int) -> Sample:
     """Return the first of the copies of rows in memory, which differ in the statistics only."""
-    if n_copies == 1 or isinstance(train.table, FileTable):
+    if n_copies == 1:
         return train
     n_rows = train.n_rows // n_copies
     weight = None if train.weight is None else train.weight[:n_rows] * n_copies
