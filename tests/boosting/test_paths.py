@@ -539,6 +539,21 @@ def test_ranks_give_the_bytes_of_memory(feature: str, tmp_path: Path) -> None:
         assert train_ranks(3, parts, tmp_path, **params) == bytes_of_values(feature)
 
 
+@pytest.mark.parametrize(
+    "feature",
+    [
+        "statistics + towns + weights + training scores",
+        "statistics + left out + classes + one cross",
+        "statistics + quantile",
+    ],
+)
+def test_statistics_of_ranks(feature: str, small_chunks: None, tmp_path: Path) -> None:
+    params, rows = parts_of(feature)
+    known = {role: ROWS[name] for role, name in rows.roles.items()}
+    parts = cut([200, 200], ROWS[rows.features], ROWS[rows.target], **known)
+    assert train_ranks(3, parts, tmp_path, **params) == bytes_of(feature)
+
+
 # Workers take the path of one chunk, or that of ranks.
 @pytest.mark.parametrize("feature", mostly_slow(FEATURES, 20))
 def test_clusters_give_the_bytes_of_memory(

@@ -150,11 +150,11 @@ def first_pass(
         cuts = _sample_in_model(cuts, start, data)
     data.cuts, schema, room = cuts, cuts.table.schema, int(_ASIDE_SHARE * data.memory_limit)
     train = replace(rows, table=replace(table, schema=schema, is_seen=True))
+    n_rows = count_rows(train.n_rows, others)[1]
     own = resolve_constraints(params, schema, objective)
-    own = with_out_of_bag(own, stopping, data.n_rows)
+    own = with_out_of_bag(own, stopping, n_rows)
     groups = list[tuple[int, ...]]()
     if start is None:
-        n_rows = count_rows(train.n_rows, others)[1]
         groups = choose_columns(schema, n_rows, objective, own)
         check_memory(groups, schema, n_rows, objective, own, data.memory_limit)
     if params.tree_method != "hist":
