@@ -318,6 +318,7 @@ _NOT_BESIDE = {
         *("max_conflict_rate", "bundle_order", "bundle_conflicts", "bundle_features"),
         *("tree_method", "extra_trees", "forced_splits", "path_smooth"),
         *("monotone_constraints", "monotone_penalty", "feature_penalties"),
+        *("sampling", "goss_top_rate", "goss_other_rate"),
     ),
     ("linear_leaves", True): (*("tree_method", "leaf_estimation", "path_smooth"),),
     ("tree_method", "exact"): (

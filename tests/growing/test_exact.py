@@ -54,8 +54,124 @@ def tree_bytes(trees):
     return b"".join(getattr(tree, name).tobytes() for tree in trees for name in FIELDS)
 
 
+# -- kernels ---------------------------------------------------------------------------------
+
+
+def make_entries(column):
+    rows, runs = naive_exact.entries_of(column)
+    entries = np.array(rows, dtype=np.uint32) | (np.array(runs, dtype=np.uint32) << np.uint32(31))
+    return np.concatenate([entries, np.zeros(64, np.uint32)]), len(rows)
+
+
+def empty_buffer():
+    size = kernels.CUTS + kernels.CHUNK + 1
+    return kernels.CutBuffer(*(np.zeros(size, np.int64) for _ in range(4)))
+
+
+columns = st.lists(st.sampled_from([math.nan, 0.0, 1.0, 2.0, 3.0, 4.0]), min_size=1, max_size=40)
+
+
+@given(column=columns, seed=st.integers(0, 2**32 - 1), in_place=st.booleans())
+def test_division_keeps_order_and_runs(column, seed, in_place) -> None:
+    entries, n = make_entries(column)
+    sides = np.random.default_rng(seed).integers(0, 2, len(column)).astype(np.uint8)
+    rows = (entries[:n] & ROW_BITS).tolist()
+    target = entries if in_place else np.zeros_like(entries)
+    scratch = np.zeros(n + 1, dtype=np.uint32)
+    n_left = kernels.divide_entries(entries, (0, n), sides, target, scratch)
+    left = [r for r in rows if sides[r] == 0]
+    right = [r for r in rows if sides[r] == 1]
+    assert n_left == len(left)
+    assert (target[:n] & ROW_BITS).tolist() == left + right
+    bits = ((target[:n] & RUN_BIT) > 0).tolist()
+    assert bits[1:n_left] == naive_exact.runs_of(left, column)
+    assert bits[n_left + 1 :] == naive_exact.runs_of(right, column)
+
+
+amounts = st.sampled_from([0.0, 0.0, 0.5, 1.0, 7.25, 100.0])
+all_rules = st.builds(
+    naive.Rules,
+    min_samples_leaf=st.integers(1, 6),
+    min_child_weight=amounts,
+    reg_lambda=amounts,
+    reg_alpha=amounts,
+    max_delta_step=st.sampled_from([0.0, 0.0, 0.25, 2.0]),
+)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_rows=st.integers(1, 40),
+    n_values=st.sampled_from([1, 3, 100]),
+    missing=st.sampled_from([0.0, 0.3, 0.9]),
+    scale=st.sampled_from([1, 3, 1000, 2**30]),
+    rules=all_rules,
+)
+def test_search_finds_the_best_of_all_cuts(seed, n_rows, n_values, missing, scale, rules) -> None:
+    rng = np.random.default_rng(seed)
+    column = rng.integers(0, n_values, n_rows).astype(float)
+    column[rng.random(n_rows) < missing] = np.nan
+    g = rng.integers(-scale, scale, n_rows, endpoint=True)
+    h = rng.integers(0, scale, n_rows, endpoint=True)
+    entries, n = make_entries(column)
+    fixed = np.column_stack([g, h]).astype(np.int32).reshape(-1)
+    cuts = empty_buffer()
+    node = NodeSums(np.int64(g.sum()), np.int64(h.sum()), np.int64(len(g)))
+    limits = limits_of(node, Units(1.0, 1.0), engine.split_rules(rules))
+    given = kernels.SearchedList(entries, (0, n), fixed, cuts, limits, 0)
+    found = kernels.search_list(given, node, kernels.NO_CUT, None)
+    exact_g, exact_h = [[Fraction(int(x)) for x in numbers] for numbers in (g, h)]
+    expected = list(
+        naive_exact.cuts_of_node(
+            np.array(column)[:, None], range(len(g)), exact_g, exact_h, rules, lambda _: None
+        )
+    )
+    best = naive_exact.best_cut(expected)
+    if best is None:
+        assert found.score < 0
+        return
+    score = np.int64(found.score).view(np.float64)
+    np.testing.assert_allclose(score, 2 * float(best.value), rtol=1e-12)
+    rows = entries[:n] & ROW_BITS
+    left = set(rows[: found.n_present].tolist())
+    if found.missing_left:
+        left |= set(range(len(g))) - set(rows.tolist())
+    chosen = next(c for c in expected if c.left == left and c.missing_left == found.missing_left)
+    assert float(chosen.value) >= float(best.value) * (1 - 1e-14)
+    assert (found.g_left, found.h_left, found.n_left) == (
+        sum(int(g[r]) for r in left), sum(int(h[r]) for r in left), len(left),
+    )  # fmt: skip
+
+
 FULL = kernels.CUTS + kernels.CHUNK
 SIZES = [255, 256, 257, 258, kernels.CUTS, kernels.CUTS + 1, FULL - 1, FULL, FULL + 1, 1700]
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("n_values", SIZES)
+def test_more_cuts_than_the_buffer_holds(n_values, missing) -> None:
+    rng = np.random.default_rng(n_values)
+    n_rows = 2 * n_values
+    column = np.append(np.arange(n_values), rng.integers(0, n_values, n_values)).astype(float)
+    column[rng.random(n_rows) < missing] = np.nan
+    present = np.sort(column[~np.isnan(column)])
+    for seed in range(4):
+        g = np.random.default_rng(seed).integers(-1000, 1000, n_rows)
+        h = np.ones(n_rows, np.int64)
+        entries, n = make_entries(column)
+        fixed = np.column_stack([g, h]).astype(np.int32).reshape(-1)
+        cuts = empty_buffer()
+        node = NodeSums(np.int64(g.sum()), np.int64(h.sum()), np.int64(n_rows))
+        rules = naive.Rules(1, 0.0, 1.0)
+        limits = limits_of(node, Units(1.0, 1.0), engine.split_rules(rules))
+        given = kernels.SearchedList(entries, (0, n), fixed, cuts, limits, 0)
+        found = kernels.search_list(given, node, kernels.NO_CUT, None)
+        bins, n_bins, stride = naive_exact.rank_bins(column[:, None])
+        sums = naive.node_sums(bins, stride, g.astype(float), h.astype(float), np.arange(n_rows))
+        best = naive.fast_best_split(sums, n_bins, (g.sum(), n_rows, n_rows), rules)
+        assert np.int64(found.score).view(np.float64) == pytest.approx(2 * best.value, rel=1e-12)
+        assert (found.n_left, found.g_left) == (best.n, best.g)
+        assert 0 < found.n_present <= len(present)
 
 
 # -- trees ---------------------------------------------------------------------------------

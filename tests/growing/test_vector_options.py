@@ -5,22 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from hedgerow import HedgerowRegressor
-from hedgerow.growing.sampling.draws import ROW_STREAM
 from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.kernels.splits.constraints import CUT_STREAM
 from tests.helpers.examples import examples
 from tests.reference.naive_vector import (
     Tied,
     TreeOptions,
-    goss_weights,
     grow,
     grow_levels,
-    mvs_weights,
 )
 
 SEED = 7
@@ -142,44 +138,14 @@ def test_any_options_are_those_of_trying_every_cut(
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
-def chances(n_rows: int) -> np.ndarray:
-    """Return the random number from 0 to 1 that decides whether a row is in the first sample."""
-    return np.array([hashed(SEED, ROW_STREAM, i) for i in range(n_rows)]) / 2.0**64
-
-
-@pytest.mark.parametrize("method", ["goss", "mvs"])
-def test_samples_follow_the_gradients_of_all_outputs(method) -> None:
-    X, Y = problem(400)
-    share = {} if method == "goss" else {"subsample": 0.5}
-    found, g, h = first_tree(X, Y, sampling=method, **share)
-    hashes = chances(len(X))
-    if method == "goss":
-        weights = goss_weights(g, 0.2, 0.1, hashes)
-    else:
-        weights = mvs_weights(g, h, 0.5, hashes)
-    rows = np.flatnonzero(weights)
-    assert 0.2 * len(X) < len(rows) < 0.6 * len(X)
-    rules = RULES | {"longest": np.inf}
-    expected = grow(X, g * weights, h * weights, rules, 8, rows=rows)
-    # Rows outside the sample are in leaves too, but the naive tree knows only its own rows.
-    np.testing.assert_allclose(found[rows], expected[rows], rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"sampling": "goss"},
-        {"sampling": "mvs", "subsample": 0.5},
-    ],
-)
-def test_category_columns_know_the_options(options) -> None:
+def test_sets_of_two_equal_targets_are_those_of_one() -> None:
     """Two equal targets give the tree of one target, also with sets of categories."""
     rng = np.random.default_rng(4)
     X, Y = problem(1500, 4, missing=0.0)
     X[:, 0] = rng.integers(0, 12, len(X))
     y = Y[:, 0] + np.where(np.isin(X[:, 0], [1, 4, 7]), 2.0, 0.0)
     tree_options: dict[str, Any] = {"n_estimators": 3, "early_stopping": False, "subsample": 1.0}
-    tree_options |= {"categorical_features": [0], "min_data_per_group": 20, **options}
+    tree_options |= {"categorical_features": [0], "min_data_per_group": 20}
     one = HedgerowRegressor(**tree_options).fit(X, y)
     two = HedgerowRegressor(multi_strategy="multi_output_tree", **tree_options).fit(X, np.c_[y, y])
     assert two.booster_.model.forest.vectors is not None

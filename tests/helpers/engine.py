@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -217,6 +218,16 @@ def search(g, h, n, n_bins, node, rules, units=(1.0, 1.0)):
     return found, gain
 
 
+class FoundSet(NamedTuple):
+    """Sums of the left side, whether missing values are there, and the bins as bits."""
+
+    g: int
+    h: int
+    n: int
+    missing_left: int
+    words: np.ndarray
+
+
 def search_categories(g, h, n, node, rules, category, units=(1.0, 1.0), bounds=None):
     """Return the score of the best set of a category column with this histogram, and the set.
 
@@ -244,7 +255,9 @@ def search_categories(g, h, n, node, rules, category, units=(1.0, 1.0), bounds=N
     score, first, last = find_set(wide, column, chosen, places, -1, searched, None)
     if first == last:
         return -1.0, None
-    return score, complete_set(column, sums.n, places, (first, last))
+    words = np.zeros(4, np.int64)
+    left, missing_left = complete_set(column, sums.n, places, (first, last), words, 0)
+    return score, FoundSet(*left, missing_left, words)
 
 
 # -- trees and fits ---------------------------------------------------------------------

@@ -313,7 +313,7 @@ vectors + symmetric + classes
 vectors + symmetric + classes + categories
 vectors + symmetric + two targets + interactions + weights
 vectors + classes
-vectors + classes + GOSS + columns of trees
+vectors + classes + columns of trees
 vectors + classes + folds
 vectors + classes + boosted forests
 vectors + classes + line search + sample
@@ -321,7 +321,7 @@ vectors + classes + statistics
 two targets
 two targets + offsets of two
 two targets + monotone + smooth + weights
-two targets + vectors + GOSS + weights
+two targets + vectors + weights
 two targets + forest + score of rows left out + errors
 two targets + left out + median
 two targets + MVS + falling rates
@@ -421,7 +421,7 @@ lines + crosses + stops early
 lines + left out + training scores
 lines + two targets + stops early + trees apart
 lines + two targets + stops early + vectors + weights
-lines + two targets + vectors + depth-wise + interactions + small steps + GOSS
+lines + two targets + vectors + depth-wise + interactions + small steps
 lines + two amounts + vectors + DART
 lines + vectors + classes + forest + score of rows left out
 lines + vectors + classes + symmetric + sample

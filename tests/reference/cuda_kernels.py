@@ -14,8 +14,8 @@ from hedgerow.growing.core.state import (
     IS_HESSIAN_BITS,
     IS_TREE,
 )
+from hedgerow.kernels.cuda.commands import ORDER_FIELDS, Order, Orders
 from hedgerow.kernels.cuda.histogram import Part, TiledBins
-from hedgerow.kernels.cuda.orders import ORDER_FIELDS, Order, Orders
 from hedgerow.kernels.cuda.rows import Columns
 from hedgerow.kernels.histograms.histogram import HistogramSums, Packing
 from hedgerow.kernels.primitives.hashing import hash_range

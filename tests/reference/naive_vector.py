@@ -360,27 +360,3 @@ def leaf_vectors(leaves, X, g):
 
 
 # -- row samples that follow gradients ---------------------------------------------------
-
-
-def goss_weights(g, top_rate, other_rate, hashes):
-    """Return the weight of each row in a sample by ``|g|``, or 0; ``hashes`` are from 0 to 1."""
-    n = g.shape[1]
-    order = np.argsort(-abs(g).sum(axis=0), kind="stable")
-    chance = min(1.0, other_rate / (1.0 - top_rate))
-    weights = np.where(hashes < chance, 1.0 / chance, 0.0)
-    weights[order[: round(top_rate * n)]] = 1.0
-    return weights
-
-
-def mvs_weights(g, h, share, hashes):
-    """Return the weight of each row in a minimal variance sample, or 0."""
-    parts = [(abs(part) / abs(part).sum(axis=1, keepdims=True)) ** 2 for part in (g, h)]
-    sizes = [np.sqrt(part.sum(axis=0)) for part in parts]
-    size = np.sqrt(sum((part / part.sum()) ** 2 for part in sizes))
-    descending = np.sort(size)[::-1]
-    for taken in range(len(size)):
-        mu = descending[taken:].sum() / (share * len(size) - taken)
-        if descending[taken] <= mu:
-            break
-    chance = np.minimum(1.0, size / mu)
-    return np.where(hashes < chance, 1.0 / chance, 0.0)

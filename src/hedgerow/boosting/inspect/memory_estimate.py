@@ -42,7 +42,6 @@ from hedgerow.data.reading.frames import as_frame
 from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
 from hedgerow.growing.core.grower import CELL_BYTES, most_slots
 from hedgerow.growing.core.setup import has_constant_hessian, holds_vectors, most_leaves
-from hedgerow.growing.sampling.goss import follows_gradients
 from hedgerow.kernels.histograms.vector_histogram import width_of
 from hedgerow.kernels.prediction.slopes import TERMS
 from hedgerow.notebook import Viewed
@@ -198,7 +197,7 @@ def estimate_memory(
     row_bytes, cell_bytes, node_bytes = _ROW_BYTES, CELL_BYTES, _NODE_BYTES * n_outputs
     if holds_vectors(trees):
         width = width_of(n_outputs, has_constant_hessian(objective, None, trees))
-        row_bytes += 8 * n_outputs + 4 * width + 8 * follows_gradients(trees)
+        row_bytes += 8 * n_outputs + 4 * width
         cell_bytes = 4 * (width + 1)
         node_bytes = _NODE_BYTES + 16 * n_outputs  # in the tree and in the model
     if bins:

@@ -181,8 +181,7 @@ class BoostState:
         if isinstance(matrix, ColumnBlocks):
             return ExactGrower(matrix, *shared)
         assert isinstance(matrix, ChunkStore)
-        from hedgerow.growing.chunks.grower import ChunkGrower
-        from hedgerow.growing.chunks.levels import SymmetricChunkGrower
+        from hedgerow.growing.chunks.grower import ChunkGrower, SymmetricChunkGrower
 
         ranks = self.ranks
         return (SymmetricChunkGrower if kinds.is_symmetric(params) else ChunkGrower)(

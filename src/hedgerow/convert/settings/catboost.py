@@ -254,10 +254,11 @@ def _defaults_of(said: Values, given: Values) -> Values:
     if said.get("grow_policy") == "leafwise":
         found["max_leaves"] = 31
     several = said.get("objective") in _OF_CLASSES
-    if several:
-        found["multi_strategy"] = "multi_output_tree"
     # The bootstrap of several classes is Bayesian, which Hedgerow does not have.
-    takes_all = str(given.get("bootstrap_type", "no" if several else "mvs")).lower() == "no"
+    bootstrap = str(given.get("bootstrap_type", "no" if several else "mvs")).lower()
+    if several and bootstrap != "mvs":  # which vector leaves do not have
+        found["multi_strategy"] = "multi_output_tree"
+    takes_all = bootstrap == "no"
     return found | ({"subsample": 1.0} if takes_all else {"subsample": 0.8, "sampling": "mvs"})
 
 

@@ -12,7 +12,7 @@ because each takes a pass over the chunks::
     leaf values from exact sums -> raw scores       arrays of all rows
 
 Which nodes are a batch: :mod:`hedgerow.growing.chunks.order`, and in symmetric trees those of a
-level (:mod:`hedgerow.growing.chunks.levels`).  A tree takes about as many passes as it has levels,
+level.  A tree takes about as many passes as it has levels,
 and one.  Between stages ranks add up what they have found
 (:mod:`hedgerow.growing.chunks.exchange`).
 
@@ -41,6 +41,7 @@ from hedgerow.arrays import (
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.binning.matrix import PAD, tile_shape
 from hedgerow.data.external.row_store import ROWS_ONLY, Chunk, ChunkStore, Uses
+from hedgerow.errors import AllRowsNeededError
 from hedgerow.growing.chunks.exchange import OF_SUMS, Exchange, GrowMode
 from hedgerow.growing.chunks.order import Order
 from hedgerow.growing.chunks.slopes import ChunkSlopes
@@ -52,7 +53,7 @@ from hedgerow.growing.core import setup
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.compiled_grower import CompiledGrower
 from hedgerow.growing.core.grower import finish_nodes, thresholds_of
-from hedgerow.growing.core.slopes import LineLimits, line_outputs
+from hedgerow.growing.core.slopes import LineLimits
 from hedgerow.growing.core.stages.frontier import start_tree
 from hedgerow.growing.core.stages.gradients import choose_packing
 from hedgerow.growing.core.tree import GrownTree
@@ -65,7 +66,7 @@ from hedgerow.growing.sampling.goss import (
     next_digit,
     tally_keys,
 )
-from hedgerow.growing.vectors.gradients import join_outputs, write_words
+from hedgerow.growing.vectors.gradients import write_words
 from hedgerow.kernels.histograms.histogram import Columns
 from hedgerow.kernels.histograms.pairs import Pairs
 from hedgerow.objectives.derivatives import PRECOMPUTED
@@ -79,6 +80,7 @@ _CHILD_SHARE = 0.4
 """Guess of a child's gain: histograms of nodes that are split in vain take time to build."""
 
 _ROOT: IntArray = np.zeros(1, dtype=np.int64)
+_LEFT_SUMS = [s.NODE_G_LEFT, s.NODE_H_LEFT, s.NODE_N_LEFT]
 
 
 class ChunkGrower(CompiledGrower):
@@ -168,11 +170,17 @@ class ChunkGrower(CompiledGrower):
         self._check_slots(params, most, sizes)
         self._space = Space(sizes, n_threads)
         max_nodes = 2 * most + min(6 * most, _SPARE_NODES)
-        sampler = make_sampler(params, store.n_rows, n_threads, n_vectors == 1, allocate)
+        sampler = make_sampler(params, store.n_rows, n_threads, packs=True, allocate=allocate)
         options = setup.make_options(
             params, spec.is_category, n_threads, max_nodes, sampler, self._n_copies, spec
         )
-        rows = self._make_rows(sizes.width)
+        n_rows = store.n_rows
+        if sizes.width == 0:
+            rows = setup.row_arrays(n_rows, PAD, allocate)
+        else:
+            ids, words = allocate(n_rows + PAD, np.uint32), allocate(n_rows * sizes.width, np.int32)
+            ids[n_rows:] = 0
+            rows = s.Rows(ids, allocate(n_rows, np.uint32), words[:0], words.view(np.int64))
         state = setup.start_state(fit, options, spec.n_features, sizes.n_slots, 0, rows, allocate)
         state.scalars[s.IS_FIRST_ROW] = self._first_row
         n_bins, per_tile = spec.bin_counts.astype(np.int32), tile_shape(spec.n_features)[1]
@@ -188,24 +196,11 @@ class ChunkGrower(CompiledGrower):
         if n_vectors > 1:
             words = state.rows.packed.view(np.int32)
             state = setup.with_vectors(state, fit, words, self._space.kept_vectors, allocate)
-        # Of vectors: those of the outputs, and those of the sizes of all outputs.
-        n_parts = 1 if n_vectors == 1 else n_vectors + 1
-        self._counts = aligned_zeros((n_parts, n_threads, s.COUNTS), np.int64)
+        self._counts = aligned_zeros((n_vectors, n_threads, s.COUNTS), np.int64)
         return state._replace(threads=state.threads._replace(counts=self._counts[-1]))
 
     def _check_slots(self, params: BoostParams, max_leaves: int, sizes: Sizes) -> None:
         """Raise ``AllRowsNeededError`` if too few histograms can be kept."""
-
-    def _make_rows(self, width: int) -> s.Rows:
-        """Allocate the arrays of all rows, of several outputs with ``width`` words a row."""
-        n_rows, allocate = self._store.n_rows, self._store.row_array
-        if width == 0:
-            return setup.row_arrays(n_rows, PAD, allocate)
-        # Before rows have words, sizes of gradients lie where these will be.
-        ids, words = allocate(n_rows + PAD, np.uint32), allocate(n_rows * width, np.int32)
-        ids[n_rows:] = 0
-        scratch = allocate(n_rows, np.uint32)
-        return s.Rows(ids, scratch, words[: 2 * n_rows], words.view(np.int64))
 
     def _start_team(self, n_threads: int) -> passes.ChunkTeam:
         return passes.ChunkTeam(self._state.team)
@@ -228,10 +223,7 @@ class ChunkGrower(CompiledGrower):
         passes_before, sent_before = self._n_passes, self._exchange.sent
         grown = super().grow(tree, output)
         if self._slopes is not None:
-            rate = float(self._state.settings.learning_rate)
-            lines = line_outputs(self._state, len(grown.value))
-            table = self._state.tree.table[: len(grown.value)]
-            grown = grown.with_slopes(self._slopes.slopes(table, rate, *lines))
+            grown = grown.with_slopes(self._slopes.slopes(self._state))
         traffic = self.traffic[-1]
         traffic.passes = self._n_passes - passes_before
         traffic.sent = self._exchange.sent - sent_before
@@ -239,8 +231,13 @@ class ChunkGrower(CompiledGrower):
 
     def _run(self) -> None:
         self.traffic.append(traffic := Traffic())
-        self._check_curvature()
-        self._choose_block()
+        # The columns that this rank searches, a block of those of the tree.
+        state, (part, n_parts) = self._state, self._exchange.share
+        self._n_columns = n_columns = int(state.scalars[s.IS_N_COLUMNS])
+        self._block = first, last = n_columns * part // n_parts, n_columns * (part + 1) // n_parts
+        column = int(state.columns.feature[first]) if last > first and n_parts > 1 else 0
+        level = state.level._replace(before=-column * int(state.bins.stride))
+        self._state = state._replace(level=level)
         self._open_root(self._draw_rows())
         for parents, is_full in self._batches():
             self._split(parents, is_full)
@@ -250,22 +247,19 @@ class ChunkGrower(CompiledGrower):
 
     # -- rows ---------------------------------------------------------------------------
 
-    def _check_curvature(self) -> None:
-        """Raise ``LossError`` if a user's loss has no positive h in any row of any rank."""
-        loss = self._derivatives.objective
-        newton = self._params.leaf_estimation not in FIRST_ORDER
-        if newton and loss.kernel_id == PRECOMPUTED and hasattr(loss, "label"):
-            largest = self._state.loss_data.probability[1::2].max(axis=1, initial=0.0)
-            # Bit patterns of floats >= 0 sort like the floats.
-            bits = self._exchange.measures(largest.view(np.int64)).max(axis=0)
-            check_curvature(loss, float(bits.view(np.float64).min()))
-
     def _draw_rows(self) -> IntArray:
         """Compute gradients, draw the rows; return the number and sums of those of all ranks."""
         state, exchange = self._state, self._exchange
         outputs, scalars = state.vectors.outputs, state.scalars
-        several, of_parts = self._n_vectors > 1, self._counts[: self._n_vectors]
+        several, of_parts = self._n_vectors > 1, self._counts
         of_outputs = outputs.scalars if several else scalars[None]
+        loss = self._derivatives.objective
+        newton = self._params.leaf_estimation not in FIRST_ORDER
+        if newton and loss.kernel_id == PRECOMPUTED and hasattr(loss, "label"):
+            # A user's loss must have some positive h.  Bit patterns of floats >= 0 sort like these.
+            largest = state.loss_data.probability[1::2].max(axis=1, initial=0.0)
+            bits = exchange.measures(largest.view(np.int64)).max(axis=0)
+            check_curvature(loss, float(bits.view(np.float64).min()))
         while True:
             self._team.run(row_stages.measure_gradients, state, of_parts)
             exchange.counts(of_parts)
@@ -275,45 +269,24 @@ class ChunkGrower(CompiledGrower):
                 break
         outputs.measured[:1] = of_parts[:, 0, OF_SUMS] if several else 0
         if self._by_gradient:
-            if several:
-                self._team.run(join_outputs, state, self.n_rows)
-                exchange.counts(self._counts[-1:])
-            self._find_threshold()
+            # As in memory, but the tallies of all ranks are put in the place of those of thread 0.
+            sampler, everyone = state.options.sampler, np.zeros((0, 2, CELLS), dtype=np.int64)
+            for level in range(LEVELS):
+                self._team.run(tally_keys, state, level, self.n_rows)
+                own = sampler.tallies[:, level].sum(axis=0)
+                everyone = exchange.measures(own.reshape(-1)).reshape(-1, 2, CELLS)
+                sampler.tallies[:, level], sampler.tallies[0, level] = 0, everyone.sum(axis=0)
+                next_digit(sampler, level, self.n_rows, scalars)
+            # GOSS keeps the first rows of those that tie, in the order of ranks.
+            before = exchange.rank if exchange.adds else 0
+            last = scalars[s.IS_PREFIX] & ((1 << DIGIT_BITS) - 1)
+            scalars[s.IS_TIES] -= everyone[:before, 0, last].sum()
         sums = np.zeros((state.team.n_threads, row_stages.SUMS), dtype=np.int64)
         self._team.run(row_stages.draw_sample, state, sums)
         if several:
-            if self._by_gradient:
-                measured = exchange.sums(outputs.measured.sum(axis=0))
-                outputs.measured[:], outputs.measured[0] = 0, measured
             self._team.run(write_words, state, self.n_rows)
         n_inside = scalars[s.IS_N_ROWS]
         return exchange.sums(np.concatenate(([n_inside], sums.sum(axis=0))).astype(np.int64))
-
-    def _find_threshold(self) -> None:
-        """Find the threshold of a sample by gradients, and which rows of this rank tie at it."""
-        # As in memory, but the tallies of all ranks are put in the place of those of thread 0.
-        state, exchange, scalars = self._state, self._exchange, self._state.scalars
-        sampler, everyone = state.options.sampler, np.zeros((0, 2, CELLS), dtype=np.int64)
-        for level in range(LEVELS):
-            self._team.run(tally_keys, state, level, self.n_rows)
-            own = sampler.tallies[:, level].sum(axis=0)
-            everyone = exchange.measures(own.reshape(-1)).reshape(-1, 2, CELLS)
-            sampler.tallies[:, level], sampler.tallies[0, level] = 0, everyone.sum(axis=0)
-            next_digit(sampler, level, self.n_rows, scalars)
-        # GOSS keeps the first rows of those that tie, in the order of ranks.
-        before = exchange.rank if exchange.adds else 0
-        last = scalars[s.IS_PREFIX] & ((1 << DIGIT_BITS) - 1)
-        scalars[s.IS_TIES] -= everyone[:before, 0, last].sum()
-
-    def _first_segments(self) -> None:
-        """Divide the sample, whose rows are ascending, into pieces of the chunks."""
-        rows, n_threads = self._state.rows.rows[: self._n_inside], int(self._state.team.n_threads)
-        edges = np.searchsorted(
-            rows, np.array([*self._store.starts, self._store.n_rows], np.uint32)
-        )
-        parts = np.diff(edges)[:, None] * np.arange(n_threads + 1) // n_threads
-        self._segments[0, :, 0] = (edges[:-1, None] + parts[:, :-1]).reshape(-1)
-        self._segments[0, :, 1] = np.diff(parts).reshape(-1)
 
     def _rows_in_order(self, chunk: Chunk | None, leaves: IntArray) -> tuple[RowArray, IntArray]:
         """Return sorted rows of some leaves of the last tree, of a chunk or of all; leaf starts."""
@@ -354,7 +327,13 @@ class ChunkGrower(CompiledGrower):
         """Begin with the rows of all ranks, which have these sums, and look for a split."""
         state, scalars = self._state, self._state.scalars
         self._n_inside = int(scalars[s.IS_N_ROWS])
-        self._first_segments()
+        # The sample, whose rows are ascending, in pieces of the chunks.
+        store, n_threads = self._store, int(state.team.n_threads)
+        starts = np.array([*store.starts, store.n_rows], np.uint32)
+        edges = np.searchsorted(state.rows.rows[: self._n_inside], starts)
+        parts = np.diff(edges)[:, None] * np.arange(n_threads + 1) // n_threads
+        self._segments[0, :, 0] = (edges[:-1, None] + parts[:, :-1]).reshape(-1)
+        self._segments[0, :, 1] = np.diff(parts).reshape(-1)
         scalars[s.IS_N_ROWS] = of_sample[0]
         start_tree(state)
         scalars[s.IS_N_ROWS] = self._n_inside
@@ -430,7 +409,13 @@ class ChunkGrower(CompiledGrower):
             larger[:n_kept] = self._segments
             self._segments = larger
         self._segments[children] = 0  # chunks without rows of the parents are skipped
-        building = self._plan_builds(jobs)
+        built = jobs[jobs[:, s.JOB_HISTOGRAMS] != s.KEPT]
+        subtracted = built[:, s.JOB_HISTOGRAMS] == s.SUBTRACTED
+        small = (built[:, s.JOB_SEARCH_SMALL] == 1) | subtracted
+        large = (built[:, s.JOB_SEARCH_LARGE] == 1) & ~subtracted
+        nodes = [built[small, s.JOB_SMALL], built[large, s.JOB_LARGE]]
+        slots = [built[small, s.JOB_SMALL_SLOT], built[large, s.JOB_LARGE_SLOT]]
+        building = self._building_of(np.concatenate(nodes), np.concatenate(slots))
         columns = distinct(table[parents, s.NODE_COLUMN]).tolist()
         uses = Uses(len(building.nodes) > 0, columns)
         self._pass(parents, building, uses, self._chunks_with(parents))
@@ -454,29 +439,10 @@ class ChunkGrower(CompiledGrower):
 
     # -- histograms ---------------------------------------------------------------------
 
-    def _choose_block(self) -> None:
-        """Choose the columns that this rank searches, a block of those of the tree."""
-        state, (part, n_parts) = self._state, self._exchange.share
-        self._n_columns = n_columns = int(state.scalars[s.IS_N_COLUMNS])
-        self._block = first, last = n_columns * part // n_parts, n_columns * (part + 1) // n_parts
-        column = int(state.columns.feature[first]) if last > first and n_parts > 1 else 0
-        level = state.level._replace(before=-column * int(state.bins.stride))
-        self._state = state._replace(level=level)
-
     def _building_of(self, nodes: IntArray, slots: IntArray) -> passes.Building:
         """Return the plan to build the histograms of some nodes."""
         columns = (0, self._n_columns) if self._exchange.adds else self._block
         return self._space.plan(nodes, slots, columns, int(self._state.level.before))
-
-    def _plan_builds(self, jobs: IntArray) -> passes.Building:
-        """Return the histograms to build for some jobs."""
-        jobs = jobs[jobs[:, s.JOB_HISTOGRAMS] != s.KEPT]
-        subtracted = jobs[:, s.JOB_HISTOGRAMS] == s.SUBTRACTED
-        small = (jobs[:, s.JOB_SEARCH_SMALL] == 1) | subtracted
-        large = (jobs[:, s.JOB_SEARCH_LARGE] == 1) & ~subtracted
-        nodes = [jobs[small, s.JOB_SMALL], jobs[large, s.JOB_LARGE]]
-        slots = [jobs[small, s.JOB_SMALL_SLOT], jobs[large, s.JOB_LARGE_SLOT]]
-        return self._building_of(np.concatenate(nodes), np.concatenate(slots))
 
     def _add_ranks(self, building: passes.Building) -> None:
         """Write the sums of all ranks to the slots of the nodes that were built."""
@@ -543,6 +509,108 @@ class ChunkGrower(CompiledGrower):
         else:  # histograms hold exact sums
             sums[0, 0] = state.tree.table[:n_nodes, [s.NODE_G, s.NODE_H]].T
         self._team.run(row_stages.add_values, state, self._segments, found, leaves, sums)
+
+
+class SymmetricChunkGrower(ChunkGrower):
+    """A :class:`ChunkGrower` of symmetric trees.
+
+    A level is the batch of one pass over the chunks (of several, where not all histograms can be
+    built in one).  Every rank adds up the gains of the cuts of its columns over the nodes of the
+    level; the best cut of all ranks is taken.
+
+    Raises
+    ------
+    AllRowsNeededError
+        If the histograms of a level are too large to be kept.
+    """
+
+    def _make_state(self, fit: setup.Fit) -> s.State:
+        state = super()._make_state(fit)
+        most, size = int(state.settings.max_leaves), int(state.level.slot_size)
+        self._n_divided = 0  # jobs of the batch whose rows are divided
+        return state._replace(
+            tree=state.tree._replace(batch=setup.make_batch(most)),
+            level=setup.make_level(self._store.spec, state.options, fit.n_threads, most, size),
+        )
+
+    def _check_slots(self, params: BoostParams, max_leaves: int, sizes: Sizes) -> None:
+        depth = 41 if params.max_depth is None else params.max_depth
+        needed = min(max_leaves, 1 << min(max(depth, 1) - 1, 40))
+        if needed > sizes.n_slots:
+            raise AllRowsNeededError(
+                f"grow_policy='symmetric' with max_depth={params.max_depth} keeps up to "
+                f"{needed:,} histograms, and for {sizes.n_columns:,} columns {sizes.n_slots:,} can "
+                "be kept while rows are read in parts: use a lower max_depth, fewer columns or "
+                "fewer bins (max_bins)."
+            )
+
+    def _batches(self) -> Iterator[tuple[IntArray, bool]]:
+        while len(parents := self._parents()) > 0:
+            yield parents, False
+        # All nodes were made in the order of their numbers.
+        n_nodes = int(self._state.scalars[s.IS_N_NODES])
+        self._found = np.arange(n_nodes, dtype=np.int64)
+        self._left = self._state.tree.table[:n_nodes, s.NODE_LEFT].copy()
+
+    def _parents(self) -> IntArray:
+        """Return the nodes whose rows are divided next."""
+        parents = self._part()[:, s.JOB_PARENT]
+        return parents[parents >= 0]
+
+    def _part(self) -> IntArray:
+        """Return the next jobs of the batch, as many as one pass can build."""
+        n_jobs = self._state.scalars[s.IS_N_JOBS]
+        stop = min(self._n_divided + self._space.sizes.n_builds, n_jobs)
+        return self._state.tree.batch[self._n_divided : stop]
+
+    def _open(self, parents: IntArray, is_full: bool) -> IntArray:
+        return self._part()
+
+    def _close(self, jobs: IntArray) -> None:
+        """Search the level once all of its histograms are there."""
+        self._n_divided += len(jobs)
+        scalars = self._state.scalars
+        if self._n_divided < scalars[s.IS_N_JOBS]:
+            return
+        # Search levels until one divides nodes, whose rows are divided next.
+        while scalars[s.IS_N_SEARCHED] > 0:
+            self._choose()
+            if self._state.level.choice[s.FOUND_FEATURE] >= 0:
+                self._measure()
+            node_stages.next_level(self._state, 0)
+            self._n_divided = 0
+            if len(self._parents()) > 0:
+                return
+
+    def _close_root(self) -> None:
+        node_stages.next_level(self._state, 1)
+        self._n_divided = 0
+        self._close(self._state.tree.batch[:1])
+
+    def _choose(self) -> None:
+        """Find the best cut in the block of columns, then of all ranks."""
+        state, found = self._state, np.zeros((1, 1, s.FOUND_FIELDS), dtype=np.int64)
+        self._team.run(node_stages.search_chunk_level, state, self._block, found[0, 0])
+        node_stages.choose_level(state, self._block, self._exchange.splits(found)[0])
+
+    def _measure(self) -> None:
+        """Share the left sums of the cut in each node, from the rank that has its column."""
+        state, level, n_parts = self._state, self._state.level, self._exchange.share[1]
+        columns = state.columns.feature[: self._n_columns]
+        place = int(np.searchsorted(columns, level.choice[s.FOUND_FEATURE]))
+        last = self._n_columns * (np.arange(n_parts) + 1) // n_parts
+        owner = int(np.searchsorted(last, place, side="right"))
+        nodes, table = level.nodes[: level.counts[s.N_NODES]], state.tree.table
+        left = table[nodes[:, None], _LEFT_SUMS]
+        gains = state.tree.numbers[nodes, s.NUMBER_GAIN]  # of the cut, with several outputs
+        parts = (level.choice, level.penalty, left, gains)
+        message = np.concatenate([part.view(np.int64).reshape(-1) for part in parts])
+        message = self._exchange.measured(message, owner)
+        ends = np.cumsum([part.size for part in parts])
+        level.choice[:], penalty, left, gains = np.split(message, ends[:-1])
+        level.penalty.view(np.int64)[:] = penalty
+        table[nodes[:, None], _LEFT_SUMS] = left.reshape(-1, 3)
+        state.tree.numbers[nodes, s.NUMBER_GAIN] = gains.view(np.float64)
 
 
 def _columns_of(chosen: AnyArray, per_tile: int) -> Columns:

@@ -25,6 +25,7 @@ from hedgerow.arrays import FloatArray, IntArray, RowArray, distinct
 from hedgerow.data.external.row_store import Chunk, ChunkStore, Uses
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.core import slopes
+from hedgerow.growing.core import state as s
 from hedgerow.kernels.prediction import slope_fit
 from hedgerow.kernels.prediction.slopes import TERMS, Slopes
 from hedgerow.threads import run_blocks
@@ -67,28 +68,21 @@ class ChunkSlopes:
         self._n_threads, self._rows_of, self._chunks_of = n_threads, rows_of, chunks_of
         self._space = np.empty((2 + TERMS, max(store.chunk_sizes, default=0)))
 
-    def slopes(
-        self,
-        table: IntArray,
-        rate: float,
-        quantized: np.ndarray,
-        outputs: Sequence[slopes.LineOutput],
-    ) -> Slopes:
-        """Return the slopes of the last tree; ``quantized`` are fixed g and h of its outputs."""
-        n_nodes = len(table)
-        terms, count = slopes.terms_of_tree(table, self._limits.usable, len(outputs))
-        given = [self._limits.rules(rate, output.values, output.bounds) for output in outputs]
-        fits = [
-            _Fit(own, rules, output.units)
-            for own, rules, output in zip(terms, given, outputs, strict=True)
-        ]
+    def slopes(self, state: s.State) -> Slopes:
+        """Return the slopes of the last tree."""
+        n_nodes, usable = int(state.scalars[s.IS_N_NODES]), self._limits.usable
+        quantized, outputs = slopes.line_rules(state, self._limits, n_nodes)
+        terms = slopes.terms_of_outputs(n_nodes, len(outputs))
+        space = slopes.leaf_space(n_nodes)
+        slopes.choose_columns(state.tree.table[:n_nodes], n_nodes, usable, space, terms[0])
+        fits = [_Fit(own, rules, units) for own, (units, rules) in zip(terms, outputs, strict=True)]
         sums = np.stack([slope_fit.empty_sums(n_nodes) for _ in outputs])
         with_terms = np.flatnonzero(terms[0].count > 0)
         n_terms = int(terms[0].count.sum())
         if n_terms == 0:
             return slopes.slopes_of(terms, n_nodes, n_terms)
         n_turns = self._exchange.size if self._exchange.adds else 1
-        groups = divided(with_terms, count[with_terms], n_turns)
+        groups = divided(with_terms, space.count[with_terms], n_turns)
         for stage in range(slope_fit.STAGES):
 
             def visit(number: int, stage: int = stage) -> None:

@@ -220,19 +220,14 @@ def greet(
     total = int(everyone[:, 0].sum()) if exchange.adds else n_rows
     if total == 0:
         raise DataError("there is no row in any chunk of any rank: nothing to grow trees on.")
-    check_rows(total)
+    if total > MOST_ROWS:
+        raise DataError(
+            f"{total:,} rows are too many: histograms count at most {MOST_ROWS:,}; train on a "
+            "sample of the rows."
+        )
     if n_vectors > 1:
         check_vector_rows(total)
     return RankFacts(total, bool(everyone[:, 4].any()), int(everyone[:, 5].min()))
-
-
-def check_rows(n_rows: int) -> None:
-    """Raise ``DataError`` if histograms cannot count this many rows."""
-    if n_rows > MOST_ROWS:
-        raise DataError(
-            f"{n_rows:,} rows are too many: histograms count at most {MOST_ROWS:,}; train on a "
-            "sample of the rows."
-        )
 
 
 def check_vector_rows(n_rows: int) -> None:

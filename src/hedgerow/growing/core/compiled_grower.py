@@ -79,15 +79,11 @@ class CompiledGrower(ABC):
 
     def grow(self, tree: int, output: int = 0) -> GrownTree:
         """Grow tree number ``tree`` for ``output``; update the raw scores if ``adds_scores``."""
-        if self._state.vectors.used == 1:
-            return self._grow_for_all(tree)
-        self._begin(tree, output)
-        self._run()
-        return self._copy_tree()
-
-    def _grow_for_all(self, tree: int) -> GrownTree:
-        """Grow tree number ``tree``, with vectors in its leaves."""
         vectors = self._state.vectors
+        if vectors.used == 0:
+            self._begin(tree, output)
+            self._run()
+            return self._copy_tree()
         scalars = vectors.outputs.scalars
         scalars[:, s.IS_TREE] = scalars[:, s.IS_ROUND] = tree
         if self._params.colsample_bytree < 1.0:

@@ -45,16 +45,15 @@ from hedgerow.growing.core.stages.searching import search_node
 from hedgerow.growing.cuda.stages import divide_batch, start_rows
 from hedgerow.growing.exact.stages import (
     search_lists,
-    set_root,
     share_entries,
     split_lists,
     start_lists,
 )
-from hedgerow.growing.sampling.draws import allow_children
+from hedgerow.growing.sampling.draws import allow_children, sample_rows
 from hedgerow.growing.sampling.goss import draw_rows
 from hedgerow.growing.symmetric.level import divide_level, open_level
 from hedgerow.growing.symmetric.search import search_level
-from hedgerow.growing.vectors.gradients import draw_vectors
+from hedgerow.growing.vectors.gradients import write_words
 from hedgerow.growing.vectors.search import search_vector_node
 from hedgerow.kernels.primitives.barrier import await_order, barrier, give_order, share
 from hedgerow.kernels.primitives.intrinsics import by_reference
@@ -91,7 +90,8 @@ def open_tree(thread: int, state: s.State) -> tuple[int, int]:
     """Draw the rows, and make the root the first batch; return the columns of the thread."""
     several, is_sorted = state.vectors.used == 1, state.sorted_columns.used == 1
     if several:
-        draw_vectors(thread, state)
+        sample_rows(thread, state)
+        write_words(thread, state, state.settings.n_rows)
     else:
         draw_rows(thread, state)
     if state.gpu.used == 1:
@@ -100,8 +100,12 @@ def open_tree(thread: int, state: s.State) -> tuple[int, int]:
         start_lists(thread, state)
     if thread == 0:
         start_tree(state)
-        if is_sorted:
-            set_root(state)
+        if is_sorted:  # the root's sums, in fixed numbers: no bits are dropped as in histograms
+            state.scalars[s.IS_DROPPED_BITS] = 0
+            sums, root = state.threads.leaf_sums, state.tree.table[0]
+            for t in range(sums.shape[0]):
+                root[s.NODE_G] += sums[t, 0, 0]
+                root[s.NODE_H] += sums[t, 1, 0]
         if state.level.used == 1:
             state.level.counts[s.LEVEL] = 0
     if is_sorted:

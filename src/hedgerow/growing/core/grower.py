@@ -20,7 +20,7 @@ from hedgerow.growing.core.grow import ORDER_GROW
 from hedgerow.growing.core.joining import TreeJoiner, WalkedRows
 from hedgerow.growing.core.tree import GrownTree, Nodes
 from hedgerow.growing.sampling.goss import make_sampler
-from hedgerow.kernels.histograms.histogram import Bins, HistogramSums, RowLists
+from hedgerow.kernels.histograms.histogram import Bins, RowLists
 from hedgerow.kernels.histograms.pairs import SPACING
 from hedgerow.kernels.histograms.vector_histogram import width_of
 from hedgerow.kernels.simd.lanes import WIDTH
@@ -83,10 +83,10 @@ class TreeGrower(CompiledGrower):
         grown = super().grow(tree, output)
         if self._slopes is None:
             return grown
-        quantized, lines = slopes.line_outputs(self._state, len(grown.value))
-        raw = self._state.loss_data.raw[output : output + len(lines)]
+        n_lines = len(self._state.loss_data.raw) if self._state.vectors.used == 1 else 1
+        raw = self._state.loss_data.raw[output : output + n_lines]
         scores = raw if self._adds_lines else raw[:, :0]
-        return grown.with_slopes(self._slopes.slopes(self._state, quantized, lines, scores))
+        return grown.with_slopes(self._slopes.slopes(self._state, scores))
 
     @property
     def most_nodes(self) -> int:
@@ -213,15 +213,21 @@ def make_state(
         )
     rows = setup.row_arrays(matrix.n_rows, _PADDING)
     state = setup.start_state(fit, options, n_columns, n_slots, _tile_cells(matrix), rows)
+    filled = has_all_bins(matrix)
+    if sums is None:
+        histograms = setup.make_histogram_sums(n_sums, filled)
+    else:
+        histograms = sums.take(n_sums, filled)
+        sums.give_back(histograms, filled)
     state = state._replace(
         bins=_bins(matrix),
         columns=setup.list_columns(matrix, np.arange(n_columns, dtype=np.int32)),
-        histograms=_make_histograms(matrix, n_sums, sums),
+        histograms=histograms,
     )
     if several:
         words = aligned_zeros(matrix.n_rows * width, np.int32)
-        sums = setup.make_sums(n_cells, width, fit.constant_hessian)
-        state = setup.with_vectors(state, fit, words, sums)
+        cells = setup.make_sums(n_cells, width, fit.constant_hessian)
+        state = setup.with_vectors(state, fit, words, cells)
     if not is_symmetric:
         return state
     if several:
@@ -232,17 +238,6 @@ def make_state(
         tree=state.tree._replace(batch=setup.make_batch(most)),
         level=setup.make_level(spec, options, n_threads, most, slot_cells),
     )
-
-
-def _make_histograms(
-    matrix: BinnedMatrix, n_sums: int, pool: setup.SumsPool | None
-) -> HistogramSums:
-    filled = has_all_bins(matrix)
-    if pool is None:
-        return setup.make_histogram_sums(n_sums, filled)
-    histograms = pool.take(n_sums, filled)
-    pool.give_back(histograms, filled)
-    return histograms
 
 
 def has_all_bins(matrix: BinnedMatrix) -> bool:

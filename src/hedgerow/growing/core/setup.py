@@ -175,8 +175,9 @@ def make_options(
     """Return the optional arrays of the compiled stages, without bundles."""
     # Each row has ``n_copies`` copies; without ``spec`` trees are grown without bins.
     n_features, size = len(is_category), SCRATCH_SIZE if is_category.any() else 0
+    features = np.arange(n_features, dtype=np.int32)
     return s.Options(
-        features=np.arange(n_features, dtype=np.int32),
+        features=features.copy(),  # trees list theirs there
         categories=s.Categories(
             chosen=is_category.astype(np.uint8),
             rules=CategoryRules(
@@ -189,7 +190,12 @@ def make_options(
             ),
             places=aligned_zeros((n_threads, CATEGORY_SCRATCH, size), np.int64),
         ),
-        bundles=unused(s.Bundles),
+        bundles=unused(s.Bundles)._replace(  # each column holds its feature
+            alone=features,
+            column=features,
+            members=features,
+            member_start=np.arange(n_features + 1, dtype=np.int64),
+        ),
         lists=unused(RowLists),
         constraints=make_constraints(params, n_features, max_nodes, spec),
         sampler=sampler,
@@ -205,14 +211,7 @@ def with_vectors(
 ) -> s.State:
     """Return the state of a single output, extended for several outputs."""
     n_outputs, n_rows = fit.raw.shape
-    options, loss_data, params = state.options, state.loss_data, fit.params
-    if follows_gradients(params):  # all outputs share the weights of the rows
-        weights = allocate(n_rows, np.float64)
-        weights[:] = 1.0
-        sampler = options.sampler._replace(packs=np.int64(0), weights=weights)
-        options = options._replace(sampler=sampler)
-        scale = unit_scale(params) * (n_outputs if params.sampling == "mvs" else 1)
-        state.scalars[s.IS_UNIT_SCALE] = np.float64(scale).view(np.int64)
+    options, loss_data = state.options, state.loss_data
     if fit.objective.kernel_id == PRECOMPUTED:  # for all outputs before each tree
         derivatives = allocate((2 * n_outputs, n_rows), np.float64)
         loss_data = loss_data._replace(probability=derivatives)
@@ -253,7 +252,6 @@ def with_vectors(
         settings=state.settings._replace(packs_all=0),
         loss_data=loss_data,
         scalars=scalars[0],
-        options=options,
         vectors=s.Vectors(1, outputs, trial),
     )
 

@@ -33,8 +33,6 @@ _ROWS_PER_THREAD = 20_000
 """Some 200 us of work; to wake a thread takes 60, and the helpers of the trees still look out for
 work: with 5,000, two threads took longer than one for 32,000 rows."""
 
-
-_ANY_ROOM = np.zeros((2, 0))
 _FEW_NODES = 32
 """Room at first; it grows with the trees."""
 
@@ -117,41 +115,22 @@ def empty_slopes(n_starts: int, n_terms: int, n_lines: int) -> Slopes:
 
 
 def slopes_of(terms: Sequence[LeafTerms], n_nodes: int, most_terms: int) -> Slopes:
-    """Return the lines of the first ``n_nodes`` nodes."""
-    n_lines, most_terms = len(terms) * n_nodes, len(terms) * most_terms
+    """Return the lines of the first ``n_nodes`` nodes, those of the outputs of a node in turn."""
+    first, n_outputs = terms[0], len(terms)
+    n_lines, most_terms = n_outputs * n_nodes, n_outputs * most_terms
+    if n_outputs > 1:
+        bounds = np.stack([of_output.bounds[:, :n_nodes] for of_output in terms], axis=-1)
+        first = LeafTerms(
+            count=np.repeat(first.count[:n_nodes], n_outputs),
+            column=np.repeat(first.column[:n_nodes], n_outputs, axis=0),
+            slope=np.stack([t.slope[:n_nodes] for t in terms], axis=1).reshape(-1, TERMS),
+            center=np.stack([t.center[:n_nodes] for t in terms], axis=1).reshape(-1, TERMS),
+            bounds=bounds.reshape(2, -1),
+        )
     slopes = empty_slopes(n_lines + 1, most_terms, n_lines)
-    n_terms = pack_terms(_side_by_side(terms, n_nodes), n_lines, slopes)
+    n_terms = pack_terms(first, n_lines, slopes)
     start, column, slope, center, low, high = slopes
     return Slopes(start, column[:n_terms], slope[:n_terms], center[:n_terms], low, high)
-
-
-def _side_by_side(terms: Sequence[LeafTerms], n_nodes: int) -> LeafTerms:
-    """Return the terms of lines: node after node, with the outputs of a node side by side."""
-    first, n_outputs = terms[0], len(terms)
-    if n_outputs == 1:
-        return first
-    bounds = np.stack([of_output.bounds[:, :n_nodes] for of_output in terms], axis=-1)
-    return LeafTerms(
-        count=np.repeat(first.count[:n_nodes], n_outputs),
-        column=np.repeat(first.column[:n_nodes], n_outputs, axis=0),
-        slope=np.stack([t.slope[:n_nodes] for t in terms], axis=1).reshape(-1, TERMS),
-        center=np.stack([t.center[:n_nodes] for t in terms], axis=1).reshape(-1, TERMS),
-        bounds=bounds.reshape(2, -1),
-    )
-
-
-class LineOutput(NamedTuple):
-    """The inputs of a tree's lines other than the rows, for one output.
-
-    units   two floats: what one counts for in the fixed g and h (:func:`unit_sizes`)
-    values  float64, one per node: values of the leaves
-    bounds  float64 (2, n_nodes), optional: lowest and highest value of each node, before the
-            learning rate, where splits of ordered columns set bounds
-    """
-
-    units: tuple[float, float]
-    values: FloatArray
-    bounds: FloatArray | None
 
 
 class LineLimits(NamedTuple):
@@ -179,11 +158,6 @@ class LineLimits(NamedTuple):
                 float(params.max_delta_step) or math.inf,
             ),
         )
-
-    def rules(self, rate: float, values: FloatArray, bounds: FloatArray | None) -> SlopeRules:
-        """Return the rules for a tree with these values and bounds, grown at this rate."""
-        room = _room_of(rate, values, bounds)
-        return SlopeRules(self.penalty, float(rate), self.longest, values, room)
 
 
 class SlopeFinder:
@@ -213,25 +187,22 @@ class SlopeFinder:
         self._most_nodes = n_nodes
         self._terms, self._leaves = terms_of_outputs(n_nodes, self._n_outputs), leaf_space(n_nodes)
 
-    def slopes(
-        self, state: s.State, quantized: AnyArray, outputs: Sequence[LineOutput], scores: FloatArray
-    ) -> Slopes:
-        """Return the slopes of the last tree that was grown with ``state``."""
+    def slopes(self, state: s.State, scores: FloatArray) -> Slopes:
+        """Return the slopes of the last tree that was grown with ``state``; update its scores."""
         n_nodes = int(state.scalars[s.IS_N_NODES])
         if n_nodes > self._most_nodes:
             self._make_room(max(n_nodes, 2 * self._most_nodes))
         table, leaves, rows = state.tree.table, self._leaves, state.rows.rows
-        n_rows, rate = int(state.scalars[s.IS_N_ROWS]), float(state.settings.learning_rate)
-        usable, most_terms = self.limits.usable, 0
-        for terms, of_output, given, own in zip(
+        n_rows, usable, most_terms = int(state.scalars[s.IS_N_ROWS]), self.limits.usable, 0
+        quantized, outputs = line_rules(state, self.limits, n_nodes)
+        for terms, of_output, (units, rules), own in zip(
             self._terms, quantized, outputs, scores, strict=True
         ):
             most_terms = choose_columns(table, n_nodes, usable, leaves, terms)
             data = LeafRows(
-                rows, leaves.start, leaves.count, of_output, np.zeros(0), *given.units,
+                rows, leaves.start, leaves.count, of_output, np.zeros(0), *units,
                 self._numbers, self._space,
             )  # fmt: skip
-            rules = self.limits.rules(rate, given.values, given.bounds)
 
             def fit(
                 first: int, stop: int, data: LeafRows = data, terms: LeafTerms = terms,
@@ -256,57 +227,38 @@ def terms_of_outputs(n_nodes: int, n_outputs: int) -> list[LeafTerms]:
     return [first, *(empty_terms(n_nodes)._replace(**shared) for _ in range(1, n_outputs))]
 
 
-def terms_of_tree(
-    table: IntArray, usable: npt.NDArray[np.uint8], n_outputs: int
-) -> tuple[list[LeafTerms], IntArray]:
-    """Return the terms of all nodes for each output, and how many rows each leaf has."""
-    terms, space = terms_of_outputs(len(table), n_outputs), leaf_space(len(table))
-    choose_columns(table, len(table), usable, space, terms[0])
-    return terms, space.count
-
-
 def fewest_nodes(n_nodes: int, n_rows: int) -> int:
     """Return the number of nodes with enough rows for a thread."""
     return 1 + n_nodes * _ROWS_PER_THREAD // max(1, n_rows)
 
 
-def line_outputs(state: s.State, n_nodes: int) -> tuple[AnyArray, list[LineOutput]]:
-    """Return fixed-point g and h of each output of the last tree, and the inputs of its lines."""
-    constraints, constant = state.options.constraints, int(state.settings.constant_hessian)
-    if state.vectors.used == 0:
-        values = state.tree.numbers[:n_nodes, s.NUMBER_VALUE].copy()
-        bounds = None
-        if constraints.sign.any():
-            bounds = constraints.bounds[:n_nodes, LOW : HIGH + 1].T
-        return state.rows.quantized[None], [
-            LineOutput(unit_sizes(state.scalars, constant), values, bounds)
-        ]
-    outputs = state.vectors.outputs
-    return outputs.quantized, [
-        LineOutput(unit_sizes(own, constant), outputs.vectors[:n_nodes, output].copy(), None)
-        for output, own in enumerate(outputs.scalars)
-    ]
-
-
-def _room_of(rate: float, values: FloatArray, bounds: FloatArray | None) -> FloatArray:
-    """Return what the terms of each node may add, so that nodes keep to their bounds."""
-    # Bounds keep the leaves on one side of a monotone split below those on the other.
-    if bounds is None:
-        return _ANY_ROOM
-    ends = rate * bounds
-    # The sum of value and terms must not be rounded beyond a bound, not even if DART scales both.
-    rounding = _ROUNDING * (np.abs(values) + np.where(np.isfinite(ends), np.abs(ends), 0.0))
-    return np.stack(
-        [
-            np.minimum(ends[0] - values + rounding[0], 0.0),
-            np.maximum(ends[1] - values - rounding[1], 0.0),
-        ]
-    )
-
-
-def unit_sizes(scalars: IntArray, constant_hessian: int) -> tuple[float, float]:
-    """Return the value of one unit of the fixed-point g and h of the last tree."""
-    scale = float(scalars[s.IS_UNIT_SCALE : s.IS_UNIT_SCALE + 1].view(np.float64)[0])
-    g_unit = 2.0 ** float(scalars[s.IS_G_EXPONENT] - QUANTIZED_BITS)
-    h_unit = 2.0 ** float(scalars[s.IS_H_EXPONENT] - QUANTIZED_BITS)
-    return scale * g_unit, scale * (1.0 if constant_hessian == 1 else h_unit)
+def line_rules(
+    state: s.State, limits: LineLimits, n_nodes: int
+) -> tuple[AnyArray, list[tuple[tuple[float, float], SlopeRules]]]:
+    """Return fixed g and h of the outputs of the last tree; their units, and rules of lines."""
+    outputs, constraints, found = state.vectors.outputs, state.options.constraints, []
+    several, rate = state.vectors.used == 1, float(state.settings.learning_rate)
+    for output, scalars in enumerate(outputs.scalars if several else state.scalars[None]):
+        scale = float(scalars[s.IS_UNIT_SCALE : s.IS_UNIT_SCALE + 1].view(np.float64)[0])
+        g_unit = scale * 2.0 ** float(scalars[s.IS_G_EXPONENT] - QUANTIZED_BITS)
+        h_unit = scale * 2.0 ** float(scalars[s.IS_H_EXPONENT] - QUANTIZED_BITS)
+        units = g_unit, scale if state.settings.constant_hessian == 1 else h_unit
+        values, room = state.tree.numbers[:n_nodes, s.NUMBER_VALUE].copy(), np.zeros((2, 0))
+        if several:
+            values = outputs.vectors[:n_nodes, output].copy()
+        elif constraints.sign.any():
+            # What the terms of each node may add, so that nodes keep to their bounds: these keep
+            # the leaves on one side of a monotone split below those on the other.
+            ends = rate * constraints.bounds[:n_nodes, LOW : HIGH + 1].T
+            # The sum of value and terms must not be rounded beyond a bound, not even if DART
+            # scales both.
+            finite = np.where(np.isfinite(ends), np.abs(ends), 0.0)
+            rounding = _ROUNDING * (np.abs(values) + finite)
+            room = np.stack(
+                [
+                    np.minimum(ends[0] - values + rounding[0], 0.0),
+                    np.maximum(ends[1] - values - rounding[1], 0.0),
+                ]
+            )
+        found.append((units, SlopeRules(limits.penalty, rate, limits.longest, values, room)))
+    return outputs.quantized if several else state.rows.quantized[None], found

@@ -271,7 +271,8 @@ USABLE_ONES, USABLE_OWN, USABLE_SIZE = 256, 512, 800
 class Bundles(NamedTuple):
     """The features that the columns hold (:class:`hedgerow.data.binning.bundles.Layout`).
 
-    used           1: columns may hold several features; 0: the arrays are empty
+    used           1: columns may hold several features; 0: each holds its feature, and what
+                   only bundles have is empty
     alone          int32 (n_columns,): the only feature of a column, or -1
     column         int32 (n_features,): column of each feature
     first          int32 (n_features,): its first cell in a bundle

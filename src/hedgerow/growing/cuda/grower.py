@@ -37,8 +37,9 @@ from hedgerow.errors import DeviceError
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit
-from hedgerow.growing.cuda.packing import H_BITS, pack_rows, pack_vectors
+from hedgerow.growing.cuda.stages import H_BITS, pack_rows, pack_vectors
 from hedgerow.kernels.cuda import commands, rows
+from hedgerow.kernels.cuda.commands import ORDER_FIELDS, Order, Orders
 from hedgerow.kernels.cuda.histogram import (
     Part,
     TiledBins,
@@ -46,7 +47,6 @@ from hedgerow.kernels.cuda.histogram import (
     hand_over,
     words_of_tile,
 )
-from hedgerow.kernels.cuda.orders import ORDER_FIELDS, Order, Orders
 from hedgerow.kernels.histograms.histogram import HistogramSums, Packing
 
 

@@ -28,16 +28,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
+from hedgerow.growing.core.stages.gradients import pack_block
 from hedgerow.kernels.cuda import commands
-from hedgerow.kernels.cuda.orders import ORDER_FIELDS
+from hedgerow.kernels.cuda.intrinsics import block_number, block_size, n_blocks, thread_number
 from hedgerow.kernels.histograms.histogram import HistogramSums, filled_cells
 from hedgerow.kernels.histograms.vector_histogram import Sums, place_of_g
 from hedgerow.kernels.primitives.barrier import barrier, share
 from hedgerow.kernels.simd.lanes import N_LANES
 
+NOT_ORDERED, ORDERED = -2, -1
+
+# Fields of hedgerow.kernels.cuda.commands.Order.
+(
+    _COLUMN, _START, _COUNT, _N_LEFT, _SET, _, _, _, _BLOCK, _FIRST_ROW, _N_ROWS, _HISTOGRAM_BLOCK,
+    _PLACE,
+) = range(commands.ORDER_FIELDS)  # fmt: skip
+
+_LEAST_ROWS = 512
+_BLOCKS_PER_PROCESSOR = 4
+_GIVEN = 2
+"""``NODE_OPEN`` of a node whose cut is given: it comes before all others."""
 _NO_LEAF = 0xFF
 
 
@@ -53,7 +66,13 @@ def start_rows(thread: int, state: s.State) -> None:
     gpu, vectors, scalars, n_rows = state.gpu, state.vectors, state.scalars, state.settings.n_rows
     if thread > 0:
         return
-    start_orders(gpu.ahead)
+    ahead = gpu.ahead  # no node is ordered, and all places are free
+    for place in range(len(ahead.free)):
+        ahead.free[place] = place
+    for node in range(len(ahead.of_parent)):
+        ahead.of_parent[node] = NOT_ORDERED
+    ahead.counts[commands.N_ORDERS] = 0
+    ahead.counts[commands.N_FREE] = len(ahead.free)
     if vectors.used == 0:
         upload_array(gpu, commands.SCALARS, np.int64(8 * s.N_SCALARS))
         upload_array(gpu, commands.QUANTIZED, 8 * n_rows)
@@ -74,28 +93,21 @@ def start_rows(thread: int, state: s.State) -> None:
 
 
 @kernel(inner=True)
-def list_leaves(table: IntArray, n_rows: int, leaves: IntArray) -> int:
-    """List first places and nodes of the leaves that have rows; return how many there are."""
-    place, n_leaves = np.int64(0), np.int64(0)
-    while place < n_rows:
-        node = np.int64(0)
-        while table[node, s.NODE_LEFT] != 0:
-            right = table[node, s.NODE_RIGHT]
-            node = right if place >= table[right, s.NODE_START] else table[node, s.NODE_LEFT]
-        leaves[0, n_leaves] = place
-        leaves[1, n_leaves] = node
-        n_leaves += 1
-        place = table[node, s.NODE_START] + table[node, s.NODE_COUNT]
-    return n_leaves
-
-
-@kernel(inner=True)
 def finish_leaves(state: s.State, output: int) -> None:
     """Thread 0: exact sums of an output in the leaves, (2, nodes), and the leaf of each row."""
     table, scalars, gpu = state.tree.table, state.scalars, state.gpu
     sums = state.threads.leaf_sums[0]
     n_inside, n_rows = scalars[s.IS_N_ROWS], np.int64(len(gpu.leaf_of))
-    n_leaves = list_leaves(table, n_inside, gpu.leaves)
+    place, n_leaves = np.int64(0), np.int64(0)
+    while place < n_inside:  # first places and nodes of the leaves that have rows
+        node = np.int64(0)
+        while table[node, s.NODE_LEFT] != 0:
+            right = table[node, s.NODE_RIGHT]
+            node = right if place >= table[right, s.NODE_START] else table[node, s.NODE_LEFT]
+        gpu.leaves[0, n_leaves] = place
+        gpu.leaves[1, n_leaves] = node
+        n_leaves += 1
+        place = table[node, s.NODE_START] + table[node, s.NODE_COUNT]
     if state.vectors.used == 1:  # the gradients of the output, of which its values are computed
         n_bytes = 8 * n_rows
         commands.upload(gpu, commands.QUANTIZED, output * n_bytes, np.int64(0), n_bytes)
@@ -136,19 +148,6 @@ def add_leaf_values(
 
 # -- orders, and histograms -----------------------------------------------------------------
 
-NOT_ORDERED, ORDERED = -2, -1
-
-# Fields of hedgerow.kernels.cuda.orders.Order.
-(
-    _COLUMN, _START, _COUNT, _N_LEFT, _SET, _, _, _, _BLOCK, _FIRST_ROW, _N_ROWS, _HISTOGRAM_BLOCK,
-    _PLACE,
-) = range(ORDER_FIELDS)  # fmt: skip
-
-_LEAST_ROWS = 512
-_BLOCKS_PER_PROCESSOR = 4
-_GIVEN = 2
-"""``NODE_OPEN`` of a node whose cut is given: it comes before all others."""
-
 
 @kernel(inline=True, inner=True)
 def n_parts(count: int, size: int) -> int:
@@ -157,23 +156,11 @@ def n_parts(count: int, size: int) -> int:
 
 
 @kernel(inner=True)
-def start_orders(ahead: commands.Ahead) -> None:
-    """Start a tree: no node is ordered, and all places are free."""
-    n_places = np.int64(len(ahead.free))
-    for place in range(n_places):
-        ahead.free[place] = place
-    for node in range(len(ahead.of_parent)):
-        ahead.of_parent[node] = NOT_ORDERED
-    ahead.counts[commands.N_ORDERS] = 0
-    ahead.counts[commands.N_FREE] = n_places
-
-
-@kernel(inner=True)
 def next_order(ahead: commands.Ahead) -> int:
     """Append a row to the list, in which nothing is asked for; return its number."""
     number = ahead.counts[commands.N_ORDERS]
     ahead.counts[commands.N_ORDERS] = number + 1
-    for field in range(ORDER_FIELDS):
+    for field in range(commands.ORDER_FIELDS):
         ahead.listed[number, field] = 0
     return number
 
@@ -263,39 +250,18 @@ def order_likely(state: s.State) -> None:
 
 
 @kernel(inner=True)
-def place_blocks(orders: IntArray, per_block: int) -> tuple[int, int, int]:
-    """Number the blocks; return how many divide, how many add up, and the most of a node."""
-    n_blocks, n_adding, most = np.int64(0), np.int64(0), np.int64(0)
-    for k in range(len(orders)):
-        own = n_parts(orders[k, _COUNT], commands.ROWS_PER_BLOCK)
-        orders[k, _BLOCK] = n_blocks
-        orders[k, _HISTOGRAM_BLOCK] = n_adding
-        n_blocks += own
-        n_adding += n_parts(orders[k, _N_ROWS], per_block)
-        most = max(most, own)
-    return n_blocks, n_adding, most
-
-
-@kernel(inner=True)
-def write_orders(words: IntArray, listed: IntArray, first: int, n: int, per_block: int) -> None:
-    """Write orders to the arguments of a kernel."""
-    for field in range(ORDER_FIELDS):
-        words[field] = listed[first, field]
-    words[commands.WORD_N_ORDERS] = n
-    words[commands.WORD_FIRST_ORDER] = first
+def launch_orders(
+    gpu: commands.GpuCommands, which: int, place: tuple[int, int], per_block: int, n_blocks: int,
+    n_tiles: int,
+) -> None:  # fmt: skip
+    """Launch a kernel for the orders of the list from ``place[0]`` on, ``place[1]`` of them."""
+    words, listed = gpu.values[which], gpu.ahead.listed
+    for field in range(commands.ORDER_FIELDS):
+        words[field] = listed[place[0], field]
+    words[commands.WORD_N_ORDERS] = place[1]
+    words[commands.WORD_FIRST_ORDER] = place[0]
     words[commands.WORD_PER_BLOCK] = per_block
-
-
-@kernel(inner=True)
-def rows_per_block(orders: IntArray, gpu: commands.GpuCommands) -> int:
-    """Return the number of rows that a block adds to a histogram."""
-    n_rows = np.int64(0)
-    for k in range(len(orders)):
-        n_rows += orders[k, _N_ROWS]
-    most = (np.int64(1) << gpu.parts[gpu.n_parts[0] - 1, commands.PART_COUNT_BITS]) - 1
-    wanted = max(1, _BLOCKS_PER_PROCESSOR * gpu.n_processors // gpu.n_tiles)
-    # No sum may exceed its bits; else, enough blocks for the whole GPU.
-    return min(most, max(_LEAST_ROWS, n_parts(n_rows, wanted)))
+    commands.launch(gpu, which, n_blocks, n_tiles)
 
 
 @kernel(inner=True)
@@ -303,32 +269,38 @@ def give_orders(first: int, gpu: commands.GpuCommands) -> None:
     """Give the GPU the orders of the list from ``first`` on."""
     ahead, values, one = gpu.ahead, gpu.values, np.int64(1)
     n = ahead.counts[commands.N_ORDERS] - first
-    orders = ahead.listed[first : first + n]
-    per_block = rows_per_block(orders, gpu)
-    n_blocks, n_adding, most = place_blocks(orders, per_block)
+    orders, place, to_divide = ahead.listed[first : first + n], (first, n), commands.ROWS_PER_BLOCK
+    n_rows = np.int64(0)
+    for k in range(n):
+        n_rows += orders[k, _N_ROWS]
+    # No sum of a block may exceed its bits; else, enough blocks for the whole GPU.
+    per_block = (np.int64(1) << gpu.parts[gpu.n_parts[0] - 1, commands.PART_COUNT_BITS]) - 1
+    wanted = max(1, _BLOCKS_PER_PROCESSOR * gpu.n_processors // gpu.n_tiles)
+    per_block = min(per_block, max(_LEAST_ROWS, n_parts(n_rows, wanted)))
+    # Blocks that divide, those that add up, and the most that divide a node.
+    n_blocks, n_adding, most = np.int64(0), np.int64(0), np.int64(0)
+    for k in range(n):
+        own = n_parts(orders[k, _COUNT], to_divide)
+        orders[k, _BLOCK] = n_blocks
+        orders[k, _HISTOGRAM_BLOCK] = n_adding
+        n_blocks += own
+        n_adding += n_parts(orders[k, _N_ROWS], per_block)
+        most = max(most, own)
     if n > 1:
-        n_bytes = np.int64(8 * ORDER_FIELDS)
+        n_bytes = np.int64(8 * commands.ORDER_FIELDS)
         commands.upload(gpu, commands.ORDERS, first * n_bytes, first * n_bytes, n * n_bytes)
-    write_orders(values[commands.DIVIDE], ahead.listed, first, n, np.int64(commands.ROWS_PER_BLOCK))
     if most > 1:
-        write_orders(
-            values[commands.COUNT_LEFT], ahead.listed, first, n, np.int64(commands.ROWS_PER_BLOCK)
-        )
-        write_orders(
-            values[commands.COPY_BACK], ahead.listed, first, n, np.int64(commands.ROWS_PER_BLOCK)
-        )
-        commands.launch(gpu, commands.COUNT_LEFT, n_blocks, one)
-    commands.launch(gpu, commands.DIVIDE, n_blocks, one)
+        launch_orders(gpu, commands.COUNT_LEFT, place, to_divide, n_blocks, one)
+    launch_orders(gpu, commands.DIVIDE, place, to_divide, n_blocks, one)
     if most > 1:
-        commands.launch(gpu, commands.COPY_BACK, n_blocks, one)
-    write_orders(values[commands.ADD], ahead.listed, first, n, per_block)
+        launch_orders(gpu, commands.COPY_BACK, place, to_divide, n_blocks, one)
     for part in range(gpu.n_parts[0]):
         for field in range(commands.PART_FIELDS):
             values[commands.ADD, commands.ADD_PART + field] = gpu.parts[part, field]
-        commands.launch(gpu, commands.ADD, n_adding, gpu.n_tiles)
+        launch_orders(gpu, commands.ADD, place, per_block, n_adding, gpu.n_tiles)
     if n_adding > 0:
-        write_orders(values[commands.HAND_OVER], ahead.listed, first, n, per_block)
-        commands.launch(gpu, commands.HAND_OVER, n_parts(ahead.n_cells, commands.THREADS), n)
+        n_blocks = n_parts(ahead.n_cells, commands.THREADS)
+        launch_orders(gpu, commands.HAND_OVER, place, per_block, n_blocks, n)
     ahead.counts[commands.IS_PENDING] = 1
 
 
@@ -433,3 +405,43 @@ def take_vectors(sums: Sums, first: int, to: int, n_cells: int, gpu: commands.Gp
             cells[word] = np.int32(kept.g[own])
             if sums.constant == 0:
                 cells[word + N_LANES] = np.int32(kept.h[own])
+
+
+# -- kernels that pack gradients on the GPU ----------------------------------------------------
+
+# One output: as on the processor, by the function that packs them there.  Several: of each output
+# ``g << 32 | h``, because the words of all rows together fit 31 bits
+# (:mod:`hedgerow.growing.vectors.gradients`), so no sum of h reaches g; then 1 for each row, which
+# counts them.  With a constant hessian, h is this 1.
+H_BITS = 32
+
+
+@kernel
+def pack_rows(
+    constant: int,
+    seed: int,
+    scalars: IntArray,
+    ids: RowArray,
+    quantized: np.ndarray,
+    packed: IntArray,
+) -> None:
+    """Write the packed numbers of all rows, in the sample or not."""
+    step, n_rows = n_blocks() * block_size(), len(quantized) // 2
+    rows = s.Rows(ids, ids, quantized, packed)
+    for row in range(block_number(0) * block_size() + thread_number(), n_rows, step):
+        pack_block(scalars, constant, seed, rows, row, row + 1)
+
+
+@kernel
+def pack_vectors(
+    n_outputs: int, n_rows: int, width: int, constant: int, words: np.ndarray, packed: IntArray
+) -> None:
+    """Write the packed numbers of all rows, output after output, from their ``width`` words."""
+    step = n_blocks() * block_size()
+    for row in range(block_number(0) * block_size() + thread_number(), n_rows, step):
+        for output in range(n_outputs):
+            at = row * width + place_of_g(constant, output)
+            h = np.int64(1) if constant == 1 else np.int64(words[at + N_LANES])
+            packed[output * n_rows + row] = (np.int64(words[at]) << H_BITS) + h
+        if constant == 0:
+            packed[n_outputs * n_rows + row] = 1

@@ -43,6 +43,7 @@ from hedgerow.kernels.presorted.exact import (
     NO_CUT,
     CutBuffer,
     ExactSplit,
+    SearchedList,
     divide_entries,
     mark_sides,
     search_list,
@@ -130,16 +131,6 @@ def start_lists(thread: int, state: s.State) -> None:
     barrier(team)
 
 
-@kernel(inline=True, inner=True)
-def set_root(state: s.State) -> None:
-    """Thread 0: the root's sums, in fixed numbers (no bits dropped as in histograms)."""
-    state.scalars[s.IS_DROPPED_BITS] = 0
-    sums, root = state.threads.leaf_sums, state.tree.table[0]
-    for t in range(sums.shape[0]):
-        root[s.NODE_G] += sums[t, 0, 0]
-        root[s.NODE_H] += sums[t, 1, 0]
-
-
 # -- divide -------------------------------------------------------------------------------
 
 
@@ -225,14 +216,15 @@ def search_columns(
         if own.sketch == LOCAL:
             thin_runs(source, at, quantized, own.eps, scratch, np.int64(0))
             entries, at = scratch, (np.int64(0), stop - start)
+        own_list = SearchedList(entries, at, quantized, cuts, limits, column)
         if constraints.scored == 0:
-            best = search_list(entries, at, quantized, cuts, sums, limits, column, best, None)
+            best = search_list(own_list, sums, best, None)
         else:
             wanted = ConstrainedColumn(
                 constraints.sign[column], factor_of(constraints, column, aim.asked), stop - start,
                 aim.within, aim.asked,
             )  # fmt: skip
-            best = search_list(entries, at, quantized, cuts, sums, limits, column, best, wanted)
+            best = search_list(own_list, sums, best, wanted)
     return best
 
 

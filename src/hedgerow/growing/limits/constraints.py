@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -33,7 +33,7 @@ from hedgerow.data.binning.bins import MOST_BINS
 from hedgerow.data.inputs import OPERATIONS
 from hedgerow.data.schema import Schema, position_of
 from hedgerow.errors import ParameterError, brief, did_you_mean
-from hedgerow.growing.limits.forced_splits import read_forced_splits
+from hedgerow.growing.limits.forced_splits import is_finite_number, read_forced_splits
 from hedgerow.objectives.base import Objective
 from hedgerow.params import BoostParams, read_direction
 
@@ -66,15 +66,6 @@ def read_signs(given: Any, schema: Schema, name: str) -> tuple[int, ...] | None:
     """Return 1 and -1 for columns that predictions rise and fall with; None if there are none."""
     signs = _by_column(given, name, schema, 0, read_direction)
     return signs if signs is not None and any(signs) else None
-
-
-def _is_finite(value: object) -> bool:
-    if not isinstance(value, numbers.Real) or isinstance(value, (bool, np.bool_)):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer of hundreds of digits
-        return False
 
 
 def _is_sequence(value: object) -> bool:
@@ -164,7 +155,7 @@ def _weights(given: Any, schema: Schema) -> tuple[float, ...] | None:
 
 
 def _factor(value: Any, where: str) -> float:
-    if not _is_finite(value) or value < 0.0:
+    if not is_finite_number(value) or value < 0.0:
         raise ParameterError(f"{where} must be a finite number at least 0; got {brief(value)}.")
     return float(value)
 
@@ -270,14 +261,23 @@ def _crosses(params: BoostParams, schema: Schema) -> tuple[tuple[str, str, str],
             f"{name} must be a list of (column, column, operation), or None; got {brief(given)}."
         )
     crosses = [_cross(cross, f"{name}, entry {k}", schema) for k, cross in enumerate(given)]
-    signs = _monotone_columns(params, schema)
+    signs = read_signs(params.monotone_constraints, schema, "monotone_constraints") or ()
+    ordered = {column for column, sign in zip(schema.names, signs, strict=False) if sign}
+    groups = _interactions(params.interaction_constraints, schema)
     for first, second, _ in crosses:
-        if not signs.isdisjoint((first, second)):
+        if not ordered.isdisjoint((first, second)):
             raise ParameterError(
                 f"{name} crosses columns {first!r} and {second!r}, but monotone_constraints has a "
                 "direction for one of them, which a cross may break: leave one of the two out."
             )
-    _check_interactions(crosses, params, schema)
+        if groups is None or groups == PAIRWISE:
+            continue
+        pair = {schema.names.index(first), schema.names.index(second)}
+        if groups == NO_INTERACTIONS or not any(pair <= set(group) for group in groups):
+            raise ParameterError(
+                f"{name} crosses columns {first!r} and {second!r}, but interaction_constraints "
+                "does not let them interact: leave one of the two out."
+            )
     if crosses and params.zero_as_missing:
         raise ParameterError(
             f"{name} needs zeros as numbers, but zero_as_missing=True makes them missing: leave "
@@ -308,28 +308,6 @@ def _cross(given: Any, where: str, schema: Schema) -> tuple[str, str, str]:
     return first.name, second.name, operation
 
 
-def _check_interactions(
-    crosses: Iterable[tuple[str, str, str]], params: BoostParams, schema: Schema
-) -> None:
-    """Raise for a cross of columns that may not interact."""
-    groups = _interactions(params.interaction_constraints, schema)
-    if groups is None or groups == PAIRWISE:
-        return
-    for first, second, _ in crosses:
-        pair = {schema.names.index(first), schema.names.index(second)}
-        if groups == NO_INTERACTIONS or not any(pair <= set(group) for group in groups):
-            raise ParameterError(
-                f"feature_crosses crosses columns {first!r} and {second!r}, but "
-                "interaction_constraints does not let them interact: leave one of the two out."
-            )
-
-
-def _monotone_columns(params: BoostParams, schema: Schema) -> set[str]:
-    """Return the names of the columns with a direction."""
-    signs = read_signs(params.monotone_constraints, schema, "monotone_constraints") or ()
-    return {column.name for column, sign in zip(schema.columns, signs, strict=False) if sign}
-
-
 def _with_forced_splits(params: BoostParams, schema: Schema) -> Any:
     """Return the forced bins, with a cut at each threshold of forced splits."""
     splits, given = read_forced_splits(params.forced_splits, schema), params.forced_bins
@@ -340,7 +318,7 @@ def _with_forced_splits(params: BoostParams, schema: Schema) -> Any:
     for feature, threshold, _, _ in splits:
         key = at_place.setdefault(feature, schema.names[feature])
         known = cuts.get(key, ())
-        if _is_sequence(known) and all(map(_is_finite, known)):
+        if _is_sequence(known) and all(map(is_finite_number, known)):
             cuts[key] = tuple(sorted({*(float(cut) + 0.0 for cut in known), threshold}))
     return cuts
 
@@ -351,7 +329,7 @@ def _cuts(cuts: Any, whole: bool, where: str) -> tuple[float, ...]:
         raise ParameterError(f"{where} must be a list of ascending numbers; got {brief(cuts)}.")
     read: list[float] = []
     for cut in cuts:
-        if not _is_finite(cut):
+        if not is_finite_number(cut):
             raise ParameterError(f"{where} must be finite numbers; got {brief(cut)}.")
         value = math.floor(cut) if whole else float(cut) + 0.0
         if whole and not -(2**63) < value < 2**63:

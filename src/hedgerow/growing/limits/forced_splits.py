@@ -99,20 +99,22 @@ def _read_node(node: Any, where: str, schema: Schema) -> tuple[int, float]:
             f"{_NAME}, {where}: column {column.name!r} holds categories, which no threshold "
             "divides: leave it out, or give it as numbers."
         )
-    return feature, _threshold(node["threshold"], column.kind == "int", where)
-
-
-def _threshold(value: Any, whole: bool, where: str) -> float:
-    known = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
-    try:
-        finite = known and math.isfinite(value)
-    except OverflowError:  # an integer of hundreds of digits
-        finite = False
-    if not finite or (whole and not -(2**63) < value < 2**63):
+    value, whole = node["threshold"], column.kind == "int"
+    if not is_finite_number(value) or (whole and not -(2**63) < value < 2**63):
         raise ParameterError(
             f"{_NAME}, {where}: threshold must be a finite number; got {brief(value)}."
         )
-    return math.floor(value) if whole else float(value) + 0.0
+    return feature, math.floor(value) if whole else float(value) + 0.0
+
+
+def is_finite_number(value: object) -> bool:
+    """Return whether a value is a finite number, and no truth."""
+    if not isinstance(value, numbers.Real) or isinstance(value, bool | np.bool_):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer of hundreds of digits
+        return False
 
 
 def _resolved(forced: Any, schema: Schema) -> Splits:
@@ -120,7 +122,12 @@ def _resolved(forced: Any, schema: Schema) -> Splits:
     splits = []
     for number, split in enumerate(forced):
         right = isinstance(split, list | tuple) and len(split) == 4
-        if not right or not all(_is_number_of_split(n, number, len(forced)) for n in split[2:]):
+        if not right or not all(
+            isinstance(n, numbers.Integral)
+            and not isinstance(n, bool)
+            and (n == -1 or number < n < len(forced))
+            for n in split[2:]
+        ):
             raise ParameterError(
                 f"{_NAME} must be a dict, or the path of a file; got {brief(forced)}."
             )
@@ -129,8 +136,3 @@ def _resolved(forced: Any, schema: Schema) -> Splits:
         )
         splits.append((feature, threshold, int(split[2]), int(split[3])))
     return tuple(splits)
-
-
-def _is_number_of_split(value: Any, parent: int, n_splits: int) -> bool:
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    return whole and (value == -1 or parent < value < n_splits)

@@ -19,7 +19,7 @@ from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.batch import best_thread, count_searched, member, start_job, write_cut
 from hedgerow.growing.core.stages.branches import keep_permitted
-from hedgerow.growing.core.stages.bundle_search import column_of, feature_alone, write_cells
+from hedgerow.growing.core.stages.bundle_search import write_cells
 from hedgerow.growing.core.stages.frontier import open_children, release_slot
 from hedgerow.growing.core.stages.gradients import outputs_of, tree_units
 from hedgerow.growing.core.stages.searching import add_bin, write_range
@@ -42,6 +42,7 @@ from hedgerow.kernels.splits.split import (
     Units,
     accepted_gain,
     node_score,
+    sum_bins,
     value_within,
 )
 from hedgerow.kernels.splits.symmetric_split import IS_ONE_HOT, LevelSets, write_groups
@@ -204,10 +205,8 @@ def sum_left(
                 h += histograms.h[at + b]
                 n += np.int64(histograms.n[at + b])
     else:
-        for b in range(at, at + min(choice[s.FOUND_BIN] + 1, stride - 1)):
-            g += histograms.g[b]
-            h += histograms.h[b]
-            n += np.int64(histograms.n[b])
+        stop = at + min(choice[s.FOUND_BIN] + 1, stride - 1)
+        g, h, n = sum_bins(histograms, at, stop)
     present = n
     n_missing = np.int64(histograms.n[absent])
     if choice[s.FOUND_MISSING_LEFT] == 1:
@@ -247,9 +246,9 @@ def write_choice(state: s.State, totals: tuple[int, int, int, int]) -> None:
     if present == n_rows - n_missing:
         # Where rows have no value, the cut behind the last value sets them apart.
         choice[s.FOUND_BIN] = n_bins - 1
-    column_at = column_of(bundles, feature)
+    column_at = np.int64(bundles.column[feature])
     choice[s.FOUND_COLUMN] = column_at
-    if feature_alone(bundles, column_at) < 0:
+    if bundles.alone[column_at] < 0:
         write_cells(choice, bundles, n_bins)
         return
     write_range(choice, s.FOUND_SET, choice[s.FOUND_BIN])

@@ -29,8 +29,6 @@ from hedgerow.growing.core.batch import is_better, member, note_split
 from hedgerow.growing.core.stages.building import build_rows, make_histogram
 from hedgerow.growing.core.stages.bundle_search import (
     clear,
-    member_at,
-    members_of,
     scratch_of,
     sums_of_feature,
 )
@@ -117,12 +115,12 @@ def first_column(span: tuple[int, int], state: State) -> int:
 @kernel(inner=True)
 def plan_groups(thread: int, span: tuple[int, int], state: State) -> int:
     """Put the numeric features of a thread in groups, all gains to 0; return how many groups."""
-    level, allowed = state.level, state.search.allowed[0]
+    level, allowed, bundles = state.level, state.search.allowed[0], state.options.bundles
     groups, gains, sets, n_lanes = level.groups[thread], level.gains[thread], level.sets, 0
     for k in range(span[0], span[1]):
-        first, last = members_of(state.options.bundles, np.int64(state.columns.feature[k]))
-        for m in range(first, last):
-            feature = member_at(state.options.bundles, m)
+        column = np.int64(state.columns.feature[k])
+        for m in range(bundles.member_start[column], bundles.member_start[column + 1]):
+            feature = np.int64(bundles.members[m])
             if allowed[feature] == 0:
                 continue
             number = set_number(state, feature)
@@ -160,18 +158,18 @@ def look_at_root(
 ) -> None:
     """Note what the tree's rows have in each column, and the orders of the categories."""
     level, root, sums = state.level, sums_of_node(state.tree.table[0]), histogram.sums
-    stride = histogram.stride
-    scratch = scratch_of(state.options.bundles, thread, stride)
+    stride, bundles = histogram.stride, state.options.bundles
+    scratch = scratch_of(bundles, thread, stride)
     for k in range(span[0], span[1]):
-        first, last = members_of(state.options.bundles, np.int64(state.columns.feature[k]))
-        for m in range(first, last):
-            feature = member_at(state.options.bundles, m)
-            at = sums_of_feature(histogram, feature, root, scratch, state.options.bundles)
+        column = np.int64(state.columns.feature[k])
+        for m in range(bundles.member_start[column], bundles.member_start[column + 1]):
+            feature = np.int64(bundles.members[m])
+            at = sums_of_feature(histogram, feature, root, scratch, bundles)
             level.lacks[feature] = 1 if sums.n[at + stride - 1] > 0 else 0
             number = set_number(state, feature)
             if number >= 0:
-                column, rules = set_column(state.bins, feature, at), state.options.categories.rules
-                order_level(sums, column, rules, sets_of(state, number), node, vectors)
+                of_set, rules = set_column(state.bins, feature, at), state.options.categories.rules
+                order_level(sums, of_set, rules, sets_of(state, number), node, vectors)
 
 
 @kernel(inner=True)

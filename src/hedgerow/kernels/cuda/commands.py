@@ -5,6 +5,16 @@ a step back to Python: a call takes a few microseconds.  Where arrays lie, and a
 launches but those that change, are written into tables before (:class:`GpuCommands`).
 
 The first error of the driver is kept, and all later commands are left out.
+
+An order divides the rows of a node between its children, adds up the histogram of some rows, or
+both.  The orders of a batch lie side by side in a list.  A block finds its order by its number::
+
+    order      0            1    2         3
+    rows       10,000       900  9,000     0       of the node, 4,096 for each block
+    blocks     0  1  2      3    4  5  6   -
+
+A launch for one order has that order among its arguments, and reads no list: copying it to the
+GPU would take as long as the work on a small node.
 """
 
 from __future__ import annotations
@@ -13,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import Ints1, Ints2, Words1
+from hedgerow.arrays import IntArray, Ints1, Ints2, Words1
 from hedgerow.compile import kernel
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.primitives.intrinsics import call_function
@@ -68,7 +78,7 @@ numbers are packed (:class:`hedgerow.kernels.histograms.histogram.Packing`)."""
 class Ahead(NamedTuple):
     """The work that is ordered from the GPU, partly long before the host needs it.
 
-    listed   int64 (orders, ORDER_FIELDS), see :mod:`hedgerow.kernels.cuda.orders`
+    listed   int64 (orders, ORDER_FIELDS): see ``Order``
     counts   int64 (COUNTS,)
     free     int64 (places,): places of histograms that hold none
     of_parent  int64 (nodes,): place of the histogram of the smaller child of a node; ORDERED:
@@ -170,3 +180,81 @@ def wait(gpu: GpuCommands) -> None:
     if gpu.status[0] == 0:
         given = (gpu.calls[CALL_STREAM],)
         gpu.status[0] = call_function(gpu.calls[CALL_WAIT], given)
+
+
+# -- orders, as kernels read them ----------------------------------------------------------------
+
+ORDER_BLOCK, ORDER_HISTOGRAM_BLOCK, ORDER_FIELDS = 8, 11, 13
+"""Fields of :class:`Order` by which blocks find theirs, and how many fields there are."""
+
+_FIELDS = np.int64(ORDER_FIELDS)
+
+
+class Order(NamedTuple):
+    """An order.
+
+    column, start, count  how rows are divided: by which column, and the rows of the node
+    n_left                how many of them go left
+    set_0 .. set_3        bit b of the four words tells whether bin b goes left
+    block                 first block of the division
+    first_row, n_rows     rows of a histogram
+    histogram_block       first block of the histogram
+    place                 where its sums lie, counted in histograms
+    """
+
+    column: np.int64
+    start: np.int64
+    count: np.int64
+    n_left: np.int64
+    set_0: np.int64
+    set_1: np.int64
+    set_2: np.int64
+    set_3: np.int64
+    block: np.int64
+    first_row: np.int64
+    n_rows: np.int64
+    histogram_block: np.int64
+    place: np.int64
+
+
+class Orders(NamedTuple):
+    """The orders of a launch.
+
+    only       the order, if it is the only one
+    n          how many there are
+    first      number of the first in the list
+    per_block  rows of a block
+    listed     int64, flat: (orders, ORDER_FIELDS)
+    """
+
+    only: Order
+    n: np.int64
+    first: np.int64
+    per_block: np.int64
+    listed: IntArray
+
+
+@kernel(inner=True)
+def nth_order(orders: Orders, number: int) -> Order:
+    """Return the order with this number in the batch."""
+    if orders.n == 1:
+        return orders.only
+    at, listed = (orders.first + number) * _FIELDS, orders.listed
+    return Order(
+        listed[at], listed[at + 1], listed[at + 2], listed[at + 3], listed[at + 4],
+        listed[at + 5], listed[at + 6], listed[at + 7], listed[at + 8], listed[at + 9],
+        listed[at + 10], listed[at + 11], listed[at + 12],
+    )  # fmt: skip
+
+
+@kernel(inner=True)
+def order_of(orders: Orders, field: int, block: int) -> Order:
+    """Return the order of a block: the last one whose first block, in ``field``, is not later."""
+    low, high = np.int64(0), orders.n
+    while high - low > 1:
+        middle = (low + high) // 2
+        if orders.listed[(orders.first + middle) * _FIELDS + field] <= block:
+            low = middle
+        else:
+            high = middle
+    return nth_order(orders, low)

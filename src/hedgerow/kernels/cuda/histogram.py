@@ -25,7 +25,7 @@ import numpy as np
 from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.cuda import intrinsics as gpu
-from hedgerow.kernels.cuda.orders import ORDER_HISTOGRAM_BLOCK, Orders, nth_order, order_of
+from hedgerow.kernels.cuda.commands import ORDER_HISTOGRAM_BLOCK, Orders, nth_order, order_of
 from hedgerow.kernels.histograms.histogram import HistogramSums, Packing
 
 _WARP = np.int64(gpu.WARP)

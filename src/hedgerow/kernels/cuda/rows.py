@@ -9,8 +9,8 @@
     pass 3   scratch is copied back
 
 A node of one block is divided in pass 2 alone.  A launch divides the rows of several nodes
-(:mod:`hedgerow.kernels.cuda.orders`).  The rows of a child stay in the order in which they were in
-the parent, as on the processor (:mod:`hedgerow.kernels.histograms.partition`).
+(:mod:`hedgerow.kernels.cuda.commands`).  The rows of a child stay in the order in which they were
+in the parent, as on the processor (:mod:`hedgerow.kernels.histograms.partition`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ import numpy as np
 from hedgerow.arrays import BinArray, IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.cuda import intrinsics as gpu
-from hedgerow.kernels.cuda.commands import ROWS_PER_BLOCK
+from hedgerow.kernels.cuda.commands import ORDER_BLOCK, ROWS_PER_BLOCK, Order, Orders, order_of
 from hedgerow.kernels.cuda.histogram import TiledBins
-from hedgerow.kernels.cuda.orders import ORDER_BLOCK, Order, Orders, order_of
 from hedgerow.kernels.primitives.intrinsics import count_ones
 
 MOST_WARPS = 32

@@ -90,17 +90,32 @@ class ExactSplit(NamedTuple):
 NO_CUT = ExactSplit(-1, -1, 0, 0, 0, 0, 0)
 
 
+class SearchedList(NamedTuple):
+    """The list of a column in a node that is searched.
+
+    entries, place  the entries, and where those of the list begin and end
+    quantized       int32: fixed g and h of all rows
+    cuts            space for cuts
+    limits, feature  of the node, and the column
+    """
+
+    entries: RowArray
+    place: tuple[int, int]
+    quantized: np.ndarray
+    cuts: CutBuffer
+    limits: Limits
+    feature: np.int64
+
+
 @kernel(inner=True)
-def best_of_cuts(
-    cuts: CutBuffer,
-    n_cuts: int,
-    before: NodeSums,
-    limits: Limits,
+def better_cut(
+    own: SearchedList, n_cuts: int, before: NodeSums, missing_left: int, best: ExactSplit,
     constraints: ConstrainedColumn | None,
-) -> int:
-    """Score the cuts with the sums ``before`` added on the left; return the largest score."""
-    g, h, n, scores = cuts.g, cuts.h, cuts.n, cuts.score
-    g_before, h_before, n_before = before.g, before.h, before.n
+) -> ExactSplit:  # fmt: skip
+    """Return the better of ``best`` and the first of the best cuts in the buffer."""
+    # The cuts are scored with the sums ``before`` added on the left.
+    g, h, n, scores = own.cuts.g, own.cuts.h, own.cuts.n, own.cuts.score
+    limits, g_before, h_before, n_before = own.limits, before.g, before.h, before.n
     most = np.int64(-1)
     for k in range(np.uint64(n_cuts)):
         g_left, h_left = float(g[k] + g_before), float(h[k] + h_before)
@@ -117,36 +132,15 @@ def best_of_cuts(
         bits = bits_of_float(score) if rows & weight & (score >= 0.0) else np.int64(-1)
         scores[k] = bits
         most = max(most, bits)
-    return most
-
-
-@kernel(inner=True)
-def better_cut(
-    cuts: CutBuffer,
-    n_cuts: int,
-    before: NodeSums,
-    limits: Limits,
-    feature: int,
-    missing_left: int,
-    best: ExactSplit,
-    constraints: ConstrainedColumn | None,
-) -> ExactSplit:
-    """Return the better of ``best`` and the first of the best cuts in the buffer."""
-    score = best_of_cuts(cuts, n_cuts, before, limits, constraints)
-    if score <= best.score:
+    if most <= best.score:
         return best
-    k = np.uint64(0)
-    while cuts.score[k] != score:
-        k += _ONE
+    at = np.uint64(0)
+    while scores[at] != most:
+        at += _ONE
     return ExactSplit(
-        score,
-        feature,
-        cuts.n[k],
-        missing_left,
-        cuts.g[k] + before.g,
-        cuts.h[k] + before.h,
-        cuts.n[k] + before.n,
-    )
+        most, own.feature, n[at], missing_left, g[at] + g_before, h[at] + h_before,
+        n[at] + n_before,
+    )  # fmt: skip
 
 
 @kernel(inline=True, inner=True)
@@ -178,22 +172,15 @@ def scan_chunk(
 
 @kernel(inner=True)
 def scan_entries(
-    entries: RowArray,
-    place: tuple[int, int],
-    quantized: np.ndarray,
-    cuts: CutBuffer,
-    before: NodeSums,
-    limits: Limits,
-    feature: int,
-    missing_left: int,
-    best: ExactSplit,
+    own: SearchedList, before: NodeSums, missing_left: int, best: ExactSplit,
     constraints: ConstrainedColumn | None,
-) -> tuple[ExactSplit, int, NodeSums]:
-    """Return the better of ``best`` and the best cut of the list at ``place``, in one direction."""
+) -> tuple[ExactSplit, int, NodeSums]:  # fmt: skip
+    """Return the better of ``best`` and the best cut of a list, in one direction."""
     # Also returned: the number of cuts in the buffer (-1 if they did not all fit), and the sums of
     # the list.
-    cut_g, cut_h, cut_n = cuts.g, cuts.h, cuts.n
-    start, stop = np.uint64(place[0]), np.uint64(place[1])
+    entries, quantized = own.entries, own.quantized
+    cut_g, cut_h, cut_n = own.cuts.g, own.cuts.h, own.cuts.n
+    start, stop = np.uint64(own.place[0]), np.uint64(own.place[1])
     g, h = np.int64(0), np.int64(0)
     k, overflow, next_one = np.uint64(0), False, start
     if start < stop:
@@ -206,9 +193,7 @@ def scan_entries(
         span = (start, first, next_one)
         k, g, h = scan_chunk(entries, span, quantized, (cut_g, cut_h, cut_n), k, g, h)
         if k > _CUTS:
-            best = better_cut(
-                cuts, np.int64(k), before, limits, feature, missing_left, best, constraints
-            )
+            best = better_cut(own, np.int64(k), before, missing_left, best, constraints)
             k, overflow = np.uint64(0), True
     # The last cut is after the list: it separates missing rows if they go right.  Otherwise it is
     # not allowed, because it leaves no row on the right.
@@ -217,37 +202,25 @@ def scan_entries(
     cut_h[k] = h
     cut_n[k] = sums.n
     held = np.int64(k) + 1
-    best = better_cut(cuts, held, before, limits, feature, missing_left, best, constraints)
+    best = better_cut(own, held, before, missing_left, best, constraints)
     return best, np.int64(-1) if overflow else held, sums
 
 
 @kernel(inner=True)
 def search_list(
-    entries: RowArray,
-    place: tuple[int, int],
-    quantized: np.ndarray,
-    cuts: CutBuffer,
-    node: NodeSums,
-    limits: Limits,
-    feature: int,
-    best: ExactSplit,
-    constraints: ConstrainedColumn | None,
+    own: SearchedList, node: NodeSums, best: ExactSplit, constraints: ConstrainedColumn | None
 ) -> ExactSplit:
     """Return the better of ``best`` and the best cut of one column, in both default directions."""
     # Ties go to missing values on the right, then to the lower cut.
     right, left = np.int64(0), np.int64(1)
     nothing = NodeSums(right, right, right)
-    best, held, present = scan_entries(
-        entries, place, quantized, cuts, nothing, limits, feature, right, best, constraints
-    )
+    best, held, present = scan_entries(own, nothing, right, best, constraints)
     if present.n == 0 or present.n == node.n:
         return best
     absent = NodeSums(node.g - present.g, node.h - present.h, node.n - present.n)
     if held >= 0:  # the buffer still holds all cuts
-        return better_cut(cuts, held, absent, limits, feature, left, best, constraints)
-    best, held, present = scan_entries(
-        entries, place, quantized, cuts, absent, limits, feature, left, best, constraints
-    )
+        return better_cut(own, held, absent, left, best, constraints)
+    best, held, present = scan_entries(own, absent, left, best, constraints)
     return best
 
 

@@ -126,32 +126,6 @@ def sum_groups(column: SetColumn, n_groups: int, scratch: IntArray, vectors: Nod
 
 
 @kernel(inner=True)
-def weigh_groups(
-    node: VectorNode, n_groups: int, smooth: float, scratch: IntArray, groups: Groups
-) -> int:
-    """Compute leaf weights of the groups and their mean; return the group farthest from it."""
-    for output in range(groups.g.shape[0]):
-        g_unit, h_unit = node.units[output, 0], node.units[output, 1]
-        mean = 0.0
-        for group in range(n_groups):
-            below = float(groups.h[output, group]) + smooth / h_unit
-            exact = float(groups.g[output, group]) / below if below > 0.0 else 0.0
-            groups.weight[output, group] = exact * (g_unit / h_unit)
-            mean += groups.weight[output, group] * scratch[GROUP_N, group]
-        groups.direction[2, output] = mean / node.n_rows
-    farthest, most = np.int64(0), -1.0
-    for group in range(n_groups):
-        size = 0.0
-        for output in range(groups.g.shape[0]):
-            away = groups.weight[output, group] - groups.direction[2, output]
-            size += away * away
-        size *= scratch[GROUP_N, group]
-        if size > most:
-            farthest, most = group, size
-    return farthest
-
-
-@kernel(inner=True)
 def normalise(direction: FloatArray) -> None:
     """Scale ``direction`` to length 1, with a positive largest component."""
     length, largest = 0.0, 0.0
@@ -231,9 +205,27 @@ def empty_side(groups: Groups) -> None:
 @kernel(inner=True)
 def sort_vectors(n_groups: int, smooth: float, scratch: IntArray, vectors: NodeSets) -> int:
     """Sort the groups with rows along the first principal component; return their number."""
-    groups = vectors.groups
-    start = weigh_groups(vectors.node, n_groups, smooth, scratch, groups)
-    find_direction(start, n_groups, scratch, groups)
+    node, groups = vectors.node, vectors.groups
+    # Leaf weights of the groups, and their mean.
+    for output in range(groups.g.shape[0]):
+        g_unit, h_unit = node.units[output, 0], node.units[output, 1]
+        mean = 0.0
+        for group in range(n_groups):
+            below = float(groups.h[output, group]) + smooth / h_unit
+            exact = float(groups.g[output, group]) / below if below > 0.0 else 0.0
+            groups.weight[output, group] = exact * (g_unit / h_unit)
+            mean += groups.weight[output, group] * scratch[GROUP_N, group]
+        groups.direction[2, output] = mean / node.n_rows
+    farthest, most = np.int64(0), -1.0
+    for group in range(n_groups):
+        size = 0.0
+        for output in range(groups.g.shape[0]):
+            away = groups.weight[output, group] - groups.direction[2, output]
+            size += away * away
+        size *= scratch[GROUP_N, group]
+        if size > most:
+            farthest, most = group, size
+    find_direction(farthest, n_groups, scratch, groups)
     key, has_rows = scratch[KEY], scratch[GROUP_N]
     for group in range(n_groups):
         along = 0.0

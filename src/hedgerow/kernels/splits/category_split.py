@@ -5,7 +5,7 @@ See :mod:`hedgerow.kernels.splits.category_search`.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,16 +34,6 @@ class SetColumn(NamedTuple):
     at: np.int64  # first cell in the histogram
     filled: np.int64
     stride: np.int64
-
-
-class CategorySplit(NamedTuple):
-    """The best set found.  ``words`` are the bins that go left."""
-
-    missing_left: np.int64
-    g: np.int64
-    h: np.int64
-    n: np.int64
-    words: Any
 
 
 # Rows of ``scratch``: sums of each group, group of each bin (-1: no rows), sort keys, order.
@@ -145,9 +135,13 @@ def score_within(side: NodeSums, node: SearchedNode, rules: SplitRules) -> float
 
 @kernel(inner=True)
 def complete_set(
-    column: SetColumn, n_rows: int, scratch: IntArray, cut: tuple[int, int]
-) -> CategorySplit:
-    """Return the split that sends the groups at ``cut[0]:cut[1]`` of the order to the left."""
+    column: SetColumn, n_rows: int, scratch: IntArray, cut: tuple[int, int], words: IntArray,
+    first_word: int,
+) -> tuple[NodeSums, int]:  # fmt: skip
+    """Write the bins of groups ``cut[0]:cut[1]`` of the order; return sums, and missing values."""
+    # They go left; bins without rows go with the larger part.  Bit b of the four words from
+    # ``first_word`` on is bin b.  Returned are the sums of the left side, and 1 if missing values,
+    # which the last bin holds, are there.
     order, group_of_bin, stride = scratch[ORDER], scratch[GROUP_OF_BIN], column.stride
     g, h, n = np.int64(0), np.int64(0), np.int64(0)
     for i in range(cut[0], cut[1]):
@@ -156,21 +150,11 @@ def complete_set(
         h += scratch[GROUP_H, group]
         n += scratch[GROUP_N, group]
         scratch[GROUP_N, group] = -1  # marks it as chosen
-    absent = np.int64(2 * n >= n_rows)
-    w0, w1, w2, w3 = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(0)
-    goes_left = np.int64(0)
+    absent, goes_left = np.int64(2 * n >= n_rows), np.int64(0)
+    for w in range(4):
+        words[first_word + w] = 0
     for b in range(stride):
         group = group_of_bin[b] if b < column.filled or b == stride - 1 else np.int64(-1)
         goes_left = absent if group < 0 else np.int64(scratch[GROUP_N, group] < 0)
-        bit = np.uint64(goes_left) << np.uint64(b & 63)
-        if b < 64:
-            w0 |= bit
-        elif b < 128:
-            w1 |= bit
-        elif b < 192:
-            w2 |= bit
-        else:
-            w3 |= bit
-    words = (np.int64(w0), np.int64(w1), np.int64(w2), np.int64(w3))
-    # The last bin holds the missing values.
-    return CategorySplit(goes_left, g, h, n, words)
+        words[first_word + (b >> 6)] |= np.int64(np.uint64(goes_left) << np.uint64(b & 63))
+    return NodeSums(g, h, n), goes_left

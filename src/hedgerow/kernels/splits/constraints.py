@@ -349,12 +349,7 @@ def lost_on_side(g: float, h: float, n: int, leaves: Within, rules: SplitRules) 
     weight = leaf_weight(g, h, rules)
     if leaves.smooth > 0.0:
         weight = smoothed(weight, float(n), leaves.toward, leaves.smooth)
-    return lost_with(g, h, clamp(weight, leaves.low, leaves.high), rules)
-
-
-@kernel(inline=True, inner=True)
-def lost_with(g: float, h: float, weight: float, rules: SplitRules) -> float:
-    """Return the score that a leaf loses if its value is ``weight``, not the best one."""
+    weight = clamp(weight, leaves.low, leaves.high)
     if weight == leaf_weight(g, h, rules):
         return 0.0
     return node_score(g, h, rules) - score_at(g, h + rules.reg_lambda, rules.reg_alpha, weight)

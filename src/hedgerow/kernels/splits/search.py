@@ -28,6 +28,7 @@ from hedgerow.kernels.splits.split import (
     Side,
     Split,
     scan,
+    sum_bins,
 )
 
 _NEVER = (1 << 63) - 1
@@ -45,6 +46,41 @@ class ColumnLanes(NamedTuple):
 
 
 @kernel(inner=True)
+def search_cut(
+    histogram: NodeHistogram,
+    start: int,
+    feature: int,
+    cut: int,
+    node: SearchedNode,
+    constraints: Constraints,
+    best: Split,
+) -> Split:
+    """Return the better of ``best`` and the cut after bin ``cut`` of the column at ``start``."""
+    sums, limits, absent = histogram.sums, node.limits, start + histogram.stride - 1
+    g, h, n = sum_bins(sums, start, start + cut + 1)
+    n_missing, n_before = np.int64(sums.n[absent]), n
+    factor = factor_of(constraints, feature, node.asked)
+    column = ConstrainedColumn(
+        constraints.sign[feature], factor, limits.n - n_missing, node.within, node.asked
+    )
+    for side in range(2 if n_missing > 0 else 1):
+        if side == 1:
+            g += sums.g[absent]
+            h += sums.h[absent]
+            n += n_missing
+        h_left, h_right = float(h), limits.h - float(h)
+        enough = n >= limits.fewest and limits.n - n >= limits.fewest
+        if not enough or h_left < limits.lightest or h_right < limits.lightest:
+            continue
+        left = Side(float(g), h_left + limits.penalty, n)
+        right = Side(limits.g - float(g), h_right + limits.penalty, limits.n - n)
+        gain = cut_gain(left, right, n_before, limits, column)
+        if gain > best.score:
+            best = Split(gain, feature, cut, side, 0, 0, 0)
+    return best
+
+
+@kernel(inner=True)
 def search_columns(
     histogram: NodeHistogram,
     lanes: ColumnLanes,
@@ -56,9 +92,25 @@ def search_columns(
     # The score of a cut is in units of the sums; under constraints it is its gain.
     if constraints.scored == 1:
         if node.asked.forced >= 0:
-            best = take_forced(histogram, lanes, node, constraints, best)
+            feature = constraints.growth.forced[node.asked.forced, FORCED_FEATURE]
+            cut = constraints.growth.forced[node.asked.forced, FORCED_BIN]
+            for j in range(WIDTH):
+                if lanes.feature[j] == feature:
+                    at = lanes.at[j]
+                    found = search_cut(histogram, at, feature, cut, node, constraints, NO_SPLIT)
+                    if found.score >= 0.0:  # it beats all others
+                        best = Split(np.inf, feature, cut, found.missing_left, 0, 0, 0)
         if constraints.growth.drawn == 1:
-            return search_drawn(histogram, lanes, node, constraints, best)
+            for j in range(WIDTH):
+                feature = lanes.feature[j]
+                if j > 0 and feature == lanes.feature[j - 1]:
+                    break  # the last column fills the remaining lanes
+                n_bins, at = np.int64(histogram.n_bins[feature]), lanes.at[j]
+                key, stride = node.asked.key, histogram.stride
+                cut = drawn_bin(histogram.sums, at, n_bins, stride, key, feature)
+                if cut >= 0:
+                    best = search_cut(histogram, at, feature, cut, node, constraints, best)
+            return best
     sums, limits, stride = histogram.sums, node.limits, histogram.stride
     most_bins, missing = np.int64(0), np.int64(0)
     for j in range(WIDTH):
@@ -95,82 +147,4 @@ def better_cut(
         score = gain_of(score, factor_of(constraints, feature, node.asked), node.asked)
     if score > best.score:
         return Split(score, feature, lane_of(cuts.bin, j), side, 0, 0, 0)
-    return best
-
-
-@kernel(inner=True)
-def search_cut(
-    histogram: NodeHistogram,
-    start: int,
-    feature: int,
-    cut: int,
-    node: SearchedNode,
-    constraints: Constraints,
-    best: Split,
-) -> Split:
-    """Return the better of ``best`` and the cut after bin ``cut`` of the column at ``start``."""
-    sums, limits, absent = histogram.sums, node.limits, start + histogram.stride - 1
-    g, h, n = np.int64(0), np.int64(0), np.int64(0)
-    for b in range(start, start + cut + 1):
-        g += sums.g[b]
-        h += sums.h[b]
-        n += np.int64(sums.n[b])
-    n_missing, n_before = np.int64(sums.n[absent]), n
-    factor = factor_of(constraints, feature, node.asked)
-    column = ConstrainedColumn(
-        constraints.sign[feature], factor, limits.n - n_missing, node.within, node.asked
-    )
-    for side in range(2 if n_missing > 0 else 1):
-        if side == 1:
-            g += sums.g[absent]
-            h += sums.h[absent]
-            n += n_missing
-        h_left, h_right = float(h), limits.h - float(h)
-        enough = n >= limits.fewest and limits.n - n >= limits.fewest
-        if not enough or h_left < limits.lightest or h_right < limits.lightest:
-            continue
-        left = Side(float(g), h_left + limits.penalty, n)
-        right = Side(limits.g - float(g), h_right + limits.penalty, limits.n - n)
-        gain = cut_gain(left, right, n_before, limits, column)
-        if gain > best.score:
-            best = Split(gain, feature, cut, side, 0, 0, 0)
-    return best
-
-
-@kernel(inner=True)
-def search_drawn(
-    histogram: NodeHistogram,
-    lanes: ColumnLanes,
-    node: SearchedNode,
-    constraints: Constraints,
-    best: Split,
-) -> Split:
-    """Return the better of ``best`` and the best random cut of the columns in lanes."""
-    for j in range(WIDTH):
-        feature = lanes.feature[j]
-        if j > 0 and feature == lanes.feature[j - 1]:
-            break  # the last column fills the remaining lanes
-        bins, at = np.int64(histogram.n_bins[feature]), lanes.at[j]
-        cut = drawn_bin(histogram.sums, at, bins, histogram.stride, node.asked.key, feature)
-        if cut >= 0:
-            best = search_cut(histogram, at, feature, cut, node, constraints, best)
-    return best
-
-
-@kernel(inner=True)
-def take_forced(
-    histogram: NodeHistogram,
-    lanes: ColumnLanes,
-    node: SearchedNode,
-    constraints: Constraints,
-    best: Split,
-) -> Split:
-    """Return the node's forced cut with infinite gain, or ``best`` if no column here has it."""
-    feature = constraints.growth.forced[node.asked.forced, FORCED_FEATURE]
-    cut = constraints.growth.forced[node.asked.forced, FORCED_BIN]
-    for j in range(WIDTH):
-        if lanes.feature[j] == feature:
-            found = search_cut(histogram, lanes.at[j], feature, cut, node, constraints, NO_SPLIT)
-            if found.score >= 0.0:
-                return Split(np.inf, feature, cut, found.missing_left, 0, 0, 0)
     return best

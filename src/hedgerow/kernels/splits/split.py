@@ -373,6 +373,17 @@ def scan(
     return pass_bins(cuts, sums, at, n_bins, limits, order, level, False)
 
 
+@kernel(inline=True, inner=True)
+def sum_bins(sums: HistogramSums, start: int, stop: int) -> NodeSums:
+    """Return the sums of the cells ``start`` to ``stop``."""
+    g, h, n = np.int64(0), np.int64(0), np.int64(0)
+    for b in range(start, stop):
+        g += sums.g[b]
+        h += sums.h[b]
+        n += np.int64(sums.n[b])
+    return NodeSums(g, h, n)
+
+
 @kernel(inner=True)
 def complete_split(histogram: NodeHistogram, node: NodeSums, units: Units, best: Split) -> Split:
     """Complete the best cut that was found: sums of the left side, unit of the score."""
@@ -380,11 +391,7 @@ def complete_split(histogram: NodeHistogram, node: NodeSums, units: Units, best:
         return best
     sums, at = histogram.sums, histogram.start + best.feature * histogram.stride
     absent = at + histogram.stride - 1
-    g, h, n = np.int64(0), np.int64(0), np.int64(0)
-    for b in range(at, at + best.bin + 1):
-        g += sums.g[b]
-        h += sums.h[b]
-        n += np.int64(sums.n[b])
+    g, h, n = sum_bins(sums, at, at + best.bin + 1)
     n_missing = np.int64(sums.n[absent])
     # If all rows with a value are on the left, the cut after the last bin separates the others.
     last = np.int64(histogram.n_bins[best.feature]) - 1

@@ -62,6 +62,7 @@ _OF_VECTORS: Mapping[str, Any] = {
     "monotone_constraints": None,
     "feature_penalties": None,
     "path_smooth": 0.0,
+    "sampling": "uniform",
 }
 _WITHOUT_BUNDLES: Mapping[str, Any] = {"max_conflict_rate": 0.0, "bundle_order": "count"}
 

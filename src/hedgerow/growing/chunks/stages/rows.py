@@ -25,7 +25,6 @@ from hedgerow.growing.core.stages.gradients import fix_rows
 from hedgerow.growing.core.stages.leaves import set_values
 from hedgerow.growing.sampling.draws import sample_rows
 from hedgerow.growing.sampling.goss import choose_rows
-from hedgerow.growing.vectors.gradients import weigh_outputs
 from hedgerow.kernels.primitives.barrier import barrier, share
 from hedgerow.kernels.primitives.intrinsics import by_reference
 
@@ -52,13 +51,19 @@ def draw_sample(thread: int, state: s.State, sums: IntArray) -> None:
         sample_rows(thread, shared)
     else:
         choose_rows(thread, shared)
-        if state.vectors.used == 1:
-            weigh_outputs(thread, shared)
     if state.vectors.used == 0:
         first, last = share(scalars[s.IS_N_ROWS], thread, state.team.n_threads)
         add_sums(rows.quantized, rows.rows, first, last, sums[thread])
-        if scalars[s.IS_DROPPED_BITS] > 0:
-            add_packed_sums(scalars, rows.packed, rows.rows, first, last, sums[thread])
+        if scalars[s.IS_DROPPED_BITS] > 0:  # what histograms hold, packed in one word
+            g, h, count_bits = np.int64(0), np.int64(0), scalars[s.IS_COUNT_BITS]
+            shift = count_bits + scalars[s.IS_HESSIAN_BITS]
+            below = (np.int64(1) << shift) - 1
+            for i in range(np.uint64(first), np.uint64(last)):
+                value = rows.packed[np.uint64(rows.rows[i])]
+                g += value >> shift
+                h += (value & below) >> count_bits
+            sums[thread, SUM_PACKED_G] += g
+            sums[thread, SUM_PACKED_H] += h
     barrier(state.team)
 
 
@@ -72,22 +77,6 @@ def add_sums(quantized: np.ndarray, ids: RowArray, start: int, stop: int, sums: 
         h += np.int64(quantized[at + one])
     sums[SUM_G] += g
     sums[SUM_H] += h
-
-
-@kernel(inner=True)
-def add_packed_sums(
-    scalars: IntArray, packed: IntArray, ids: RowArray, start: int, stop: int, sums: IntArray
-) -> None:
-    """Add what histograms hold of some rows, packed in one word, to ``sums``."""
-    g, h, count_bits = np.int64(0), np.int64(0), scalars[s.IS_COUNT_BITS]
-    shift = count_bits + scalars[s.IS_HESSIAN_BITS]
-    below = (np.int64(1) << shift) - 1
-    for i in range(np.uint64(start), np.uint64(stop)):
-        value = packed[np.uint64(ids[i])]
-        g += value >> shift
-        h += (value & below) >> count_bits
-    sums[SUM_PACKED_G] += g
-    sums[SUM_PACKED_H] += h
 
 
 @kernel

@@ -41,22 +41,6 @@ def beats(score: float, feature: int, best: Split) -> bool:
     return score > best.score or tie
 
 
-@kernel(inline=True, inner=True)
-def feature_alone(bundles: s.Bundles, column: int) -> int:
-    """Return the only feature of a column, or -1."""
-    if bundles.used == 0:
-        return column
-    return np.int64(bundles.alone[column])
-
-
-@kernel(inline=True, inner=True)
-def column_of(bundles: s.Bundles, feature: int) -> int:
-    """Return the column that holds a feature."""
-    if bundles.used == 0:
-        return feature
-    return np.int64(bundles.column[feature])
-
-
 @kernel(inner=True)
 def write_out(
     histogram: NodeHistogram, start: int, bundles: s.Bundles, feature: int, node: NodeSums, to: int
@@ -81,26 +65,8 @@ def write_out(
 
 
 @kernel(inline=True, inner=True)
-def members_of(bundles: s.Bundles, column: int) -> tuple[int, int]:
-    """Return the range of places, for :func:`member_at`, of the features that a column holds."""
-    if bundles.used == 0:
-        return column, column + 1
-    return bundles.member_start[column], bundles.member_start[column + 1]
-
-
-@kernel(inline=True, inner=True)
-def member_at(bundles: s.Bundles, place: int) -> int:
-    """Return the feature at a place of :func:`members_of`."""
-    if bundles.used == 0:
-        return place
-    return np.int64(bundles.members[place])
-
-
-@kernel(inline=True, inner=True)
 def scratch_of(bundles: s.Bundles, thread: int, stride: int) -> int:
     """Return the place where a thread writes members of bundles as columns."""
-    if bundles.used == 0:
-        return np.int64(0)
     return np.int64(bundles.scratch_start + thread * WIDTH * stride)
 
 
@@ -109,8 +75,6 @@ def sums_of_feature(
     histogram: NodeHistogram, feature: int, node: NodeSums, to: int, bundles: s.Bundles
 ) -> int:
     """Return the start of a feature's sums; write a member of a bundle to ``to`` first."""
-    if bundles.used == 0:
-        return histogram.start + feature * histogram.stride
     column = np.int64(bundles.column[feature])
     start = histogram.start + column * histogram.stride
     if bundles.alone[column] >= 0:

@@ -17,8 +17,6 @@ from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.batch import is_better, note_split
 from hedgerow.growing.core.stages.bundle_search import (
-    column_of,
-    feature_alone,
     search_bundles,
     write_cells,
 )
@@ -102,11 +100,9 @@ def search_categories(
         # Constraints turn the score into a gain, which others are compared with.
         score = gain_of_set(constraints, feature, score, node) / scale
         if is_better(score, feature, found):
-            split = complete_set(column, node.sums.n, places, (first, last))
-            left = NodeSums(split.g, split.h, split.n)
-            note_split(found, score, feature, feature, 0, split.missing_left, left)
-            for w in range(s.SET_WORDS):
-                found[s.FOUND_SET + w] = split.words[w]
+            cut = (first, last)
+            left, absent = complete_set(column, node.sums.n, places, cut, found, s.FOUND_SET)
+            note_split(found, score, feature, feature, 0, absent, left)
 
 
 @kernel(inline=True, inner=True)
@@ -124,7 +120,7 @@ def search_node(
     best, n_lanes = NO_SPLIT, 0
     for k in range(span[0], span[1]):
         column = np.int64(columns[k])
-        feature = feature_alone(bundles, column)
+        feature = np.int64(bundles.alone[column])
         if feature >= 0 and allowed[feature] == 1 and options.categories.chosen[feature] == 0:
             # This lane and the ones behind it, which may stay empty.
             for j in range(n_lanes, WIDTH):
@@ -136,7 +132,7 @@ def search_node(
             n_lanes = 0
     column = best.feature
     if best.score >= 0.0:
-        column = column_of(bundles, best.feature)
+        column = np.int64(bundles.column[best.feature])
         at = start + (column - best.feature) * bins.stride
         own = NodeHistogram(state.histograms, at, bins.stride, bins.n_bins)
         best = complete_split(own, sums, node.units, best)
@@ -145,10 +141,8 @@ def search_node(
     if bundles.used == 1:
         best = search_bundles(thread, span, columns, histogram, lanes, allowed, node, options)
         if is_better(best.score, best.feature, found):
-            left, column = (
-                NodeSums(best.g_left, best.h_left, best.n_left),
-                column_of(bundles, best.feature),
-            )
+            left = NodeSums(best.g_left, best.h_left, best.n_left)
+            column = np.int64(bundles.column[best.feature])
             note_split(found, best.score, best.feature, column, best.bin, best.missing_left, left)
             write_cells(found, bundles, np.int64(bins.n_bins[best.feature]))
     if options.categories.places.shape[2] > 0:
