@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.binning.matrix import PAD
-from hedgerow.data.external import block_files
+from hedgerow.data.external import block_files, disk_store
 from hedgerow.data.external.block_files import find_lz4
 from hedgerow.data.external.disk_store import ChunkSink
 from hedgerow.data.external.memory_plan import RESERVE, RowShape, divide_memory
@@ -187,7 +187,7 @@ def test_systems_that_lack_something(lacking, compression, small, tmp_path, monk
 
 def test_chunks_are_encoded_once_the_file_cache_is_full(small, tmp_path, monkeypatch):
     matrix = small
-    monkeypatch.setattr("hedgerow.data.external.disk_store.file_cache_bytes", lambda: 3 * 124 * 15)
+    monkeypatch.setattr(disk_store, "available_memory", lambda: 6 * 124 * 15)
     with make_store(tmp_path, matrix, chunk_rows=60) as store:
         mapped = [chunk.by_row is not None for chunk in store.files.chunks]
         assert mapped == [True] * 3 + [False] * 6

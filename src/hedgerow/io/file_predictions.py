@@ -81,14 +81,11 @@ def _write_csv(file: BinaryIO, batches: Iterable[Columns], delimiter: str) -> No
             if number == 0:
                 writer.writerow(columns)
             for start in range(0, len(next(iter(columns.values()))), _CSV_ROWS):
-                parts = (column[start : start + _CSV_ROWS] for column in columns.values())
-                writer.writerows(zip(*map(_items, parts), strict=True))
+                parts = [column[start : start + _CSV_ROWS] for column in columns.values()]
+                items = (p.tolist() if isinstance(p, np.ndarray) else p.to_pylist() for p in parts)
+                writer.writerows(zip(*items, strict=True))
     finally:
         text.detach()
-
-
-def _items(column: Any) -> list[Any]:
-    return column.tolist() if isinstance(column, np.ndarray) else column.to_pylist()
 
 
 def _write_arrow(file: BinaryIO, batches: Iterable[Columns], is_parquet: bool) -> None:

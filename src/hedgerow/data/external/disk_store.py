@@ -47,12 +47,8 @@ from hedgerow.arrays import AnyArray, BinArray, FloatArray, aligned_empty, align
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.matrix import PAD, BinnedMatrix, tile_shape
 from hedgerow.data.external import block_files as bf
-from hedgerow.data.external.memory_plan import (
-    RowShape,
-    divide_memory,
-    file_cache_bytes,
-    fits_in_one_chunk,
-)
+from hedgerow.data.external.memory import available_memory
+from hedgerow.data.external.memory_plan import RowShape, divide_memory, fits_in_one_chunk
 from hedgerow.data.external.row_store import EVERYTHING, Chunk, ChunkStore, Uses
 from hedgerow.errors import StorageError
 from hedgerow.kernels.histograms.packed_columns import gather_rows
@@ -202,7 +198,11 @@ class DiskStore(ChunkStore):
             if number < self.n_resident and number not in self._resident:
                 self._resident[number] = self._copied(number)
                 self._free = []
-        ahead = self._load_all([n for n in wanted if n >= self.n_resident], uses)
+        read = [number for number in wanted if number >= self.n_resident]
+        ahead = (self._load(number, uses) for number in read)
+        unpacks = uses.by_row or uses.columns is None or len(uses.columns) > 0
+        if unpacks and any(self._records[number].by_row is None for number in read):
+            ahead = work_ahead(lambda n: self._load(n, uses), read, len(self.files.blocks))
         self._passes.append(ahead)
         try:
             for number in wanted:
@@ -235,14 +235,6 @@ class DiskStore(ChunkStore):
     def _check_open(self) -> None:
         if self._closed:
             raise StorageError("the store has been closed and its files deleted: make a new one.")
-
-    def _load_all(self, numbers: Sequence[int], uses: Uses) -> Generator[_Loaded, None, None]:
-        """Load chunks in order; the threads of the stripes unpack encoded ones."""
-        computed = uses.by_row or uses.columns is None or len(uses.columns) > 0
-        encoded = computed and any(self._records[n].by_row is None for n in numbers)
-        if encoded:
-            return work_ahead(lambda n: self._load(n, uses), numbers, len(self.files.blocks))
-        return (self._load(n, uses) for n in numbers)
 
     def _copied(self, number: int) -> _Loaded:
         """Copy a resident chunk into memory: one of the files, or all of them joined."""
@@ -386,7 +378,8 @@ class ChunkSink:
         self._spec, self._limit, self._requested_rows = spec, memory_limit, chunk_rows
         self._shape = RowShape(spec.n_features, 0, n_outputs, n_vectors)
         self._lz4 = None if compression == "none" else bf.find_lz4()
-        uncoded = {"auto": file_cache_bytes(), "none": 1 << 62, "always": 0}
+        # The system is expected to keep half of the free memory as file cache.
+        uncoded = {"auto": available_memory() // 2, "none": 1 << 62, "always": 0}
         self._left_unencoded = uncoded[compression]
         self._buffer: RowBuffer | None = None
         self._spent = False

@@ -22,7 +22,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hedgerow.data.binning.matrix import PAD, tile_shape
-from hedgerow.data.external.memory import available_memory
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.histograms.vector_histogram import width_of
 
@@ -128,8 +127,3 @@ def fits_in_one_chunk(limit: int, shape: RowShape, sizes: Sequence[int]) -> bool
         return False
     needed = max(shape.one_chunk_bytes(n_rows), shape.chunk_bytes(n_rows + max(sizes)))
     return RESERVE + needed <= limit
-
-
-def file_cache_bytes() -> int:
-    """Estimate the bytes of a file that stay in the file cache: half of the free memory."""
-    return available_memory() // 2

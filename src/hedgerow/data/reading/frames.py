@@ -265,27 +265,29 @@ def in_order(frame: Frame, schema: Schema) -> Frame:
 
 def read_columns(frame: Frame) -> AnyArray | list[ReadColumn]:
     """Read all columns; those of one float type are an array."""
+    # Numbers of one type are read together: a series of each column takes ten times as long.
     native, names, found = frame.native.to_native(), frame.names, {}
-    if frame.native.implementation.is_pandas():
-        # Numbers of one type are read together: a series of each column takes ten times as long.
-        groups: dict[Any, list[int]] = {}
-        for j, dtype in enumerate(native.dtypes.tolist()):
-            if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
-                groups.setdefault(dtype, []).append(j)
-        for dtype, places in groups.items():
-            block = native if len(places) == len(names) else native.iloc[:, places]
-            numbers = plain_numbers(block.to_numpy(), [names[j] for j in places])
-            if len(places) == len(names) and dtype.kind == "f":
-                return numbers
-            is_small = dtype.kind != "f" and dtype.itemsize < 8
-            for j, column in zip(places, numbers.T, strict=True):
-                found[j] = ReadColumn(column, is_small=is_small, dtype=dtype)
-    else:
-        dtypes = frame.native.schema.dtypes()
-        if dtypes[0].is_float() and len(set(dtypes)) == 1:
-            block = frame.native.to_numpy()
-            if block.dtype in (np.float32, np.float64):
-                return plain_numbers(block, names)
+    is_pandas = frame.native.implementation.is_pandas()
+    groups: dict[Any, list[int]] = {}
+    dtypes = native.dtypes.tolist() if is_pandas else frame.native.schema.dtypes()
+    for j, dtype in enumerate(dtypes):
+        of_numpy = isinstance(dtype, np.dtype) and dtype.kind in "biuf"
+        if of_numpy or (not is_pandas and dtype.is_float()):
+            groups.setdefault(dtype, []).append(j)
+    for dtype, places in groups.items():
+        whole = len(places) == len(names)
+        if is_pandas:
+            block = (native if whole else native.iloc[:, places]).to_numpy()
+        else:
+            block = frame.native.select([frame.native.columns[j] for j in places]).to_numpy()
+        if block.dtype.kind not in "biuf":
+            continue
+        numbers, kind = plain_numbers(block, [names[j] for j in places]), block.dtype.kind
+        if whole and kind == "f":
+            return numbers
+        is_small = kind != "f" and block.dtype.itemsize < 8
+        for j, column in zip(places, numbers.T, strict=True):
+            found[j] = ReadColumn(column, is_small=is_small, dtype=dtype)
     rest = [j for j in range(len(names)) if j not in found]
     found |= {j: read_series(frame.native[:, j], names[j]) for j in rest}
     return [found[j] for j in range(len(names))]
