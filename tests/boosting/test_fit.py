@@ -11,10 +11,10 @@ from hedgerow.boosting.loop.callbacks import ProgressBar, Round
 from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.checks import check_offset, check_vector, check_weight
-from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.boosting.validation.stopping import (
     BestRound,
     StoppingParams,
+    rows_aside,
 )
 from hedgerow.data import read_table
 from hedgerow.errors import DataError, DataTypeError, LossError, ParameterError

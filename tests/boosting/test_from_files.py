@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from hedgerow import DataError, Dataset, DataTypeError, ParameterError, train
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.validation.hold_out import rows_aside
+from hedgerow.boosting.validation.stopping import rows_aside
 from hedgerow.data import BinSpec, bin_table, drop_unused_levels, fit_bins
 from hedgerow.errors import StorageError
 from hedgerow.params import BoostParams

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.boosting.row_data.groups import read_groups, rows_of_groups_aside
-from hedgerow.boosting.validation.hold_out import rows_aside
-from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.boosting.validation.stopping import StoppingParams, rows_aside
 from hedgerow.comm.base import Alone
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from tests.helpers.examples import examples

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow.boosting.validation.hold_out import rows_aside
-from hedgerow.boosting.validation.stopping import VALIDATION_STREAM, hash_rows
+from hedgerow.boosting.validation.stopping import VALIDATION_STREAM, hash_rows, rows_aside
 from hedgerow.errors import DataError
 from tests.helpers.examples import examples
 from tests.helpers.ranks import run_ranks

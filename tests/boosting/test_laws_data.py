@@ -32,13 +32,14 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from hedgerow.boosting.validation.hold_out import rows_aside
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
 from hedgerow import Dataset, HedgerowRegressor, train
 from hedgerow.boosting.loop import scored
-from hedgerow.boosting.validation.hold_out import rows_aside
+from hedgerow.boosting.validation.stopping import rows_aside
 from hedgerow.data import drop_unused_levels, read_any
 from hedgerow.errors import HedgerowError
 from hedgerow.io import model_to_bytes

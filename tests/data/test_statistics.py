@@ -18,8 +18,7 @@ from hedgerow.boosting.row_data.statistics import (
     copies_of,
     encode,
 )
-from hedgerow.boosting.validation.hold_out import rows_aside
-from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.boosting.validation.stopping import StoppingParams, rows_aside
 from hedgerow.data.categories.recode import drop_unused_levels
 from hedgerow.data.inputs import ROWS, TARGET
 from hedgerow.data.reading.table import Table
