@@ -139,7 +139,16 @@ def cv(
     settings = read_settings(params)
     check_bool(keep_models, "keep_models")
     check_datasets(dataset, None)
-    _check(stopping_of(settings), stratified)
+    stopping = stopping_of(settings)
+    if stopping.by_folds or stopping.by_out_of_bag:
+        raise ParameterError(
+            f"early_stopping={stopping.early_stopping!r} does not use the test rows of the folds: "
+            "use True or False."
+        )
+    if stopping.time_budget is not None:
+        raise ParameterError("time_budget has no effect on cv: set n_estimators.")
+    if stratified is not None and not isinstance(stratified, bool | np.bool_):
+        raise ParameterError(f"stratified must be True, False or None; got {brief(stratified)}.")
     for attempt in Job(dataset, {}).attempts():
         with attempt as own:
             found = _of_folds(own, settings, folds, stratified, groups, keep_models)
@@ -192,18 +201,6 @@ def _of_folds(
         tuple(map(Booster, models)),
         tuple((fold.train, fold.test) for fold in splits),
     )
-
-
-def _check(stopping: StoppingParams, stratified: object) -> None:
-    if stopping.by_folds or stopping.by_out_of_bag:
-        raise ParameterError(
-            f"early_stopping={stopping.early_stopping!r} does not use the test rows of the folds: "
-            "use True or False."
-        )
-    if stopping.time_budget is not None:
-        raise ParameterError("time_budget has no effect on cv: set n_estimators.")
-    if stratified is not None and not isinstance(stratified, bool | np.bool_):
-        raise ParameterError(f"stratified must be True, False or None; got {brief(stratified)}.")
 
 
 def _splits(

@@ -19,7 +19,6 @@ from hedgerow.boosting.validation.row_sets import ValidRows, named_valid
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.errors import DataTypeError, ParameterError, brief, did_you_mean
 from hedgerow.metrics import MetricChoice
-from hedgerow.model.model import Model
 from hedgerow.params import PARAMETERS
 from hedgerow.schedules import is_number, rate_at
 from hedgerow.training import (
@@ -226,8 +225,17 @@ class Training:
         """
         if self._state is None:
             raise ParameterError("no round is complete yet: call update() first.")
-        forest = self._state.freeze(self._ready.watch.n_done)
-        return Booster(self._with_record(self._ready.assemble(forest)))
+        model = self._ready.assemble(self._state.freeze(self._ready.watch.n_done))
+        same = len(set(self._rates)) <= 1
+        rates: Any = self._rates[0] if same and self._rates else list(self._rates)
+        start = self._ready.plan.start
+        if start is not None:
+            rates = start.rates_and(rates, model.forest.n_rounds)
+        plain = asdict(replace(self._params, learning_rate=1.0))
+        plain |= {"n_estimators": len(self._rates), "learning_rate": rates}
+        known = model.training["parameters"]
+        parameters = {name: plain[name] for name in known if name in plain}
+        return Booster(replace(model, training={**model.training, "parameters": parameters}))
 
     def eval(self, dataset: Dataset, metric: MetricChoice = None) -> dict[str, float]:
         """Score the current model on any rows; see :meth:`hedgerow.Booster.eval`."""
@@ -238,19 +246,6 @@ class Training:
         self._closed = True
         self._rounds.close()
         self._rows.close()
-
-    def _with_record(self, model: Model) -> Model:
-        """Return the model with a training record of the completed rounds."""
-        known = model.training["parameters"]
-        same = len(set(self._rates)) <= 1
-        rates: Any = self._rates[0] if same and self._rates else list(self._rates)
-        start = self._ready.plan.start
-        if start is not None:
-            rates = start.rates_and(rates, model.forest.n_rounds)
-        plain = asdict(replace(self._params, learning_rate=1.0))
-        parameters = {name: plain[name] for name in known if name in plain}
-        parameters |= {"n_estimators": len(self._rates), "learning_rate": rates}
-        return replace(model, training={**model.training, "parameters": parameters})
 
 
 def _check(settings: Mapping[str, Any]) -> None:

@@ -8,28 +8,21 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from hedgerow import Dataset, train
-from hedgerow.boosting.loop.scores import Scores, TrainingData, make_scores
 from hedgerow.boosting.loop.setup import resolved
-from hedgerow.boosting.loop.setup.resolved import obstacle_to_vectors, resolve, trees_of_round
 from hedgerow.comm.base import Alone
 from hedgerow.errors import AllRowsNeededError, DataError, HedgerowError
 from hedgerow.growing.chunks import exchange as chunk_exchange
 from hedgerow.growing.chunks import grower as chunk_grower
 from hedgerow.growing.chunks import space as chunk_space
 from hedgerow.growing.chunks.exchange import Exchange
-from hedgerow.growing.chunks.grower import ChunkGrower, SymmetricChunkGrower
+from hedgerow.growing.chunks.grower import ChunkGrower
 from hedgerow.growing.chunks.space import Traffic, check_vector_rows, greet
-from hedgerow.growing.core.grower import TreeGrower
-from hedgerow.growing.core.setup import Fit
-from hedgerow.growing.core.tree import GrownTree
-from hedgerow.growing.limits.constraints import resolve_constraints
-from hedgerow.objectives import make_objective
-from hedgerow.objectives.targets import several_targets
 from hedgerow.params import BoostParams
 from tests.helpers.chunked import Rows, divided_into, same_bytes
 from tests.helpers.examples import examples
@@ -37,312 +30,14 @@ from tests.helpers.faults import Fault, with_each_fault
 from tests.helpers.features import ROWS, parts_of
 from tests.helpers.rank_trainings import cut, rank_of, train_ranks
 
-FIELDS = [field.name for field in dataclasses.fields(GrownTree)]
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Rows and the other inputs of a grower."""
-
-    matrix: object
-    target: np.ndarray
-    weight: np.ndarray | None
-    offset: np.ndarray | None
-    objective: object
-    params: BoostParams
-    numbers: np.ndarray | None = None
-
-    @property
-    def n_rows(self):
-        return self.matrix.n_rows
-
-    def base(self):
-        if self.offset is not None:
-            return np.zeros(self.objective.n_outputs)
-        return self.objective.initial_score(self.target, self.weight)
-
-
-@dataclass(frozen=True)
-class Grown:
-    """Trees, and raw scores with them."""
-
-    trees: list
-    raw: np.ndarray
-    passes: list
-    sent: list
-    splits: list
-
-
-LOSSES = ("squared_error", "logistic", "softmax", "exponential", "quantile")
-
-
-def make_problem(
-    n_rows=300, loss="logistic", seed=0, weighted=False, offset=False, categories=False,
-    n_features=5, missing=0.1, max_bins=255, **values,
-):  # fmt: skip
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n_rows, n_features))
-    score = X[:, 0] + np.sin(2 * X[:, -1]) * X[:, n_features // 2] + 0.5 * rng.normal(size=n_rows)
-    X[rng.random(X.shape) < missing] = np.nan
-    columns = {f"x{j}": X[:, j] for j in range(n_features)}
-    if categories:
-        colours = rng.integers(0, 9, n_rows)
-        score = score + np.array([2, -1, 0, 1, -2, 0, 3, 0, -3])[colours]
-        columns["colour"] = [f"c{k}" for k in colours]
-    table = read_table(columns)
-    squared = make_objective("squared_error", 1)
-    forced = resolve_constraints(BoostParams(**values), table.schema, squared).forced_bins
-    matrix = bin_table(table, fit_bins(table, max_bins, forced=forced))
-    n_outputs, target = 1, score
-    if loss in ("logistic", "exponential"):
-        target = (score > 0).astype(float)
-    if loss == "softmax":
-        n_outputs, target = 3, np.digitize(score, [-0.8, 0.7]).astype(float)
-    objective = make_objective(loss, n_outputs)
-    if loss == "softmax":
-        values.pop("monotone_constraints", None)
-    params = BoostParams(**({"min_samples_leaf": 2, "max_leaves": 8} | values))
-    if params.grow_policy == "symmetric":
-        params = replace(params, max_leaves=None)
-    if loss == "quantile" and params.leaf_estimation == "auto":
-        params = replace(params, leaf_estimation="gradient")
-    params = resolve_constraints(resolve(params, objective), table.schema, objective)
-    weight = rng.uniform(0.2, 4.0, n_rows) if weighted else None
-    shift = rng.normal(size=(n_outputs, n_rows)) if offset else None
-    numbers = np.asfortranarray(floats_of(table.values, table.schema.kinds))
-    return Problem(matrix, target, weight, shift, objective, params, numbers)
-
-
-def grow_in_memory(problem, n_rounds=3) -> Grown:
-    """Return the trees of growth in memory, the reference for all others."""
-    numbers = problem.numbers if problem.params.linear_leaves else None
-    data = TrainingData(
-        problem.matrix, problem.target, problem.weight, problem.offset, numbers=numbers
-    )
-    scores = Scores(data, problem.base(), 1)
-    fit = Fit(
-        problem.target, problem.weight, scores.raw, problem.objective, problem.params, n_threads=1
-    )
-    grower = TreeGrower(problem.matrix, fit, numbers=numbers)
-    trees, n_trees = [], trees_of_round(problem.params, problem.objective.n_outputs)
-    with contextlib.closing(grower):
-        for number in range(n_rounds * n_trees):
-            output = number % n_trees
-            trees.append(grower.grow(number, output))
-            outside = grower.rows_outside()
-            if len(outside) > 0:
-                scores.add(trees[-1], output, outside)
-    return Grown(trees, scores.raw, [], [], [])
-
-
-def part_of(problem, start, stop, chunk_rows, kind=MemoryStore) -> MemoryStore:
-    numbers = None if problem.numbers is None else problem.numbers[start:stop]
-    return kind(rows_of(problem.matrix, start, stop), numbers, chunk_rows=chunk_rows)
-
-
-def scores_of(problem, start, stop) -> np.ndarray:
-    """Return the raw scores of some rows before the first tree."""
-    raw = np.repeat(problem.base()[:, None], stop - start, axis=1)
-    return raw if problem.offset is None else raw + problem.offset[:, start:stop]
-
-
-def grower_of(problem, store, start, stop, n_threads=1, communicator=None, **given) -> ChunkGrower:
-    """Return a grower of the rows ``start`` to ``stop``, which are in the store."""
-    weight = None if problem.weight is None else problem.weight[start:stop]
-    raw = scores_of(problem, start, stop)
-    target = problem.target[start:stop]
-    fit = Fit(target, weight, raw, problem.objective, problem.params, n_threads)
-    first_row = 0 if given.get("mode") == "features" else start
-    kind = SymmetricChunkGrower if problem.params.grow_policy == "symmetric" else ChunkGrower
-    return kind(store, fit, communicator=communicator, first_row=first_row, **given)
-
-
-class StrictStore(MemoryStore):
-    """A store that loads only what it must, like a store on disk."""
-
-    def chunks(self, numbers=None, uses=EVERYTHING):
-        for kept in super().chunks(numbers, uses):
-            used = range(len(kept.matrix.by_column)) if uses.columns is None else uses.columns
-            by_column = np.full_like(kept.matrix.by_column, 0xA5)
-            by_column[list(used)] = kept.matrix.by_column[list(used)]
-            by_row = kept.matrix.by_row if uses.by_row else np.full_like(kept.matrix.by_row, 0xA5)
-            matrix = replace(kept.matrix, by_row=by_row, by_column=by_column)
-            numbers = None
-            if kept.numbers is not None:
-                numbers = np.full_like(kept.numbers, np.nan)
-                numbers[:, list(uses.numbers)] = kept.numbers[:, list(uses.numbers)]
-            yield replace(kept, matrix=matrix, numbers=numbers)
-
-
-def grow_in_chunks(
-    problem, chunk_rows=64, edges=None, n_threads=1, mode="data", n_rounds=3, kind=MemoryStore
-) -> list[Grown]:
-    """Grow on chunks; return the result of each rank k (rows ``edges[k]`` to ``edges[k + 1]``)."""
-
-    def run(communicator) -> Grown:
-        rank = communicator.rank
-        start, stop = (0, problem.n_rows) if mode == "features" else (edges[rank], edges[rank + 1])
-        store = part_of(problem, start, stop, chunk_rows, kind)
-        n_outputs = problem.objective.n_outputs
-        n_trees = trees_of_round(problem.params, n_outputs)
-        lines = problem.params.linear_leaves
-        given = {"mode": mode, "adds_scores": not lines}
-        grower = grower_of(problem, store, start, stop, n_threads, communicator, **given)
-        weight = None if problem.weight is None else problem.weight[start:stop]
-        rows = TrainingData(store, problem.target[start:stop], weight)
-        scores = make_scores(rows, problem.base(), n_threads)
-        scores.raw = grower.raw
-        trees = []
-        with contextlib.closing(grower):
-            for number in range(n_rounds * n_trees):
-                trees.append(grower.grow(number, number % n_trees))
-                outside = grower.rows_outside()
-                if lines or len(outside) > 0:
-                    rows = outside[:0] if lines else outside
-                    scores.add(trees[-1], number % n_trees, rows)
-                    scores.update()
-        log = grower.traffic
-        return Grown(
-            trees, scores.raw, [t.passes for t in log], [t.sent for t in log],
-            [t.splits for t in log],
-        )  # fmt: skip
-
-    edges = [0, problem.n_rows] if edges is None else edges
-    n_ranks = len(edges) - 1
-    return [run(Alone())] if n_ranks == 1 else run_ranks(n_ranks, run)
-
-
-def assert_same(grown: list[Grown], expected: Grown, mode="data") -> None:
-    for rank in grown:
-        assert len(rank.trees) == len(expected.trees)
-        for number, (tree, other) in enumerate(zip(rank.trees, expected.trees, strict=True)):
-            for name in FIELDS:
-                a, b = getattr(tree, name), getattr(other, name)
-                if a is None and b is None:  # vectors, of trees that have none
-                    continue
-                parts = zip(a, b, strict=True) if name == "slopes" else [(a, b)]
-                for of_a, of_b in parts:
-                    assert of_a.dtype == of_b.dtype, name
-                    assert of_a.tobytes() == of_b.tobytes(), f"{name} of tree {number}"
-    raws = [rank.raw for rank in grown]
-    whole = [np.concatenate(raws, axis=1)] if mode == "data" else raws
-    for raw in whole:
-        np.testing.assert_array_equal(raw, expected.raw)
-
-
-GIVEN_CUTS = {
-    "feature": "x1",
-    "threshold": 0.2,
-    "left": {
-        "feature": "x3",
-        "threshold": -0.3,
-        "right": {"feature": "x4", "threshold": 1.5, "left": {"feature": "x1", "threshold": -0.5}},
-    },
-    "right": {"feature": "x2", "threshold": 0.0, "right": {"feature": "x2", "threshold": 0.5}},
-}
-OPTIONS = {
-    "plain": {},
-    "given cuts": {"forced_splits": GIVEN_CUTS, "max_leaves": 9},
-    "given cuts, depthwise": {"forced_splits": GIVEN_CUTS, "grow_policy": "depthwise"},
-    "given cuts alone": {"forced_splits": GIVEN_CUTS, "max_leaves": 4, "colsample_bytree": 0.7},
-    "depthwise": {"grow_policy": "depthwise", "max_leaves": 7},
-    "depth alone": {"max_depth": 4, "max_leaves": None},
-    "depthwise to the end": {"grow_policy": "depthwise", "max_depth": 3, "max_leaves": None},
-    "many leaves": {"max_leaves": 60, "min_samples_leaf": 1},
-    "prices": {"reg_lambda": 3.0, "reg_alpha": 0.7, "gamma": 0.4, "max_delta_step": 0.3},
-    "no lambda": {"reg_lambda": 0.0, "min_child_weight": 2.0},
-    "two leaves": {"max_leaves": 2},
-    "no split": {"min_samples_leaf": 10_000},
-    "columns": {"colsample_bytree": 0.7, "colsample_bylevel": 0.7, "colsample_bynode": 0.6},
-    "subsample": {"subsample": 0.5},
-    "small sample": {"subsample": 0.02},
-    "monotone": {"monotone_constraints": {"x0": 1, "x2": -1}, "max_leaves": 16},
-    "groups": {"interaction_constraints": [["x0", "x1"], ["x2", "x3", "x4"]]},
-    "alone": {"interaction_constraints": "pairwise", "colsample_bynode": 0.8},
-    "penalties": {"feature_penalties": {"x0": 0.3}, "grow_policy": "depthwise"},
-    "first order": {"leaf_estimation": "gradient"},
-    "GOSS": {"sampling": "goss"},
-    "GOSS of few": {"sampling": "goss", "goss_top_rate": 0.05, "goss_other_rate": 0.1},
-    "GOSS of all": {"sampling": "goss", "goss_top_rate": 0.6, "goss_other_rate": 0.4},
-    "MVS": {"sampling": "mvs", "subsample": 0.4},
-    "MVS first order": {"sampling": "mvs", "subsample": 0.3, "leaf_estimation": "gradient"},
-    "lines": {"linear_leaves": True, "linear_lambda": 0.1, "max_leaves": 5},
-    "lines of many leaves": {"linear_leaves": True, "max_leaves": 60, "min_samples_leaf": 1},
-    "lines, depthwise": {"linear_leaves": True, "grow_policy": "depthwise", "subsample": 0.6},
-    "lines of few columns": {
-        "linear_leaves": True,
-        "monotone_constraints": {"x0": 1, "x2": -1},
-        "max_delta_step": 0.5,
-    },
-    "lines by GOSS": {"linear_leaves": True, "sampling": "goss"},
-}
-LEVELS = {"grow_policy": "symmetric", "max_leaves": None, "max_depth": 4}
-OPTIONS_OF_LEVELS = {
-    "plain": {},
-    "deep": {"max_depth": 8, "min_samples_leaf": 1},
-    "one level": {"max_depth": 1},
-    "nodes that stay whole": {"min_samples_leaf": 15},
-    "no split": {"min_samples_leaf": 10_000},
-    "prices": {"reg_lambda": 3.0, "reg_alpha": 0.7, "gamma": 0.4, "max_delta_step": 0.3},
-    "columns": {"colsample_bytree": 0.7, "colsample_bylevel": 0.7, "colsample_bynode": 0.6},
-    "subsample": {"subsample": 0.5},
-    "monotone": {"monotone_constraints": {"x0": 1, "x2": -1}},
-    "groups": {"interaction_constraints": [["x0", "x1"], ["x2", "x3", "x4"]]},
-    "penalties": {"feature_penalties": {"x0": 0.3}},
-    "smooth": {"path_smooth": 2.0},
-    "first order": {"leaf_estimation": "gradient"},
-    "lines": {"linear_leaves": True, "linear_lambda": 0.1},
-}
-
-
-def assert_same_everywhere(problem, n_rounds=2, mode="data", **ways) -> list[Grown]:
-    """Check that all ways give the same trees and scores, and return these."""
-    grown = grow_in_chunks(problem, mode=mode, n_rounds=n_rounds, **ways)
-    assert_same(grown, grow_in_memory(problem, n_rounds), mode)
-    return grown
-
-
-VECTORS = {"multi_strategy": "multi_output_tree"}
-OPTIONS_OF_VECTORS = {
-    "lines of levels": LEVELS | {"linear_leaves": True, "max_delta_step": 0.5},
-}
-
-
-def make_vectors(n_rows=300, n_outputs=3, seed=0, loss="softmax", **values):
-    """Return rows of classes, or of several targets with a loss of one target."""
-    plain = {name: value for name, value in values.items() if not name.startswith("monotone")}
-    of_classes = make_problem(n_rows, "softmax", seed, **plain, **VECTORS)
-    if loss == "softmax":
-        return of_classes
-    # Constraints are for one target: classes have none.
-    problem = make_problem(n_rows, "squared_error", seed, **values)
-    params = replace(problem.params, multi_strategy="multi_output_tree")
-    problem = replace(of_classes, params=params)
-    rng = np.random.default_rng(seed)
-    target = problem.target[:, None] + rng.normal(size=(n_rows, n_outputs)) * 10.0 ** np.arange(
-        n_outputs
-    )
-    target = np.asfortranarray(target)
-    objective = several_targets(lambda first: make_objective(loss, 1), target, None)
-    offset = problem.offset
-    if offset is not None:
-        offset = rng.normal(size=(n_outputs, n_rows))
-    return replace(problem, target=target, objective=objective, offset=offset)
-
-
-SHARED = {
-    "n_rows": st.integers(1, 120),
-    "chunk_rows": st.sampled_from([1, 2, 7, 33, 1000]),
-    "cuts": st.lists(st.integers(0, 120), max_size=4),
-    "n_threads": st.integers(1, 2),
-    "mode": st.sampled_from(["data", "features"]),
-    "more": st.fixed_dictionaries(
-        {name: st.booleans() for name in ("weighted", "offset", "categories")}
-    ),
-    "kind": st.sampled_from([MemoryStore, StrictStore]),
-    "seed": st.integers(0, 2**31),
-}
-LEVEL_KINDS = [LEVELS | more for more in OPTIONS_OF_LEVELS.values()]
+TREES = [
+    *("depth-wise", "symmetric", "random cuts", "columns of trees", "columns of nodes"),
+    *("categories", "smooth", "small steps", "L1", "few bins", "one leaf", "monotone"),
+    *("interactions", "penalties", "forced", "sample", "GOSS", "MVS", "lines"),
+    *("vectors", "trees apart", "line search"),
+]
+"""Pieces of :mod:`tests.helpers.features` that change the growth of a tree."""
+LOSSES = ["plain", "high", "classes", "quantile", "fair", "two targets", "two amounts"]
 
 
 @settings(max_examples=examples(150), deadline=None)
@@ -393,24 +88,15 @@ def test_any_division_of_the_rows_gives_the_bytes_of_memory(
         assert train_ranks(len(borders) + 1, parts, folder, mode=mode, **params) == of_arrays
 
 
-@given(
-    options=st.sampled_from(
-        [
-            kind
-            for kind in [*(OPTIONS | OPTIONS_OF_VECTORS).values(), *LEVEL_KINDS]
-            if obstacle_to_vectors(BoostParams(**kind)) is None
-        ]
-    ),
-    loss=st.sampled_from(["softmax", "squared_error", "fair"]),
-    n_outputs=st.sampled_from([2, 9]),
-    **SHARED,
-)
-def test_vector_leaves_are_those_of_growth_in_memory(
-    options, loss, n_outputs, n_rows, cuts, more, seed, **ways
-) -> None:
-    problem = make_vectors(n_rows, n_outputs, seed, loss, **more, **options)
-    edges = [0, *sorted(min(cut, n_rows) for cut in cuts), n_rows]
-    assert_same_everywhere(problem, edges=edges, **ways)
+def signals(n_rows: int, n_columns: int = 5) -> Rows:
+    """Return rows of normal numbers, some missing, and a target of two classes."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, n_columns))
+    score = X[:, 0] + np.sin(2 * X[:, -1]) * X[:, n_columns // 2] + 0.5 * rng.normal(size=n_rows)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    names = [f"x{k}" for k in range(n_columns)]
+    table = pd.DataFrame(X, columns=names).assign(y=(score > 0) * 1.0, score=score, w=1.0)
+    return Rows(table.assign(third=np.digitize(score, [-0.8, 0.7]) * 1.0), names)
 
 
 FEW: dict[str, Any] = {"objective": "logistic", "n_estimators": 2, "max_leaves": 8, "n_jobs": 2}

@@ -256,10 +256,6 @@ class HedgerowEstimator(
                 f"got {brief(self.objective)}.{objective_hint(self.objective, self._objectives)}"
             )
 
-    @property
-    def _chosen_objective(self) -> Any:
-        return self._default_objective if self.objective == "auto" else self.objective
-
     def _loss_values(self) -> dict[str, Any]:
         """Return the parameters of the loss; None means not set."""
         return {name: getattr(self, name) for name in self._loss_parameters}
@@ -269,7 +265,8 @@ class HedgerowEstimator(
         from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 
         self._check_objective()
-        return LossSpec(self._chosen_objective, self._loss_values(), has_queries=self._ranks)
+        chosen = self._default_objective if self.objective == "auto" else self.objective
+        return LossSpec(chosen, self._loss_values(), has_queries=self._ranks)
 
     def _start(self, init_model: Any) -> tuple[Start | None, Any]:
         """Return the model to continue and the object that holds its classes."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from hedgerow.boosting.loop.setup.job import Job, KnownTargets
     from hedgerow.boosting.loop.setup.loss_spec import LossSpec
     from hedgerow.boosting.row_data.dataset import Dataset
+    from hedgerow.objectives.catalogue import Task
 
 ClassWeight: TypeAlias = "Mapping[Any, float] | Literal['balanced'] | None"
 
@@ -360,7 +361,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             found = super()._read_targets(job, n_rows, weight)
             return replace(found, classes=label_classes(found.objective))
         y = labels.read_labels(job.rows.y, n_rows, "y", type(self).__name__)
-        classes, codes = labels.encode_as(y, weight, labels.known_classes(source, job.start))
+        classes, codes = labels.encode(y, weight, known=labels.known_classes(source, job.start))
 
         def codes_of(rows: Dataset, n_rows: int, name: str, like: Targets | None) -> Targets:
             if like is None:
@@ -385,13 +386,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         if classes is None:
             loss = label_objective(self.objective, self.class_weight)
             return LossSpec(loss, values, "two classes", has_queries=False)
-        name, n_outputs = self._chosen_loss(classes)
-        several = callable(name) and n_outputs > 1
-        return LossSpec(name, values, "classes" if several else "two classes", n_outputs, False)
-
-    def _chosen_loss(self, classes: AnyArray) -> tuple[Any, int]:
-        """Return the objective for these classes and its number of outputs."""
-        name = self.objective
+        name: Any = self.objective
         if name == "auto":
             name = "logistic" if len(classes) == 2 else "softmax"
         several = isinstance(name, str) and name in ("softmax", "one_vs_all")
@@ -401,7 +396,8 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
                 f"objective {name!r} is for two classes, but y has {len(classes)}: "
                 "use 'softmax' or 'auto'."
             )
-        return name, len(classes) if several else 1
+        task: Task = "classes" if several and callable(name) else "two classes"
+        return LossSpec(name, values, task, len(classes) if several else 1, False)
 
     def predict(self, X: Any, offset: Any = None, **others: Never) -> AnyArray:
         """Predict the class of each row.

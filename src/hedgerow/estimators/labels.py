@@ -50,7 +50,12 @@ def read_labels(y: Any, n_rows: int, name: str, reader: str) -> Any:
     if labels.dtype.kind == "f":
         check_finite(labels, name)
     if labels.dtype.kind in "OMm":
-        _refuse_missing(labels, name)
+        for row, label in enumerate(labels if labels.dtype.kind in "Mm" else labels.tolist()):
+            if type(label).__name__ in MISSING_TYPES or label != label:
+                raise DataError(
+                    f"{name} has no label in row {row} ({brief(label)}): remove the rows without a "
+                    "label, or give them a separate label."
+                )
     _check_classes(labels, name, reader)
     return labels
 
@@ -133,23 +138,6 @@ def plain_labels(y: Any) -> Any:
     return array
 
 
-def _refuse_missing(labels: AnyArray, name: str) -> None:
-    for row, label in enumerate(labels if labels.dtype.kind in "Mm" else labels.tolist()):
-        if type(label).__name__ in MISSING_TYPES or label != label:
-            raise DataError(
-                f"{name} has no label in row {row} ({brief(label)}): remove the rows without a "
-                "label, or give them a separate label."
-            )
-
-
-def _narrow_span(labels: AnyArray) -> tuple[int, int] | None:
-    """Return the lowest of the labels and how far the highest is, if they are close integers."""
-    if labels.dtype.kind not in "biu" or len(labels) == 0:
-        return None
-    low, high = int(labels.min()), int(labels.max())
-    return (low, high - low) if high - low < MOST_LABELS else None
-
-
 def _distinct(labels: AnyArray | CodedLabels) -> tuple[AnyArray, IntArray]:
     """Return what ``np.unique`` does with ``return_inverse``; close integers are counted.
 
@@ -158,11 +146,11 @@ def _distinct(labels: AnyArray | CodedLabels) -> tuple[AnyArray, IntArray]:
     if isinstance(labels, CodedLabels):  # rows of weight 0, which are dropped, may have others
         occurs = np.bincount(labels.places, minlength=len(labels.values)) > 0
         return labels.values[occurs], (np.cumsum(occurs) - 1)[labels.places]
-    span = _narrow_span(labels)
-    if span is None:
+    is_whole = labels.dtype.kind in "biu" and len(labels) > 0
+    low, high = (int(labels.min()), int(labels.max())) if is_whole else (0, MOST_LABELS)
+    if (width := high - low) >= MOST_LABELS:
         classes, place = np.unique(labels, return_inverse=True)
         return classes, place.reshape(-1)
-    low, width = span
     wide = np.uint64 if labels.dtype.kind == "u" else np.int64
     steps = labels.astype(wide, copy=False)
     index: IntArray = (steps if low == 0 else steps - wide(low)).astype(np.int64, copy=False)
@@ -176,16 +164,26 @@ def _distinct(labels: AnyArray | CodedLabels) -> tuple[AnyArray, IntArray]:
 
 
 def encode(
-    labels: AnyArray | CodedLabels, weight: FloatArray | None, least: int = 2
+    labels: AnyArray | CodedLabels,
+    weight: FloatArray | None,
+    least: int = 2,
+    known: AnyArray | None = None,
 ) -> tuple[AnyArray, FloatArray]:
-    """Return the sorted classes of rows of positive weight, and the class index of each row."""
+    """Return the sorted classes of rows of positive weight, and the class index of each row.
+
+    ``known`` are the classes of a model to continue.
+    """
     has_weight = None if weight is None else weight > 0.0
     if isinstance(labels, CodedLabels) or has_weight is None:
         counted, has_weight = labels, None  # files have no rows of weight 0
     else:
         counted = labels[has_weight]
+    index: IntArray | FloatArray
     try:
-        classes, index = _distinct(counted)
+        if known is not None:
+            classes, index = known, indices_of(counted, known, "y", "the model to continue")
+        else:
+            classes, index = _distinct(counted)
     except TypeError as error:
         raise DataTypeError(
             f"y mixes labels of types that cannot be ordered ({error}): make them one type."
@@ -202,20 +200,6 @@ def encode(
     codes = np.zeros(len(has_weight))
     codes[has_weight] = index
     return classes, codes
-
-
-def encode_as(
-    labels: AnyArray | CodedLabels, weight: FloatArray | None, known: AnyArray | None
-) -> tuple[AnyArray, FloatArray]:
-    """Encode labels like :func:`encode`, with the classes of a continued model if ``known``."""
-    if known is None:
-        return encode(labels, weight)
-    if isinstance(labels, CodedLabels):
-        return known, indices_of(labels, known, "y", "the model to continue")
-    codes = np.zeros(len(labels))
-    counted = np.ones(len(labels), dtype=bool) if weight is None else weight > 0.0
-    codes[counted] = indices_of(labels[counted], known, "y", "the model to continue")
-    return known, codes
 
 
 def known_classes(source: Any, start: Start | None) -> AnyArray | None:
@@ -269,22 +253,16 @@ def class_weights(
 def read_indicators(y: Any, n_rows: int, name: str) -> Targets:
     """Read a target matrix with a column of 0 and 1 for each label."""
     labels = read_targets(y, n_rows, name)
-    for k in range(labels.values.shape[1]):
-        check_indicator(labels.values[:, k], k if labels.names is None else labels.names[k], name)
+    for k, column in enumerate(labels.values.T):
+        outside = (column != 0.0) & (column != 1.0)
+        if outside.any():
+            row, label = int(np.argmax(outside)), k if labels.names is None else labels.names[k]
+            raise DataError(
+                f"{name} has several columns, so each must be a label of 0 and 1, but column "
+                f"{brief(label)} holds {column[row]:g} in row {row}: multiclass-multioutput is not "
+                "supported. For columns of more classes, train a classifier for each column."
+            )
     return labels
-
-
-def check_indicator(column: FloatArray, label: object, name: str) -> None:
-    """Raise ``DataError`` if a column of ``name`` has other values than 0 and 1."""
-    outside = (column != 0.0) & (column != 1.0)
-    if outside.any():
-        row = int(np.argmax(outside))
-        raise DataError(
-            f"{name} has several columns, so each must be a label of 0 and 1, but column "
-            f"{brief(label)} holds {column[row]:g} in row {row}: multiclass-multioutput is not "
-            "supported. For columns of more classes, train a classifier for each "
-            "column."
-        )
 
 
 def label_objective(name: Any, class_weight: Any) -> Any:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -103,9 +102,13 @@ class FittedReports(BaseEstimator, ABC):
         n_rounds = max(n_rounds, 1)
         values |= {"n_estimators": n_rounds, "learning_rate": rate}
         values["random_state"] = resolved["seed"]
-        values |= _stopping(params["early_stopping"], training, n_rounds)
+        # Early stopping is off; if it held out rows, these are held out again, but never stop.
+        by_oob = params["early_stopping"] == "oob"
+        never = "folds" in training or by_oob or training["best_round"] is None
+        values |= {"early_stopping": not never, "min_delta": 0.0}
+        values["patience"] = "auto" if never else n_rounds
         inputs = booster.model.inputs
-        if inputs is not None and inputs.statistics and params["early_stopping"] == "oob":
+        if inputs is not None and inputs.statistics and by_oob:
             # Statistics depend on whether rows outside of the samples are scored.
             values["oob_score"] = True
         return {name: value for name, value in values.items() if not _same(value, defaults[name])}
@@ -217,13 +220,6 @@ class FittedReports(BaseEstimator, ABC):
 _OF_THE_RUN = ("callbacks", "progress", "time_budget", "warm_start", "train_scores", "folds")
 """Parameters that affect the duration, output or start of a fit, or what it chooses, but not its
 trees."""
-
-
-def _stopping(early_stopping: Any, training: Mapping[str, Any], n_rounds: int) -> dict[str, Any]:
-    """Turn early stopping off; if it held out rows, hold them out again but never stop."""
-    if "folds" in training or early_stopping == "oob" or training["best_round"] is None:
-        return {"early_stopping": False, "patience": "auto", "min_delta": 0.0}
-    return {"early_stopping": True, "patience": n_rounds, "min_delta": 0.0}
 
 
 def _same(value: Any, other: Any) -> bool:

@@ -47,7 +47,12 @@ def accuracy(reader: str, y: Any, predicted: AnyArray, sample_weight: Any) -> fl
         if getattr(labels, "shape", ())[1:] == (1,):
             labels = labels[:, 0]
         labels = read_labels(labels, n_rows, "y", reader)
-        _check_types(labels, predicted)
+        given, known = (each.tolist()[0] if n_rows > 0 else "" for each in (labels, predicted))
+        if isinstance(given, str) != isinstance(known, str):
+            raise DataTypeError(
+                f"y holds labels such as {brief(given)}, but the model predicts classes such as "
+                f"{brief(known)}: give labels of the type that it was trained on."
+            )
         right = labels == predicted
     return float(np.average(right, weights=check_weight(sample_weight, n_rows)))
 
@@ -71,15 +76,3 @@ def _of_shape(target: AnyArray, predicted: AnyArray) -> AnyArray:
         )
         raise DataError(f"y must hold {expected}, as the model predicts; got {given}.")
     return target
-
-
-def _check_types(labels: AnyArray, classes: AnyArray) -> None:
-    """Raise ``DataTypeError`` if only one of the labels and the predicted classes are text."""
-    if len(labels) == 0:
-        return
-    given, known = labels.tolist()[0], classes.tolist()[0]
-    if isinstance(given, str) != isinstance(known, str):
-        raise DataTypeError(
-            f"y holds labels such as {brief(given)}, but the model predicts classes such as "
-            f"{brief(known)}: give labels of the type that it was trained on."
-        )

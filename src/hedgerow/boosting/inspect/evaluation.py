@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
@@ -91,7 +90,8 @@ class Evaluation(BoosterPart):
             raw = np.ascontiguousarray(raw[:, sample.weight > 0.0])
             sample = sample.without_zero_weights()
         bound = bound_metrics(metrics, sample, self._objective)
-        linked = cast(Objective, _Linked(self.link))
+        # Metrics see probabilities free of class weights.
+        linked = cast(Objective, SimpleNamespace(predict=self.link))
         with sample.naming_rows():
             self._objective.check_target(sample.target)
             return evaluate(bound, linked, sample.target, raw, sample.weight)
@@ -107,10 +107,3 @@ class Evaluation(BoosterPart):
         from hedgerow.boosting.loop.driver import raw_of_rows
 
         return sample, raw_of_rows(self._predictor, sample, self.model.inputs, n_threads)
-
-
-@dataclass(frozen=True, slots=True)
-class _Linked:
-    """The part of an objective that metrics use, with probabilities free of class weights."""
-
-    predict: Callable[[FloatArray], FloatArray]

@@ -140,7 +140,15 @@ class FoldRows:
         if whole is not None:  # the bins have the values
             table = Table(np.empty((sample.n_rows, 0)), sample.table.schema)
             sample = replace(sample, table=table)
-        train, test = weighted_parts(sample, fold)
+        train, test = sample.take(fold.train), sample.take(fold.test)
+        if fold.train_weight is not None:
+            train = replace(train, weight=fold.train_weight)
+        if fold.test_weight is not None:
+            test = replace(test, weight=fold.test_weight)
+        train, test = (
+            with_class_weights(rows, fold.by_class).without_equal_weights()
+            for rows in (train, test)
+        )
         part = ScoredRows(ONLY, test)
         if whole is None:
             return self._prepared(train, test, part, n_threads)
@@ -227,14 +235,3 @@ def _taken(
 def form_of(params: BoostParams) -> list[Any]:
     """Return the parameters that determine the form of the rows for the grower."""
     return [getattr(params, f.name) for f in fields(params) if f.name not in _OF_TREES]
-
-
-def weighted_parts(sample: Sample, fold: Fold) -> tuple[Sample, Sample]:
-    """Return the training rows and the test rows of a fold, with their weights."""
-    train, test = sample.take(fold.train), sample.take(fold.test)
-    if fold.train_weight is not None:
-        train = replace(train, weight=fold.train_weight)
-    if fold.test_weight is not None:
-        test = replace(test, weight=fold.test_weight)
-    train, test = (with_class_weights(rows, fold.by_class) for rows in (train, test))
-    return train.without_equal_weights(), test.without_equal_weights()

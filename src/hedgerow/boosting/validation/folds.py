@@ -314,7 +314,13 @@ def folds_of(
         raise ParameterError(f"{name} has no splits: it needs at least one pair (train, test).")
     if blocks is not None:
         for number, fold in enumerate(found):
-            _check_groups(fold, number, blocks, name)
+            parted = np.intersect1d(blocks[fold.train], blocks[fold.test])
+            if len(parted):
+                row = int(np.argmax(blocks == parted[0]))
+                raise DataError(
+                    f"{name}: split {number} divides the group or query of row {row} into training "
+                    "and test rows: use a splitter for groups (GroupKFold), or a number of folds."
+                )
     return found
 
 
@@ -358,13 +364,3 @@ def _rows(rows: Any, what: str, n_rows: int, name: str) -> IntArray:
             f"{name}: the {what} contain a row twice: use sample_weight to count a row twice."
         )
     return found
-
-
-def _check_groups(fold: Fold, number: int, groups: IntArray, name: str) -> None:
-    divided = np.intersect1d(groups[fold.train], groups[fold.test])
-    if len(divided):
-        row = int(np.argmax(groups == divided[0]))
-        raise DataError(
-            f"{name}: split {number} divides the group or query of row {row} into training and "
-            "test rows: use a splitter for groups (GroupKFold), or a number of folds."
-        )

@@ -51,7 +51,11 @@ def validation_sets(X_val: Any, y_val: Any, given: Given) -> dict[str, Dataset]:
         return {}
     if y_val is not None:
         return {ONLY: Dataset(X_val, y_val, **given)}
-    if not isinstance(X_val, Mapping) or not X_val or not all(map(_is_set, X_val.values())):
+    are_sets = isinstance(X_val, Mapping) and all(
+        isinstance(rows, Dataset) or (isinstance(rows, tuple) and len(rows) in (2, 3))
+        for rows in X_val.values()
+    )
+    if not are_sets or not X_val:
         raise DataError(
             "X_val is given without y_val: give both or neither, or several sets by name, "
             "X_val={'new': (X, y), 'old': (X, y, weight)}; a Dataset holds offset and qid, too."
@@ -80,10 +84,6 @@ def named_valid(valid: ValidRows) -> Mapping[str, Dataset]:
         check_set_names(valid)
         return valid
     return {ONLY: valid}
-
-
-def _is_set(value: Any) -> bool:
-    return isinstance(value, Dataset) or (isinstance(value, tuple) and len(value) in (2, 3))
 
 
 def check_set_names(sets: Mapping[Any, Any]) -> None:

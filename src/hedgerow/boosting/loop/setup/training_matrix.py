@@ -94,7 +94,13 @@ def choose_bins(
     if first is None and len(late) < n_inputs:
         own = [place for place in range(n_inputs) if place not in late]
         numbers = own if inputs is None else inputs.kept
-        one = _one_copy(train, encoded.n_copies)
+        one = train
+        if encoded.n_copies > 1:
+            # The copies of rows in memory differ in the statistics only.
+            n_rows = train.n_rows // encoded.n_copies
+            some = Table(cast(Table, table).values[:n_rows], table.schema)
+            mass = None if train.weight is None else train.weight[:n_rows] * encoded.n_copies
+            one = Sample(some, train.target[:n_rows], weight=mass)
         first = bins_of_columns(one, own, params, n_threads, numbers)
     if first is not None and not late:
         return replace(first, schema=table.schema)
@@ -134,16 +140,6 @@ def bins_of_columns(
 def _most_bins(params: BoostParams, columns: Sequence[int]) -> list[int]:
     bins = params.max_bins_by_feature
     return [params.max_bins if bins is None else bins[j] for j in columns]
-
-
-def _one_copy(train: Sample, n_copies: int) -> Sample:
-    """Return the first of the copies of rows in memory, which differ in the statistics only."""
-    if n_copies == 1:
-        return train
-    n_rows = train.n_rows // n_copies
-    weight = None if train.weight is None else train.weight[:n_rows] * n_copies
-    table = Table(cast(Table, train.table).values[:n_rows], train.table.schema)
-    return Sample(table, train.target[:n_rows], weight=weight)
 
 
 def bundle_rules(params: BoostParams) -> BundleRules:
