@@ -32,7 +32,6 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hedgerow.boosting.validation.hold_out import rows_aside
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse

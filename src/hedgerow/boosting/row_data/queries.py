@@ -29,7 +29,6 @@ from hedgerow.boosting.row_data.groups import (
     latest_rows_aside,
     rows_of_groups_aside,
 )
-from hedgerow.boosting.validation.hold_out import queries_aside, rows_aside
 from hedgerow.boosting.validation.stopping import StoppingParams, queries_aside, rows_aside
 from hedgerow.comm.base import Alone, Communicator, gather_numbers
 from hedgerow.cuda.arrays import host_array
