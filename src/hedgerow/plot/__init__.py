@@ -18,10 +18,13 @@ if TYPE_CHECKING:
         plot_waterfall,
     )
     from hedgerow.plot.importance import plot_importance
+    from hedgerow.plot.labels import Division, Labelled
     from hedgerow.plot.picture import plot_tree
     from hedgerow.plot.text import forest_frame, tree_dot, tree_rules, tree_text
 
 __all__ = [
+    "Division",
+    "Labelled",
     "forest_frame",
     "plot_beeswarm",
     "plot_calibration",
@@ -48,6 +51,7 @@ __getattr__ = imported_once(
         "effects": ("plot_curves", "plot_joint_dependence", "plot_partial_dependence"),
         "explained": ("plot_beeswarm", "plot_dependence", "plot_interactions", "plot_waterfall"),
         "importance": ("plot_importance",),
+        "labels": ("Division", "Labelled"),
         "picture": ("plot_tree",),
         "text": ("forest_frame", "tree_dot", "tree_rules", "tree_text"),
     },
