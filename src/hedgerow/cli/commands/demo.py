@@ -19,7 +19,7 @@ from hedgerow.cli.usage import UsageError, has_output, say
 from hedgerow.errors import printable
 
 if TYPE_CHECKING:
-    from hedgerow.report import Split
+    pass
 
 N_TEST = 153
 _SETTINGS = {
@@ -106,7 +106,7 @@ def _announce_compilation() -> None:
     from hedgerow.compile import library
 
     if not library.is_usable():
-        say("First use on this machine: compiling the kernels ...")
+        say("First use on this machine: compiling the kernels (hedgerow warmup does so in advance)")
 
 
 def _write(estimator: Any, folder: Path) -> list[Path]:
@@ -183,7 +183,7 @@ def _climb(options: argparse.Namespace) -> None:
         f"{title}: {split.task}, {len(split.y_train)} rows to train on, {len(split.y_test)} to "
         f"test, {len(split.feature_names)} columns.",
     )
-    _compile_first(split)
+    _announce_compilation()
     say(ladder_header(split.task))
     results = []
     for result in climb(split):
@@ -265,22 +265,3 @@ def _mean_targets(codes: Any, y: Any, train: Any, task: str) -> Any:
     means = np.bincount(place, target) / np.bincount(place)
     at = np.searchsorted(levels, codes).clip(max=len(levels) - 1)
     return np.where(levels[at] == codes, means[at], np.nan)
-
-
-def _compile_first(split: Split) -> None:
-    """Compile the kernels that no build holds, so that the times contain only the work."""
-    import numpy as np
-
-    from hedgerow.compile import library
-    from hedgerow.report import climb
-
-    _announce_compilation()
-    if library.is_usable():
-        return
-    rows = np.arange(min(len(split.y_train), 200))
-    if split.task != "regression":  # a few rows of each class compile what all rows will use
-        labels, place = np.unique(split.y_train, return_inverse=True)
-        rows = np.concatenate([np.flatnonzero(place == k)[:60] for k in range(len(labels))])
-    X, y = split.X_train[rows], split.y_train[rows]
-    for _ in climb(replace(split, X_train=X, y_train=y, X_test=X, y_test=y)):
-        pass
