@@ -28,7 +28,7 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from hedgerow.errors import ParameterError, brief
 
@@ -211,7 +211,7 @@ def take_turns(
         for helper in helpers:
             helper.start()
         while (task := turns.begin_step()) is not None:
-            turns.end_step(task, tasks[task.number]())
+            turns.end_step(task, tasks[task]())
     finally:
         turns.end()
         turns.wait_for_helpers()
@@ -219,19 +219,13 @@ def take_turns(
         raise turns.error
 
 
-class Step(NamedTuple):
-    """The next step of a task, after ``n_before`` others."""
-
-    number: int
-    n_before: int
-
-
 class _Turns:
     """The tasks of :func:`take_turns`, and the threads that work on them."""
 
     def __init__(self, tasks: Sequence[Callable[[], bool]], after_step: Callable[[], bool]) -> None:
         self._tasks, self._after_step = tasks, after_step
-        self._steps = dict.fromkeys(range(len(tasks)), 0)  # of tasks that no thread works on
+        self._n_steps = [0] * len(tasks)
+        self._free = {*range(len(tasks))}  # tasks that no thread works on
         self._n_busy = 0
         self._n_helpers = 0  # helpers that may do steps
         self._ended = False
@@ -244,7 +238,7 @@ class _Turns:
             self._n_helpers += 1
         try:
             while (task := self.begin_step()) is not None:
-                self.end_step(task, self._tasks[task.number]())
+                self.end_step(task, self._tasks[task]())
         except BaseException as error:
             with self._changed:
                 self.error = self.error or error
@@ -277,23 +271,25 @@ class _Turns:
             self._ended = True
             self._changed.notify_all()
 
-    def begin_step(self) -> Step | None:
-        """Return a step to do; None if all tasks have ended."""
+    def begin_step(self) -> int | None:
+        """Return the task whose next step is to do; None if all tasks have ended."""
         with self._changed:
-            while not self._steps and self._n_busy and not self._ended:
+            while not self._free and self._n_busy and not self._ended:
                 self._changed.wait()
-            if self._ended or not self._steps:
+            if self._ended or not self._free:
                 return None
-            number = min(self._steps, key=lambda task: (self._steps[task], task))
+            task = min(self._free, key=lambda task: (self._n_steps[task], task))
+            self._free.remove(task)
             self._n_busy += 1
-            return Step(number, self._steps.pop(number))
+            return task
 
-    def end_step(self, step: Step, is_last: bool) -> None:
-        """Note that a step is done."""
+    def end_step(self, task: int, is_last: bool) -> None:
+        """Note that a step of a task is done."""
         with self._changed:
             self._n_busy -= 1
+            self._n_steps[task] += 1
             if not is_last:
-                self._steps[step.number] = step.n_before + 1
+                self._free.add(task)
             self._ended = self._ended or self._after_step()
             self._changed.notify_all()
 
