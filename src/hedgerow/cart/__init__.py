@@ -1,16 +1,14 @@
 """Single trees for classification and regression (CART).
 
 =================  ==========================================================================
-``estimators``     the estimators for classes and numbers
-``base``           their base: parameters, data, use of the tree
+``estimators``     the estimators; ``base``: their parameters, data, and use of the tree
 ``training``       sorted columns, growth on threads, numbered nodes, values
 ``state``          arrays and records that the kernels of growth share
 ``grow``           growth of a tree: its loop, depth first or best first
 ``measures``       statistics of the rows of a node
 ``search``         search and division of a node, feature by feature
 ``categories``     order of the categories of a node
-``deviations``     search by absolute deviations
-``impurity``       impurities, and scores of divisions
+``deviations``     search by absolute deviations; ``impurity``: the other criteria
 ``tree``           a fitted tree: prediction, pruning, conversion to a forest
 ``split_table``    all cuts of a node with their scores
 ``file``           the file of a tree

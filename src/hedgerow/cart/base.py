@@ -340,17 +340,10 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
         from scipy.sparse import csr_matrix
 
         leaf, tree = self._leaves(X), self.tree_
-        parents = np.full(tree.node_count, -1, dtype=np.int64)
-        inner = np.flatnonzero(tree.feature >= 0)
-        parents[tree.children_left[inner]] = inner
-        parents[tree.children_right[inner]] = inner
-        paths: dict[int, list[int]] = {}
-        for node in distinct(leaf).tolist():
-            passed, at = [], node
-            while at >= 0:
-                passed.append(at)
-                at = int(parents[at])
-            paths[node] = sorted(passed)
+        paths: list[list[int]] = [[0]] * tree.node_count
+        for node in np.flatnonzero(tree.feature >= 0).tolist():  # parents come first
+            for child in (int(tree.children_left[node]), int(tree.children_right[node])):
+                paths[child] = [*paths[node], child]
         listed = [paths[node] for node in leaf.tolist()]
         start = np.concatenate([[0], np.cumsum([len(path) for path in listed])])
         column = np.concatenate(listed).astype(np.int64)

@@ -23,8 +23,6 @@ from hedgerow.errors import DataError
 from hedgerow.kernels.tables.keys import float_of_key, keys_of_floats
 from hedgerow.model.split_values import HIGHEST_KEY
 
-SplitTable: TypeAlias = dict[str, list[Any]]
-
 Prefixes: TypeAlias = Callable[[IntArray], FloatArray]
 """A function that returns the prefix impurities of a list of rows."""
 
@@ -40,7 +38,7 @@ def split_table(
     n_classes: int,
     categorical: AnyArray,
     outer: bool,
-) -> SplitTable:
+) -> dict[str, list[Any]]:
     """Return the columns of :meth:`hedgerow.cart.base.CartEstimator.split_table`."""
     below = np.arange(tree.node_count) == node
     for at in np.flatnonzero(tree.feature >= 0):  # parents come first
@@ -55,7 +53,7 @@ def split_table(
     prefixes = _prefixes(CRITERIA[criterion], n_classes, sample.target, weight)
     total = float(weight[rows].sum())
     impurity = float(prefixes(rows)[-1]) / total
-    result: SplitTable = {name: [] for name in _COLUMNS}
+    result: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
 
     def add(*cut: Any) -> None:
         *named, n_left, score = cut

@@ -50,8 +50,6 @@ _LARGE_SUM = 2.0**24
 _CELLS_PER_THREAD = 100_000
 """Cells of a node from which on a second thread is woken: about 0.2 ms of work."""
 
-_NEVER = np.int64(2**62)
-
 UNLIMITED = 2**31
 """Value of ``max_depth`` and ``max_leaf_nodes`` that means no limit."""
 
@@ -226,7 +224,7 @@ def _grow(
     """Grow a tree; return its nodes in the order in which they were made."""
     columns = data.columns
     n_rows, n_features = int(columns.n_rows), int(columns.n_features)
-    large = _NEVER
+    large = np.int64(2**62)  # no node is
     if n_threads > 1 and n_features > 1:
         large = np.int64(max(2, 2 * _CELLS_PER_THREAD // n_features))
     rules = rules._replace(large=large)

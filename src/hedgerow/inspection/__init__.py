@@ -2,8 +2,7 @@
 
 ================  =================================================================
 ``partial``       partial dependence of columns, and of two together; curves of single rows (ICE)
-``importance``    importances, some with standard errors
-``views``         methods of a booster
+``importance``    importances, some with standard errors; the methods of boosters and estimators
 ----------------  -----------------------------------------------------------------
 ``effects``       the results
 ``background``    rows over which predictions are averaged; values at which a column is

@@ -23,7 +23,7 @@ from hedgerow.inspection.effects import Effect, IndividualCurves, JointEffect, P
 from hedgerow.model.model import Model
 
 if TYPE_CHECKING:
-    from hedgerow.inspection.views import Inspections
+    from hedgerow.inspection.importance import Inspections
 
 N_POINTS = 100
 """Number of values of a column to evaluate."""

@@ -28,7 +28,7 @@ from hedgerow.plot import style as s
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from hedgerow.inspection.views import Inspections
+    from hedgerow.inspection.importance import Inspections
 
 OF_FOLDS = "cv"
 """Name of the curves of folds."""

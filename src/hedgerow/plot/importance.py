@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hedgerow.errors import DataTypeError, brief
-from hedgerow.inspection.importance import Importances
-from hedgerow.inspection.views import Inspections
+from hedgerow.inspection.importance import Importances, Inspections
 from hedgerow.plot import style as s
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ from hedgerow.model.split_values import HIGHEST_KEY
 from hedgerow.params import Interval
 
 if TYPE_CHECKING:
-    from hedgerow.inspection.views import Inspections
+    from hedgerow.inspection.importance import Inspections
 
 
 Mask: TypeAlias = BoolArray
