@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import example, given, reject, settings
 from hypothesis import strategies as st
 
 from hedgerow import Dataset, train
@@ -56,6 +56,10 @@ LOSSES = ["plain", "high", "classes", "quantile", "fair", "two targets", "two am
     mode=st.sampled_from(["data", "features"]),
     n_jobs=st.integers(1, 2),
     batch=st.integers(5, 90),
+)  # fmt: skip
+@example(
+    trees=["GOSS"], loss="high", roles=[], n_columns=2, limits={}, n_rows=120, chunk_rows=33,
+    cuts=[40, 90], mode="data", n_jobs=1, batch=50,
 )  # fmt: skip
 def test_any_division_of_the_rows_gives_the_bytes_of_memory(
     trees, loss, roles, n_columns, limits, n_rows, chunk_rows, cuts, mode, n_jobs, batch,
