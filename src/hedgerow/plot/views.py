@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hedgerow.arrays import AnyArray
-from hedgerow.inspection.background import Columns, Kind
-from hedgerow.inspection.importance import AnyImportance, Inspections
-from hedgerow.inspection.views import Inspections
-from hedgerow.metrics import MetricChoice
-from hedgerow.plot.effects import plot_partial_dependence
-from hedgerow.plot.importance import plot_importance
+from hedgerow.inspection.importance import Inspections
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,6 +36,8 @@ class InspectionPictures(Inspections):
         ``ax`` and ``most`` are described in :func:`hedgerow.plot.plot_importance`, the other
         parameters in :meth:`importance`.
         """
+        from hedgerow.plot.importance import plot_importance  # a fit draws nothing
+
         found = self.importance(
             kind, X, y, metric=metric, n_repeats=n_repeats, random_state=random_state,
             sample_weight=sample_weight,
@@ -63,5 +59,7 @@ class InspectionPictures(Inspections):
         ``most`` and ``output`` are described in :func:`hedgerow.plot.plot_partial_dependence`, the
         other parameters in :meth:`partial_dependence`.
         """
+        from hedgerow.plot.effects import plot_partial_dependence
+
         found = self.partial_dependence(X, columns, kind=kind, sample_weight=sample_weight)
         return plot_partial_dependence(found, most=most, output=output)
