@@ -3,7 +3,7 @@
 ::
 
     array, frame, list, dict, ...
-        |                        frames.py: frames;  rows.py, objects.py: Python objects
+        |                        frames.py: frames;  objects.py: Python objects
         v
     ReadColumn, each column      columns.py: numbers, or different values and places among them
         |

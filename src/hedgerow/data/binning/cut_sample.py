@@ -43,7 +43,7 @@ from hedgerow.data.sparse import AnyTable, SparseTable
 from hedgerow.kernels.primitives.hashing import CONTENT_STREAM, hash_range, mixed_bits
 from hedgerow.kernels.tables.contents import hash_entries, hash_values
 from hedgerow.kernels.tables.sparse import Entries
-from hedgerow.kernels.tables.values import KEYS, values_of_table
+from hedgerow.kernels.tables.values import KEYS, Values, values_of_table
 from hedgerow.threads import run_blocks
 
 Hashes = npt.NDArray[np.uint64]
@@ -112,10 +112,10 @@ def sample_of(
     factors[[kind == "category" for kind in kinds]] = 0
     is_int = np.array([kind == "int" for kind in kinds], dtype=np.uint8)
     if isinstance(table, SparseTable):
-        add_entries(table.entries(), factors, is_int, absent, hashes, n_threads)
+        add_to_hashes(table.entries(), factors, is_int, absent, hashes, n_threads)
         few, level_mass = few_of_entries(table), {}
     else:
-        add_columns(table.values, factors, is_int, absent, hashes, n_threads)
+        add_to_hashes(values_of_table(table.values), factors, is_int, absent, hashes, n_threads)
         looked_at = np.where(np.arange(table.n_features) < len(numbers), most_values, -1)
         few = few_of_columns(table, looked_at, n_threads)
         n_levels = [len(column.levels) for column in table.schema.columns]
@@ -139,37 +139,21 @@ def absent_term(zero_missing: bool) -> np.uint64:
     return np.uint64(0) if zero_missing else _ABSENT
 
 
-def add_columns(
-    values: AnyArray,
+def add_to_hashes(
+    rows: Values | Entries,
     factors: Hashes,
     is_int: AnyArray,
     absent: np.uint64,
     hashes: Hashes,
     n_threads: int = 1,
 ) -> None:
-    """Add columns of a dense table to the hashes of its rows."""
-    table = values_of_table(values)
-    kinds = is_int if table.kind == KEYS else np.zeros_like(is_int)
+    """Add columns of a dense table, or the entries of sparse rows, to the hashes of the rows."""
+    values = rows.value if isinstance(rows, Entries) else rows
+    kinds = is_int if values.kind == KEYS else np.zeros_like(is_int)
+    hash_rows = hash_entries if isinstance(rows, Entries) else hash_values
 
     def add(start: int, stop: int) -> None:
-        hash_values(table, factors, kinds, absent, hashes, start, stop)
-
-    run_blocks(add, len(values), n_threads, _ROWS_PER_THREAD)
-
-
-def add_entries(
-    entries: Entries,
-    factors: Hashes,
-    is_int: AnyArray,
-    absent: np.uint64,
-    hashes: Hashes,
-    n_threads: int = 1,
-) -> None:
-    """Add the entries of sparse rows to their hashes."""
-    kinds = is_int if entries.value.kind == KEYS else np.zeros_like(is_int)
-
-    def add(start: int, stop: int) -> None:
-        hash_entries(entries, factors, kinds, absent, hashes, start, stop)
+        hash_rows(rows, factors, kinds, absent, hashes, start, stop)
 
     run_blocks(add, len(hashes), n_threads, _ROWS_PER_THREAD)
 

@@ -40,6 +40,7 @@ from hedgerow.data.sources.base import Batch, ReadRequest
 from hedgerow.data.sources.facts import ColumnFacts, LevelCounts
 from hedgerow.errors import CommunicationError, DataError, DataTypeError, ParameterError, brief
 from hedgerow.kernels.tables.sparse import Entries
+from hedgerow.kernels.tables.values import values_of_table
 
 _LEVEL_SHARE = 0.25
 """Fraction of the memory limit for the levels of one column."""
@@ -182,7 +183,8 @@ class Survey:
             numbers = surveyed.numbers_of(column, part, is_coded)
             if numbers is not None:
                 self.few.add_column(j, numbers)
-                cs.add_columns(numbers[:, None], factors[j : j + 1], is_int, absent, hashes)
+                values = values_of_table(numbers[:, None])
+                cs.add_to_hashes(values, factors[j : j + 1], is_int, absent, hashes)
             parts.append(part)
             coded.append(is_coded)
         hashes = cs.mixed(hashes)
@@ -222,7 +224,7 @@ class Survey:
         entries = _entries_of(table)
         hashes, is_int = np.zeros(n_rows, np.uint64), np.ones(n_columns, dtype=np.uint8)
         absent = cs.absent_term(self.requested.zero_missing)
-        cs.add_entries(entries, self._factors_of(n_columns), is_int, absent, hashes)
+        cs.add_to_hashes(entries, self._factors_of(n_columns), is_int, absent, hashes)
         self.few.add_entries(entries, n_columns, (0, n_rows))
         hashes = cs.mixed(hashes)
         kept = self.sample.choose(hashes)
