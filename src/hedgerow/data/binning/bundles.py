@@ -238,16 +238,8 @@ def count_rows(
     table: SparseTable, spec: BinSpec, default_bin: npt.NDArray[np.int32], n_threads: int = 1
 ) -> IntArray:
     """Count the active rows of each feature, separately for the part of each thread."""
-    entries, (low, high) = table.entries(), _default_range(spec, default_bin)
     counts = np.zeros((n_threads, table.n_features), dtype=np.int64)
-    present, none = int(spec.schema.zero_missing), np.zeros(0, dtype=np.uint32)
-
-    def count(start: int, stop: int) -> None:
-        for part in range(start, stop):
-            rows = _part(table.n_rows, part, n_threads)
-            list_active(entries, low, high, present, counts[part], none, rows)
-
-    run_blocks(count, n_threads, n_threads, 1)
+    _list_parts(table, spec, default_bin, counts, np.zeros(0, dtype=np.uint32))
     return counts
 
 
@@ -259,8 +251,6 @@ def list_rows(
     features: IntArray,
 ) -> tuple[IntArray, RowArray]:
     """List the active rows of each of ``features``."""
-    entries, (low, high) = table.entries(), _default_range(spec, default_bin)
-    present, n_parts = int(spec.schema.zero_missing), len(counts)
     left_out = np.ones(table.n_features, dtype=np.bool_)
     left_out[features] = False
     counts = np.where(left_out, 0, counts)
@@ -268,18 +258,27 @@ def list_rows(
     offset = start[:-1] + np.cumsum(counts, axis=0) - counts
     offset[:, left_out] = -1
     rows = np.empty(start[-1], dtype=np.uint32)
-
-    def listing(first: int, last: int) -> None:
-        for part in range(first, last):
-            some = _part(table.n_rows, part, n_parts)
-            list_active(entries, low, high, present, offset[part], rows, some)
-
-    run_blocks(listing, n_parts, n_parts, 1)
+    _list_parts(table, spec, default_bin, offset, rows)
     return start, rows
 
 
-def _part(n_rows: int, part: int, n_parts: int) -> IntArray:
-    return np.array([n_rows * part // n_parts, n_rows * (part + 1) // n_parts])
+def _list_parts(
+    table: SparseTable,
+    spec: BinSpec,
+    default_bin: npt.NDArray[np.int32],
+    place: IntArray,
+    rows: RowArray,
+) -> None:
+    """Call :func:`list_active` for each part of the rows, with the places of the part."""
+    entries, (low, high) = table.entries(), _default_range(spec, default_bin)
+    present, n_parts = int(spec.schema.zero_missing), len(place)
+    bounds = np.array([table.n_rows * part // n_parts for part in range(n_parts + 1)])
+
+    def listing(first: int, last: int) -> None:
+        for part in range(first, last):
+            list_active(entries, low, high, present, place[part], rows, bounds[part : part + 2])
+
+    run_blocks(listing, n_parts, n_parts, 1)
 
 
 def _default_range(spec: BinSpec, default_bin: npt.NDArray[np.int32]) -> tuple[IntArray, IntArray]:
