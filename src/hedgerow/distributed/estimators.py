@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Never, Self
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.row_data.queries import require_queries
 from hedgerow.boosting.row_data.row_values import given_values
 from hedgerow.boosting.row_data.targets import require_target
@@ -18,15 +17,15 @@ from hedgerow.distributed.cluster import Parts, Resilience
 from hedgerow.distributed.collections import is_collection, persist_tables
 from hedgerow.distributed.one_worker import FitAlone, run_alone
 from hedgerow.distributed.parallelism import Parallelism, check_parallelism
-from hedgerow.distributed.partition import Labels, add_masses, unique_labels
+from hedgerow.distributed.partition import add_masses, unique_labels
 from hedgerow.distributed.prediction import predict_lazily
 from hedgerow.distributed.training import train_on_workers
 from hedgerow.distributed.work import (
+    TrainWork,
     check_calls_nothing,
     check_rows_may_be_divided,
     fit_divided,
     joined_labels,
-    work_of,
 )
 from hedgerow.errors import AllRowsNeededError, ParameterError
 from hedgerow.estimators import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
@@ -57,15 +56,14 @@ class OnCluster(HedgerowEstimator):
         require_target(train["y"], type(self).__name__)
         tables = persist_tables(client, train, validation)
 
-        def trained(loss: LossSpec, known: Labels | None) -> Model:
-            work = work_of(self, loss, known, memory_limit=memory_limit)
+        def trained(work: TrainWork) -> Model:
             return train_on_workers(client, work, tables, parallelism, resilience)
 
         try:
             tables.check_can_be_divided()
             check_rows_may_be_divided(self, tables.n_present, tables.n_features)
             classes, masses = (partial(find, client, tables.train) for find in (_labels, _masses))
-            fit_divided(self, tables, classes, masses, trained)
+            fit_divided(self, tables, classes, masses, trained, memory_limit=memory_limit)
         except AllRowsNeededError as reason:
             alone = FitAlone(self.to_local())
             fitted = run_alone(client, alone, tables, reason, resilience)

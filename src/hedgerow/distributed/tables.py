@@ -20,13 +20,11 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.callbacks import Callback
-from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.comm.base import Communicator
 from hedgerow.data.external.memory import shown_bytes
 from hedgerow.distributed.one_worker import FitAlone
 from hedgerow.distributed.partition import (
     Description,
-    Labels,
     Partition,
     add_masses,
     check_descriptions,
@@ -41,12 +39,10 @@ from hedgerow.distributed.work import (
     check_rows_may_be_divided,
     fit_divided,
     joined_labels,
-    work_of,
 )
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError, did_you_mean
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.io import model_from_bytes
-from hedgerow.model.model import Model
 
 VALIDATION = "__hedgerow_validation"
 """Column of booleans that tables have aside: True for validation rows."""
@@ -176,17 +172,13 @@ def fit_tables(
             more_numbers=() if valid is None else (ranks.rank,),
         )
         every = {} if save is None else {"checkpoint_every": 0.0}
-        roles = roles_of(first, train.given.keys())
-
-        def trained(loss: LossSpec, known: Labels | None) -> Model:
-            work = work_of(
-                estimator, loss, known, roles=roles, memory_limit=memory_limit,
-                has_validation=valid is not None, callback=callback, **every,
-            )  # fmt: skip
-            return model_from_bytes(work(ranks, shard))[0]
-
         classes, masses = (partial(find, train, ranks) for find in (_labels, _masses))
-        fit_divided(estimator, first, classes, masses, trained)
+        fit_divided(
+            estimator, first, classes, masses,
+            lambda work: model_from_bytes(work(ranks, shard))[0],
+            roles=roles_of(first, train.given.keys()), memory_limit=memory_limit,
+            has_validation=valid is not None, callback=callback, **every,
+        )  # fmt: skip
     except AllRowsNeededError as reason:
         return _fit_alone(estimator, ranks, table, columns, n_threads, memory_limit, reason)
     return b"" if ranks.rank else file_of(estimator)

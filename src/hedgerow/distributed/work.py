@@ -1,5 +1,7 @@
 """Work of a rank: read and bin its partitions, and train together with the other ranks."""
 
+# ruff: noqa: SLF001  (the code here has the role of the estimators' fit methods)
+
 from __future__ import annotations
 
 import time
@@ -163,9 +165,9 @@ def check_rows_may_be_divided(
         raise AllRowsNeededError("warm_start=True continues with rows in memory.")
     if estimator.folds is not None:
         raise AllRowsNeededError("folds number the rows of the whole table.")
-    params, stopping = estimator._params(), estimator._stopping()  # noqa: SLF001
+    params, stopping = estimator._params(), estimator._stopping()
     check_parts(None, params, stopping)
-    by_rows = depends_on_rows(params, stopping, estimator._automatic(), n_present)  # noqa: SLF001
+    by_rows = depends_on_rows(params, stopping, estimator._automatic(), n_present)
     # One worker chooses for a small table, which takes minutes; larger ones get plain defaults.
     if by_rows and n_present * n_features <= FEW_VALUES:
         raise AllRowsNeededError(
@@ -189,42 +191,41 @@ def check_calls_nothing(estimator: HedgerowEstimator) -> None:
         )
 
 
-def work_of(
-    estimator: HedgerowEstimator, loss: LossSpec, known: Labels | None = None, **more: Any
-) -> TrainWork:
-    """Return the work of an estimator; ``more`` are further attributes of it."""
-    return TrainWork(
-        loss,
-        estimator._params(),  # noqa: SLF001
-        estimator._stopping(),  # noqa: SLF001
-        estimator.eval_metric,
-        known,
-        estimator.categorical_features,
-        estimator.unknown_category,
-        n_jobs=estimator.n_jobs,
-        **more,
-    )
-
-
 def fit_divided(
     estimator: HedgerowEstimator,
     targets: Any,
     classes: Callable[[], AnyArray],
     masses: Callable[[AnyArray], FloatArray],
-    train: Callable[[LossSpec, Labels | None], Model],
+    train: Callable[[TrainWork], Model],
+    **more: Any,
 ) -> None:
     """Fit an estimator to rows that workers hold.
 
     ``targets`` has ``n_targets`` and ``target_names``, which are known before rows are read.
     ``classes`` finds the labels of rows of positive weight, and ``masses`` sums the weights of
-    each; ``train`` trains on all workers, with this loss and conversion of labels.
+    each; ``train`` does the work on all workers, of which ``more`` are further attributes.
     """
+
+    def trained(loss: LossSpec, known: Labels | None = None) -> Model:
+        work = TrainWork(
+            loss,
+            estimator._params(),
+            estimator._stopping(),
+            estimator.eval_metric,
+            known,
+            estimator.categorical_features,
+            estimator.unknown_category,
+            n_jobs=estimator.n_jobs,
+            **more,
+        )
+        return train(work)
+
     if not isinstance(estimator, HedgerowClassifier):
-        loss = estimator._loss_spec()  # noqa: SLF001
-        estimator._adopt(train(loss if loss.has_queries else loss.for_targets(targets), None))  # noqa: SLF001
+        loss = estimator._loss_spec()
+        estimator._adopt(trained(loss if loss.has_queries else loss.for_targets(targets)))
     elif targets.n_targets > 1:
-        model = train(estimator._loss_spec().for_targets(targets), None)  # noqa: SLF001
-        estimator._adopt(model, classes_=classes_of_labels(model))  # noqa: SLF001
+        model = trained(estimator._loss_spec().for_targets(targets))
+        estimator._adopt(model, classes_=classes_of_labels(model))
     else:
         found = classes()
         is_balanced = isinstance(estimator.class_weight, str)  # else an error
@@ -234,8 +235,8 @@ def fit_divided(
             np.arange(len(found), dtype=np.float64),
             masses(found) if is_balanced else None,
         )
-        model = train(estimator._loss_spec(found), Labels(found, weights))  # noqa: SLF001
-        estimator._adopt(corrected(model, weights), classes_=found)  # noqa: SLF001
+        model = trained(estimator._loss_spec(found), Labels(found, weights))
+        estimator._adopt(corrected(model, weights), classes_=found)
 
 
 def joined_labels(found: Sequence[AnyArray]) -> AnyArray:
