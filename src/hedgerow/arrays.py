@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Annotated, Any, TypeAlias, TypeVar, get_args, get_type_hints
+from typing import Any, TypeAlias, TypeVar, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -31,19 +31,6 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 AnyArray: TypeAlias = npt.NDArray[Any]
 Fields = TypeVar("Fields")
 
-# Arrays in named tuples, with their number of axes, where a fit may need none (:func:`unused`).
-Ints1 = Annotated[IntArray, np.int64, 1]
-Ints2 = Annotated[IntArray, np.int64, 2]
-Ints3 = Annotated[IntArray, np.int64, 3]
-Floats1 = Annotated[FloatArray, np.float64, 1]
-Floats2 = Annotated[FloatArray, np.float64, 2]
-Floats3 = Annotated[FloatArray, np.float64, 3]
-Rows1 = Annotated[RowArray, np.uint32, 1]
-Rows2 = Annotated[RowArray, np.uint32, 2]
-Bins1 = Annotated[BinArray, np.uint8, 1]
-Bins2 = Annotated[BinArray, np.uint8, 2]
-Words1 = Annotated[npt.NDArray[np.int32], np.int32, 1]
-Words2 = Annotated[npt.NDArray[np.int32], np.int32, 2]
 
 MISSING_KEY = np.iinfo(np.int64).min
 MISSING_KEY_32 = np.iinfo(np.int32).min
@@ -83,16 +70,18 @@ def unused(kind: type[Fields]) -> Fields:
     Examples
     --------
     >>> from typing import NamedTuple
+    >>> from hedgerow import kernel_types as kt
     >>> class Part(NamedTuple):
     ...     used: np.int64
-    ...     cells: Ints2
+    ...     cells: kt.Int64_2D
     >>> unused(Part).cells.shape
     (0, 0)
     """
     values: list[Any] = []
     for hint in get_type_hints(kind, include_extras=True).values():
-        if parts := get_args(hint)[1:]:
-            values.append(np.zeros((0,) * parts[-1], parts[-2]))
+        if array := getattr(hint, "__metadata__", None):
+            dtype, axes = array[0].rstrip("]").split("[")
+            values.append(np.zeros((0,) * len(axes.split(",")), dtype))
         else:
             values.append(unused(hint) if hasattr(hint, "_fields") else hint(0))
     return kind(*values)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow import kernel_types as kt
+from hedgerow.arrays import FloatArray
 from hedgerow.cart.search import Aim, Column, Rows, Scratch, rank_of, row_of, weight_of
 from hedgerow.compile import kernel
 
@@ -111,12 +112,12 @@ def scan_deviations(
 
 @kernel
 def prefix_deviations(
-    place: AnyArray,
-    mass: FloatArray,
-    share: FloatArray,
-    heights: FloatArray,
-    heap: FloatArray,
-    errors: FloatArray,
+    place: kt.Int64_1D,
+    mass: kt.Float64_1D,
+    share: kt.Float64_1D,
+    heights: kt.Float64_1D,
+    heap: kt.Float64_1D,
+    errors: kt.Float64_1D,
 ) -> None:
     """Write to ``errors[i]`` the deviation of the first i + 1 rows from their median."""
     n = len(place)

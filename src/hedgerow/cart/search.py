@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hedgerow import kernel_types as kt
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.cart.impurity import ENTROPY, GINI, counts_score, shares_score, x_log_x
 from hedgerow.compile import kernel
@@ -61,10 +62,10 @@ class Rows(NamedTuple):
            absolute error
     """
 
-    code: AnyArray
-    mass: FloatArray
-    share: FloatArray
-    place: AnyArray
+    code: kt.UInt32_1D
+    mass: kt.Float64_1D
+    share: kt.Float64_1D
+    place: kt.UInt32_1D
 
 
 class Least(NamedTuple):
@@ -123,14 +124,14 @@ class Scratch(NamedTuple):
                     counts of each category
     """
 
-    counts: FloatArray
-    heap: FloatArray
-    errors: FloatArray
-    cells: AnyArray
-    ordered: AnyArray
-    groups: AnyArray
-    keys: FloatArray
-    sums: FloatArray
+    counts: kt.Float64_1D
+    heap: kt.Float64_1D
+    errors: kt.Float64_1D
+    cells: kt.UInt64_1D
+    ordered: kt.UInt64_1D
+    groups: kt.Int64_2D
+    keys: kt.Float64_2D
+    sums: kt.Float64_2D
 
 
 @kernel(inline=True, inner=True)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow import kernel_types as kt
 from hedgerow.cart.search import Least, Rows
 
 # Columns of ``table``.
@@ -83,9 +83,9 @@ class Samples(NamedTuple):
     weight  float64: empty if all are 1
     """
 
-    code: AnyArray
-    target: FloatArray
-    weight: FloatArray
+    code: kt.UInt32_1D
+    target: kt.ReadOnly[kt.Float64_1D]
+    weight: kt.Float64_1D
 
 
 class Columns(NamedTuple):
@@ -97,11 +97,11 @@ class Columns(NamedTuple):
                  rise, else 0
     """
 
-    cells: AnyArray
+    cells: kt.UInt64_1D
     n_rows: np.int64
     n_features: np.int64
-    categorical: AnyArray
-    sign: IntArray
+    categorical: kt.UInt8_1D
+    sign: kt.Int64_1D
 
 
 class Work(NamedTuple):
@@ -120,31 +120,31 @@ class Work(NamedTuple):
     chosen           int64, one per feature: first those that the node at hand is to be split by
     """
 
-    rows: AnyArray
-    by_target: AnyArray
-    spare: AnyArray
-    flags: AnyArray
+    rows: kt.UInt32_1D
+    by_target: kt.UInt32_1D
+    spare: kt.UInt32_1D
+    flags: kt.UInt8_1D
     read: Rows
-    heights: FloatArray
-    totals: FloatArray
-    counts: FloatArray
-    chosen: IntArray
+    heights: kt.Float64_1D
+    totals: kt.Float64_1D
+    counts: kt.Float64_1D
+    chosen: kt.Int64_1D
 
 
 class Tree(NamedTuple):
     """Nodes in the order in which they were made."""
 
-    table: IntArray
-    numbers: FloatArray
-    frontier: IntArray
+    table: kt.Int64_2D
+    numbers: kt.Float64_2D
+    frontier: kt.Int64_1D
 
 
 class Found(NamedTuple):
     """Best cut of each chosen feature."""
 
-    score: FloatArray
-    n_first: IntArray
-    missing_left: IntArray
+    score: kt.Float64_1D
+    n_first: kt.Int64_1D
+    missing_left: kt.Int64_1D
 
 
 class Growth(NamedTuple):
@@ -155,5 +155,5 @@ class Growth(NamedTuple):
     rules: CartRules
     work: Work
     tree: Tree
-    progress: IntArray
+    progress: kt.Int64_1D
     found: Found

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow import kernel_types as kt
 from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, FloatArray, IntArray, distinct
 from hedgerow.compile import kernel
 from hedgerow.data.reading.table import Table
@@ -49,15 +50,15 @@ class WalkNodes(NamedTuple):
     category_left         1 if the category goes left
     """
 
-    feature: npt.NDArray[np.int32]
-    left: npt.NDArray[np.int32]
-    right: npt.NDArray[np.int32]
-    threshold: IntArray
-    missing_left: npt.NDArray[np.uint8]
-    count: IntArray
-    category_start: IntArray
-    category: IntArray
-    category_left: npt.NDArray[np.uint8]
+    feature: kt.ReadOnly[kt.Int32_1D]
+    left: kt.ReadOnly[kt.Int32_1D]
+    right: kt.ReadOnly[kt.Int32_1D]
+    threshold: kt.ReadOnly[kt.Int64_1D]
+    missing_left: kt.ReadOnly[kt.UInt8_1D]
+    count: kt.ReadOnly[kt.Int64_1D]
+    category_start: kt.ReadOnly[kt.Int64_1D]
+    category: kt.ReadOnly[kt.Int64_1D]
+    category_left: kt.ReadOnly[kt.UInt8_1D]
 
 
 @kernel(inner=True)
@@ -77,7 +78,7 @@ def category_goes_left(nodes: WalkNodes, node: int, key: int) -> bool:
 
 
 @kernel
-def walk_rows(values: Values, nodes: WalkNodes, leaf: IntArray, start: int, stop: int) -> None:
+def walk_rows(values: Values, nodes: WalkNodes, leaf: kt.Int64_1D, start: int, stop: int) -> None:
     """Write the leaf of rows ``start .. stop``."""
     for row in range(start, stop):
         node = np.int64(0)
@@ -94,7 +95,9 @@ def walk_rows(values: Values, nodes: WalkNodes, leaf: IntArray, start: int, stop
 
 
 @kernel
-def write_depth_first(left: IntArray, right: IntArray, todo: IntArray, order: IntArray) -> int:
+def write_depth_first(
+    left: kt.Int64_1D, right: kt.Int64_1D, todo: kt.Int64_1D, order: kt.Int64_1D
+) -> int:
     """Write the nodes in the order of a walk, left children first; return how many there are."""
     # ``todo`` is scratch space; ``left`` is -1 in a leaf.
     todo[0] = 0

@@ -15,7 +15,7 @@ just in time   Numba compiles the kernel when it is first called and keeps the c
 ``manifest``        what was built, and the width of the vectors of the code in use
 ``library``         checks and loads the built library
 ``digests``         digests of everything that a kernel depends on
-``variants``        the argument types for which kernels are built: one list, ``variants.txt``
+``variants``        the kernels that are built (``variants.txt``), and their argument types
 ``just_in_time``    Numba: the only module that uses its private interfaces
 ``entry_code``      LLVM code of entries, which Python calls to run built kernels
 ``read_arguments``  LLVM code that reads the arguments of a call, shared by all entries

@@ -24,7 +24,7 @@ import numpy as np
 from hedgerow.compile.manifest import lanes_of_code
 
 _PACKAGE = Path(__file__).parents[1]
-_KERNEL_SOURCES = ("arrays.py", "compile", "kernels", "growing", "objectives")
+_KERNEL_SOURCES = ("arrays.py", "kernel_types.py", "compile", "kernels", "growing", "objectives")
 
 
 @functools.cache

@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from hedgerow.compile import library
 from hedgerow.compile.policy import compile_policy
-from hedgerow.compile.variants import recorder
 from hedgerow.errors import CompilationError
 
 if TYPE_CHECKING:
     from hedgerow.compile.library import Entry
-
-_RECORDER = recorder()
 
 
 class Kernel:
@@ -53,10 +50,7 @@ class Kernel:
             result = entry.run(*arguments)
             if result is not NotImplemented:
                 return result
-        dispatcher = self.dispatcher
-        if _RECORDER is not None:
-            _RECORDER.note(self.name, dispatcher, arguments)
-        return dispatcher(*arguments)
+        return self.dispatcher(*arguments)
 
     def entry(self, arguments: tuple[Any, ...]) -> Callable[..., Any]:
         """Return the code for arguments of these types, which saves the search at each call."""
@@ -68,8 +62,6 @@ class Kernel:
         dispatcher = self.dispatcher  # raises if nothing may be compiled
         from hedgerow.compile import just_in_time
 
-        if _RECORDER is not None:
-            _RECORDER.note(self.name, dispatcher, arguments)
         return just_in_time.entry_of(dispatcher, arguments)
 
     def _find_entries(self) -> tuple[Entry, ...]:

@@ -67,9 +67,11 @@ def _digest(text: bytes) -> str:
 
 def _digest_of_list() -> str:
     """Return the digest of all that the code depends on."""
-    kernels = [digests.digest_of(find_kernel(one.kernel)) for one in read_variants(LIST)]
+    kernels = [
+        f"{digests.digest_of(find_kernel(name))} {types}" for name, types in read_variants(LIST)
+    ]
     tools = [Path(__file__).with_name(name).read_text("utf-8") for name in _TOOLS]
-    return _digest(" ".join((PROCESSOR, LIST.read_text("utf-8"), *tools, *kernels)).encode())
+    return _digest(" ".join((PROCESSOR, *tools, *kernels)).encode())
 
 
 @functools.cache

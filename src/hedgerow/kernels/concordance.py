@@ -12,9 +12,8 @@ tree    float64 (largest rank + 1,): partial sums of weights, zeros at first
 
 from __future__ import annotations
 
-import numpy as np
-
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow import kernel_types as kt
+from hedgerow.arrays import FloatArray
 from hedgerow.compile import kernel
 
 
@@ -38,12 +37,12 @@ def sum_to(tree: FloatArray, place: int) -> float:
 
 @kernel
 def concordant_pairs(
-    rank: IntArray,
-    event: np.ndarray,
-    weight: FloatArray,
-    rows: IntArray,
-    starts: IntArray,
-    tree: FloatArray,
+    rank: kt.Int64_1D,
+    event: kt.Bool_1D,
+    weight: kt.Float64_1D,
+    rows: kt.Int64_1D,
+    starts: kt.Int64_1D,
+    tree: kt.Float64_1D,
 ) -> tuple[float, float]:
     """Return the weight of the pairs in the right order (ties: half), and of comparable pairs."""
     right, total, inside = 0.0, 0.0, 0.0

@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hedgerow import kernel_types as kt
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.concordance import add_at, sum_to
@@ -54,9 +55,9 @@ class QueryRows(NamedTuple):
              draws; ``rows`` itself where the table is in memory
     """
 
-    rows: IntArray
-    starts: IntArray
-    numbers: IntArray
+    rows: kt.Int64_1D
+    starts: kt.Int64_1D
+    numbers: kt.Int64_1D
 
 
 class QuerySpace(NamedTuple):
@@ -66,9 +67,9 @@ class QuerySpace(NamedTuple):
     numbers        float64 (:data:`N_NUMBERS`, rows of the largest query)
     """
 
-    order: IntArray
-    spare: IntArray
-    numbers: FloatArray
+    order: kt.Int64_1D
+    spare: kt.Int64_1D
+    numbers: kt.Float64_2D
 
 
 N_NUMBERS = 9
@@ -256,7 +257,7 @@ def share_of_pairs(gain: FloatArray, score: FloatArray, n: int, space: QuerySpac
 
 @kernel
 def ideal_dcg(
-    queries: QueryRows, gain: FloatArray, most: int, space: QuerySpace, out: FloatArray
+    queries: QueryRows, gain: kt.Float64_1D, most: int, space: QuerySpace, out: kt.Float64_1D
 ) -> None:
     """Write the largest possible DCG of the first ``most`` ranks of each query."""
     gains, listed = space.numbers[0], space.numbers[1]
@@ -275,11 +276,11 @@ def score_queries(
     kind: int,
     most: int,
     queries: QueryRows,
-    gain: FloatArray,
-    raw: FloatArray,
+    gain: kt.Float64_1D,
+    raw: kt.ReadOnly[kt.Float64_1D],
     largest: float,
     space: QuerySpace,
-    out: FloatArray,
+    out: kt.Float64_1D,
 ) -> None:
     """Write the metric ``kind`` of the first ``most`` ranks of each query, the mean over ties."""
     # ``largest``, which only ERR reads, is 2 to the power of the largest label.

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hedgerow import kernel_types as kt
 from hedgerow.arrays import FloatArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.primitives.exponential import exponential
@@ -46,10 +47,10 @@ class LossData(NamedTuple):
     level        quantile level
     """
 
-    target: FloatArray
-    weight: FloatArray
-    raw: FloatArray
-    probability: FloatArray
+    target: kt.ReadOnly[kt.Float64_1D]
+    weight: kt.ReadOnly[kt.Float64_1D]
+    raw: kt.Float64_2D
+    probability: kt.Float64_2D
     level: np.float64
 
 
@@ -140,7 +141,7 @@ def derivatives(
 
 
 @kernel
-def fill_derivatives(loss: int, data: LossData, output: int, block: FloatArray) -> None:
+def fill_derivatives(loss: int, data: LossData, output: int, block: kt.Float64_2D) -> None:
     """Write g and h of all rows into ``block`` (2, n_rows)."""
     n_rows = len(data.target)
     if loss == SOFTMAX:

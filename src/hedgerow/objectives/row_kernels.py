@@ -21,7 +21,7 @@ import math
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray
+from hedgerow import kernel_types as kt
 from hedgerow.compile import kernel
 from hedgerow.kernels.primitives.exponential import exponential
 from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
@@ -161,9 +161,13 @@ def hinge(y: float, raw: float) -> tuple[float, float]:
 
 @kernel
 def row_derivatives(
-    loss: int, target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray,
-    h: FloatArray,
-) -> None:  # fmt: skip
+    loss: int,
+    target: kt.ReadOnly[kt.Float64_1D],
+    raw: kt.ReadOnly[kt.Float64_1D],
+    numbers: kt.ReadOnly[kt.Float64_1D],
+    g: kt.Float64_1D,
+    h: kt.Float64_1D,
+) -> None:
     """Write g and h of the loss of this number."""
     n, a = len(g), numbers[0] if len(numbers) > 0 else 0.0
     b, c = (numbers[1], numbers[2]) if len(numbers) > 2 else (0.0, 0.0)

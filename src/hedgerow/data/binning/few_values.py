@@ -18,7 +18,13 @@ from hedgerow.data.sparse import SparseTable, count_entries
 from hedgerow.kernels.tables.contents import N_SLOTS, note_entries, note_values
 from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.kernels.tables.sparse import Entries, gather_entries
-from hedgerow.kernels.tables.values import DTYPES, Values, values_of_list, values_of_table, views_of
+from hedgerow.kernels.tables.values import (
+    DTYPES,
+    ValueList,
+    values_of_list,
+    values_of_table,
+    views_of,
+)
 from hedgerow.threads import run_blocks
 
 MOST_VALUES = 255
@@ -91,7 +97,7 @@ class FewValues:
         part = Entries(
             entries.row_start[rows[0] : rows[1] + 1] - first,
             entries.column[first:last],
-            Values(kind, narrow[first:last], wide[first:last]),
+            ValueList(kind, narrow[first:last], wide[first:last]),
         )
         counts = count_entries(part, _NO_ROWS, n_features)
         self._widen(n_features)

@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, BinArray, FloatArray, IntArray, RowArray
+from hedgerow import kernel_types as kt
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray
 from hedgerow.compile import entry_of, kernel
 from hedgerow.data import BinnedMatrix
 from hedgerow.growing.core import state as s
@@ -67,9 +68,9 @@ class Batch(NamedTuple):
     """
 
     nodes: Nodes
-    turn: IntArray
-    places: IntArray
-    after: FloatArray
+    turn: kt.Int64_1D
+    places: kt.Int64_2D
+    after: kt.Float64_3D
 
 
 class LeafLines(NamedTuple):
@@ -89,17 +90,17 @@ class LeafLines(NamedTuple):
     """
 
     used: int
-    usable: AnyArray
+    usable: kt.UInt8_1D
     leaves: LeafSpace
     terms: slope_fit.LeafTerms
-    own: FloatArray
-    system: FloatArray
-    values: FloatArray
-    space: FloatArray
-    exact: FloatArray
+    own: kt.Float64_1D
+    system: kt.Float64_2D
+    values: kt.Float64_1D
+    space: kt.Float64_2D
+    exact: kt.Float64_1D
     rules: tuple[float, float, tuple[float, float]]
     constant: int
-    room: FloatArray
+    room: kt.Float64_2D
     slopes: Slopes
     outside: Lines
     unseen: Lines
@@ -133,12 +134,12 @@ def find_lines(
 
 @kernel
 def join_tree(
-    table: IntArray,
-    numbers: FloatArray,
-    scalars: IntArray,
+    table: kt.Int64_2D,
+    numbers: kt.Float64_2D,
+    scalars: kt.Int64_1D,
     rows: s.Rows,
     rest: tuple[Walked, Walked],
-    space: AnyArray,
+    space: kt.UInt64_1D,
     lines: LeafLines,
     batch: Batch,
 ) -> None:
@@ -301,9 +302,9 @@ class Walked(NamedTuple):
     raw        float64 (n_outputs, n_rows): their scores
     """
 
-    by_row: BinArray
+    by_row: kt.UInt8_3D
     width: int
-    raw: FloatArray
+    raw: kt.Float64_2D
 
 
 class Lines(NamedTuple):
@@ -314,9 +315,9 @@ class Lines(NamedTuple):
     places     float64 (at least n_nodes,): 0, 1, ...
     """
 
-    numbers: FloatArray
-    ends: FloatArray
-    places: FloatArray
+    numbers: kt.Strided[kt.Float64_2D]
+    ends: kt.Float64_1D
+    places: kt.Float64_1D
 
 
 @kernel(inline=True, inner=True)
@@ -341,10 +342,10 @@ def add_to_scores(
     lines: Lines,
     walked: Walked,
     output: int,
-    rows: RowArray,
+    rows: kt.UInt32_1D,
     start: int,
     stop: int,
-    space: AnyArray,
+    space: kt.UInt64_1D,
 ) -> None:
     """Add the tree at place ``first`` of the block to the scores of rows ``start .. stop``."""
     ends, scores = lines.ends, walked.raw[output]

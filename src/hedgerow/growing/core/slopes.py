@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow import kernel_types as kt
+from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.compile import kernel
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.growing.core import state as s
@@ -47,14 +48,14 @@ class LeafSpace(NamedTuple):
     count   int64: how many there are; 0 of other nodes
     """
 
-    parent: AnyArray
-    start: IntArray
-    count: IntArray
+    parent: kt.UInt64_1D
+    start: kt.Int64_1D
+    count: kt.Int64_1D
 
 
 @kernel
 def choose_columns(
-    table: IntArray, n_nodes: int, usable: AnyArray, space: LeafSpace, terms: LeafTerms
+    table: kt.Int64_2D, n_nodes: int, usable: kt.UInt8_1D, space: LeafSpace, terms: LeafTerms
 ) -> int:
     """Write the columns of each leaf: those that were split last on the way, each once."""
     one, n_terms = np.uint64(1), np.int64(0)

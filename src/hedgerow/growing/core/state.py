@@ -16,22 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import (
-    Bins1,
-    FloatArray,
-    Floats1,
-    Floats2,
-    Floats3,
-    IntArray,
-    Ints1,
-    Ints2,
-    Ints3,
-    RowArray,
-    Rows1,
-    Rows2,
-    Words1,
-    Words2,
-)
+from hedgerow import kernel_types as kt
 from hedgerow.kernels.cuda.commands import GpuCommands
 from hedgerow.kernels.histograms.histogram import Bins, Columns, HistogramSums, RowLists
 from hedgerow.kernels.histograms.vector_histogram import Sums
@@ -179,10 +164,10 @@ class Rows(NamedTuple):
     packed   int64 (2 * n_rows,): one or two words a row, see ``kernels.histogram``
     """
 
-    rows: RowArray
-    scratch: RowArray
-    quantized: np.ndarray
-    packed: IntArray
+    rows: kt.UInt32_1D
+    scratch: kt.UInt32_1D
+    quantized: kt.Int32_1D
+    packed: kt.Int64_1D
 
 
 class Threads(NamedTuple):
@@ -194,10 +179,10 @@ class Threads(NamedTuple):
     leaf_sums  int64 (threads, 2, nodes): g and h of each leaf
     """
 
-    cells: IntArray
-    blocks: FloatArray
-    counts: IntArray
-    leaf_sums: IntArray
+    cells: kt.Int64_2D
+    blocks: kt.Float64_3D
+    counts: kt.Int64_2D
+    leaf_sums: kt.Int64_3D
 
 
 class Search(NamedTuple):
@@ -210,9 +195,9 @@ class Search(NamedTuple):
              large (1) child is searched; scratch space for drawing them (2)
     """
 
-    lanes: IntArray
-    found: IntArray
-    allowed: np.ndarray
+    lanes: kt.Int64_3D
+    found: kt.Int64_3D
+    allowed: kt.Int32_2D
 
 
 UNIFORM, GOSS, MVS = range(3)
@@ -233,8 +218,8 @@ class Sampler(NamedTuple):
     top_rate: np.float64
     rate: np.float64
     packs: np.int64
-    tallies: IntArray
-    weights: FloatArray
+    tallies: kt.Int64_4D
+    weights: kt.Float64_1D
 
 
 class Tree(NamedTuple):
@@ -246,10 +231,10 @@ class Tree(NamedTuple):
     batch       int64 (jobs, JOB_FIELDS), see :mod:`hedgerow.growing.core.batch`
     """
 
-    table: IntArray
-    numbers: FloatArray
-    free_slots: IntArray
-    batch: IntArray
+    table: kt.Int64_2D
+    numbers: kt.Float64_2D
+    free_slots: kt.Int64_1D
+    batch: kt.Int64_2D
 
 
 class Categories(NamedTuple):
@@ -260,9 +245,9 @@ class Categories(NamedTuple):
     places   int64 (threads, CATEGORY_PLACES, 256): scratch
     """
 
-    chosen: np.ndarray
+    chosen: kt.UInt8_1D
     rules: CategoryRules
-    places: IntArray
+    places: kt.Int64_3D
 
 
 USABLE_ONES, USABLE_OWN, USABLE_SIZE = 256, 512, 800
@@ -288,15 +273,15 @@ class Bundles(NamedTuple):
     """
 
     used: np.int64
-    alone: Words1
-    column: Words1
-    first: Words1
-    count: Words1
-    default_bin: Words1
-    members: Words1
-    member_start: Ints1
-    n_single: Words1
-    usable: Ints2
+    alone: kt.Int32_1D
+    column: kt.Int32_1D
+    first: kt.Int32_1D
+    count: kt.Int32_1D
+    default_bin: kt.Int32_1D
+    members: kt.Int32_1D
+    member_start: kt.Int64_1D
+    n_single: kt.Int32_1D
+    usable: kt.Int64_2D
     scratch_start: np.int64
     sampled: np.int64
 
@@ -307,7 +292,7 @@ class Options(NamedTuple):
     ``features``, int32 (n_features,), are those that the tree may use, IS_N_FEATURES of them.
     """
 
-    features: np.ndarray
+    features: kt.Int32_1D
     categories: Categories
     bundles: Bundles
     lists: RowLists
@@ -329,15 +314,15 @@ class Outputs(NamedTuple):
     cover     float64 (nodes,): scratch, sums of hessians over the outputs
     """
 
-    target: Floats2
-    quantized: Words2
-    words: Words1
+    target: kt.ReadOnly[kt.Float64_2D]
+    quantized: kt.Int32_2D
+    words: kt.Int32_1D
     sums: Sums
-    measured: Ints3
-    dropped: Ints2
-    scalars: Ints2
-    vectors: Floats2
-    cover: Floats1
+    measured: kt.Int64_3D
+    dropped: kt.Int64_2D
+    scalars: kt.Int64_2D
+    vectors: kt.Float64_2D
+    cover: kt.Float64_1D
 
 
 class Trial(NamedTuple):
@@ -351,11 +336,11 @@ class Trial(NamedTuple):
     groups  for category columns, each array with a first axis of threads
     """
 
-    totals: Ints3
-    units: Floats3
-    lanes: Floats2
-    filled: Ints2
-    cuts: Floats3
+    totals: kt.Int64_3D
+    units: kt.Float64_3D
+    lanes: kt.Float64_2D
+    filled: kt.Int64_2D
+    cuts: kt.Float64_3D
     groups: Groups
 
 
@@ -381,14 +366,14 @@ class Lists(NamedTuple):
     cuts       a buffer for each thread: (threads, its size or more)
     """
 
-    entries: Rows1
-    work: Rows1
-    starts: Ints1
-    segments: Ints3
-    slot_of: Ints1
-    edges: Rows2
-    sides: Bins1
-    scratch: Rows2
+    entries: kt.UInt32_1D
+    work: kt.UInt32_1D
+    starts: kt.Int64_1D
+    segments: kt.Int64_3D
+    slot_of: kt.Int64_1D
+    edges: kt.UInt32_2D
+    sides: kt.UInt8_1D
+    scratch: kt.UInt32_2D
     cuts: CutBuffer
 
 
@@ -416,10 +401,10 @@ class Sets(NamedTuple):
     gains       float64 (columns, 256)
     """
 
-    number: Words1
-    places: Ints3
-    info: Ints2
-    gains: Floats2
+    number: kt.Int32_1D
+    places: kt.Int64_3D
+    info: kt.Int64_2D
+    gains: kt.Float64_2D
 
 
 # Cells of ``Level.counts``.
@@ -456,13 +441,13 @@ class Level(NamedTuple):
     """
 
     used: np.int64
-    gains: Floats2
-    groups: Ints2
-    lacks: Words1
-    nodes: Ints1
-    choice: Ints1
-    counts: Ints1
-    penalty: Floats1
+    gains: kt.Float64_2D
+    groups: kt.Int64_2D
+    lacks: kt.Int32_1D
+    nodes: kt.Int64_1D
+    choice: kt.Int64_1D
+    counts: kt.Int64_1D
+    penalty: kt.Float64_1D
     sets: Sets
     slot_size: np.int64
     before: np.int64
@@ -488,7 +473,7 @@ class State(NamedTuple):
     search: Search
     histograms: HistogramSums
     tree: Tree
-    scalars: IntArray
+    scalars: kt.Int64_1D
     options: Options
     vectors: Vectors
     sorted_columns: Sorted

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow import kernel_types as kt
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.data import BinnedMatrix
@@ -314,10 +315,10 @@ class Nodes(NamedTuple):
     Leaves (left is 0) may hold the split that was found for them.
     """
 
-    splits: npt.NDArray[np.int32]
-    sets: npt.NDArray[np.uint64]
-    count: IntArray
-    numbers: FloatArray
+    splits: kt.Int32_2D
+    sets: kt.UInt64_2D
+    count: kt.Int64_1D
+    numbers: kt.Float64_2D
 
     def part(self, first: int, stop: int) -> Nodes:
         """Return views of the nodes ``first .. stop``."""
@@ -330,7 +331,9 @@ class Nodes(NamedTuple):
 
 
 @kernel
-def copy_nodes(table: IntArray, numbers: FloatArray, n_nodes: int, kept: Nodes, first: int) -> None:
+def copy_nodes(
+    table: kt.Int64_2D, numbers: kt.Float64_2D, n_nodes: int, kept: Nodes, first: int
+) -> None:
     """Copy the nodes of a tree from the grower's table to places ``first`` on of ``kept``."""
     for node in range(np.uint64(n_nodes)):
         at = np.uint64(first) + node

@@ -28,7 +28,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray, RowArray
+from hedgerow import kernel_types as kt
+from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.stages.gradients import pack_block
@@ -419,11 +420,11 @@ H_BITS = 32
 @kernel
 def pack_rows(
     constant: int,
-    seed: int,
-    scalars: IntArray,
-    ids: RowArray,
-    quantized: np.ndarray,
-    packed: IntArray,
+    seed: np.uint64,
+    scalars: kt.Int64_1D,
+    ids: kt.UInt32_1D,
+    quantized: kt.Int32_1D,
+    packed: kt.Int64_1D,
 ) -> None:
     """Write the packed numbers of all rows, in the sample or not."""
     step, n_rows = n_blocks() * block_size(), len(quantized) // 2
@@ -434,7 +435,7 @@ def pack_rows(
 
 @kernel
 def pack_vectors(
-    n_outputs: int, n_rows: int, width: int, constant: int, words: np.ndarray, packed: IntArray
+    n_outputs: int, n_rows: int, width: int, constant: int, words: kt.Int32_1D, packed: kt.Int64_1D
 ) -> None:
     """Write the packed numbers of all rows, output after output, from their ``width`` words."""
     step = n_blocks() * block_size()

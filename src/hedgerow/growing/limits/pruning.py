@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from hedgerow import kernel_types as kt
 from hedgerow.arrays import BoolArray, FloatArray, IntArray
 from hedgerow.compile import kernel
 
@@ -34,14 +34,14 @@ class Branches(NamedTuple):
             ``winner[i]`` the better one of ``winner[2 * i]`` and ``winner[2 * i + 1]``
     """
 
-    left: IntArray
-    right: IntArray
-    parent: IntArray
-    risk: FloatArray
-    branch_risk: FloatArray
-    leaves: IntArray
-    alive: npt.NDArray[np.uint8]
-    winner: IntArray
+    left: kt.Int64_1D
+    right: kt.Int64_1D
+    parent: kt.Int64_1D
+    risk: kt.Float64_1D
+    branch_risk: kt.Float64_1D
+    leaves: kt.Int64_1D
+    alive: kt.UInt8_1D
+    winner: kt.Int64_1D
 
 
 @kernel(inner=True)
@@ -96,7 +96,7 @@ def count_branches(branches: Branches) -> None:
 
 @kernel
 def prune_steps(
-    branches: Branches, most: float, alphas: FloatArray, risks: FloatArray, todo: IntArray
+    branches: Branches, most: float, alphas: kt.Float64_1D, risks: kt.Float64_1D, todo: kt.Int64_1D
 ) -> int:
     """Prune while alpha is at most ``most``; return the number of states, the first included."""
     # ``alphas`` and ``risks`` have room for one more than inner nodes, ``todo`` for all nodes.

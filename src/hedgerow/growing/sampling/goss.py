@@ -44,6 +44,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from hedgerow import kernel_types as kt
 from hedgerow.arrays import FloatArray, IntArray, RowArray, aligned_empty, aligned_zeros
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
@@ -132,7 +133,7 @@ def tally_digits(
 
 
 @kernel
-def next_digit(sampler: s.Sampler, level: int, n_rows: int, scalars: IntArray) -> None:
+def next_digit(sampler: s.Sampler, level: int, n_rows: int, scalars: kt.Int64_1D) -> None:
     """Thread 0: add the next digit of the threshold from all tallies; the last one completes it."""
     # It is the largest digit at which the sample reaches its goal: GOSS the rows that are kept for
     # sure, MVS all.  A threshold at the least key k of a digit gives GOSS the rows with keys from k

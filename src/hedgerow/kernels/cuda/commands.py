@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import IntArray, Ints1, Ints2, Words1
+from hedgerow import kernel_types as kt
 from hedgerow.compile import kernel
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.primitives.intrinsics import call_function
@@ -89,11 +89,11 @@ class Ahead(NamedTuple):
     n_likely  nodes that are ordered with another because they will probably be split
     """
 
-    listed: Ints2
-    counts: Ints1
-    free: Ints1
-    of_parent: Ints1
-    of_node: Ints1
+    listed: kt.Int64_2D
+    counts: kt.Int64_1D
+    free: kt.Int64_1D
+    of_parent: kt.Int64_1D
+    of_node: kt.Int64_1D
     kept: HistogramSums
     n_cells: np.int64
     n_likely: np.int64
@@ -119,18 +119,18 @@ class GpuCommands(NamedTuple):
     """
 
     used: np.int64
-    calls: Ints1
-    kernels: Ints2
-    values: Ints2
-    copies: Ints2
-    parts: Ints2
-    n_parts: Ints1
-    status: Ints1
+    calls: kt.Int64_1D
+    kernels: kt.Int64_2D
+    values: kt.Int64_2D
+    copies: kt.Int64_2D
+    parts: kt.Int64_2D
+    n_parts: kt.Int64_1D
+    status: kt.Int64_1D
     n_tiles: np.int64
     n_processors: np.int64
-    leaves: Ints2
-    sums: Ints2
-    leaf_of: Words1
+    leaves: kt.Int64_2D
+    sums: kt.Int64_2D
+    leaf_of: kt.Int32_1D
     ahead: Ahead
 
 
@@ -231,7 +231,7 @@ class Orders(NamedTuple):
     n: np.int64
     first: np.int64
     per_block: np.int64
-    listed: IntArray
+    listed: kt.Int64_1D
 
 
 @kernel(inner=True)

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hedgerow import kernel_types as kt
 from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.cuda import intrinsics as gpu
@@ -44,7 +45,7 @@ class TiledBins(NamedTuple):
     stride             bins of a column, a power of two
     """
 
-    by_row: RowArray
+    by_row: kt.UInt32_1D
     tile_size: np.int64
     tile_width: np.int64
     features_per_tile: np.int64
@@ -167,8 +168,8 @@ def add_histogram(
     summed: Part,
     packing: Packing,
     bins: TiledBins,
-    packed: IntArray,
-    rows: RowArray,
+    packed: kt.Int64_1D,
+    rows: kt.UInt32_1D,
     sums: HistogramSums,
 ) -> None:
     """Add a part of the numbers of rows to the sums of their nodes."""

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hedgerow import kernel_types as kt
 from hedgerow.arrays import AnyArray, BinArray, FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.cuda import intrinsics as gpu
@@ -57,7 +58,7 @@ class GpuRows(NamedTuple):
     flip: np.int64
     top: np.int64
     is_kept: np.int64
-    columns: IntArray
+    columns: kt.Int64_1D
 
 
 class GpuTrees(NamedTuple):
@@ -71,9 +72,9 @@ class GpuTrees(NamedTuple):
     first, stop  range of trees
     """
 
-    nodes: IntArray
-    roots: IntArray
-    values: FloatArray
+    nodes: kt.Int64_1D
+    roots: kt.Int64_1D
+    values: kt.Float64_1D
     width: np.int64
     stops: np.int64
     first: np.int64
@@ -87,8 +88,8 @@ class GpuCategories(NamedTuple):
     sets  int64, flat: four words for each set
     """
 
-    bins: BinArray
-    sets: IntArray
+    bins: kt.UInt8_1D
+    sets: kt.Int64_1D
 
 
 class GpuLevels(NamedTuple):
@@ -101,10 +102,10 @@ class GpuLevels(NamedTuple):
     unknown       bin of values that are no level
     """
 
-    values: FloatArray
-    starts: IntArray
-    bins: BinArray
-    columns: IntArray
+    values: kt.Float64_1D
+    starts: kt.Int64_1D
+    bins: kt.UInt8_1D
+    columns: kt.Int64_1D
     unknown: np.int64
 
 
@@ -213,12 +214,12 @@ def score_row(
 
 @kernel
 def score_narrow(
-    bits: AnyArray,
+    bits: kt.Int32_1D,
     rows: GpuRows,
     trees: GpuTrees,
     categories: GpuCategories,
-    base: FloatArray,
-    scores: FloatArray,
+    base: kt.Float64_1D,
+    scores: kt.Float64_1D,
 ) -> None:
     """Write the scores of rows of float32, output after output, from ``base`` on."""
     score_row(bits, rows, trees, categories, base, scores, np.int64(1))
@@ -226,12 +227,12 @@ def score_narrow(
 
 @kernel
 def score_wide(
-    bits: AnyArray,
+    bits: kt.Int64_1D,
     rows: GpuRows,
     trees: GpuTrees,
     categories: GpuCategories,
-    base: FloatArray,
-    scores: FloatArray,
+    base: kt.Float64_1D,
+    scores: kt.Float64_1D,
 ) -> None:
     """Like :func:`score_narrow`, for rows of float64."""
     score_row(bits, rows, trees, categories, base, scores, np.int64(2))
@@ -267,7 +268,7 @@ def bin_row(
 
 @kernel
 def bin_narrow(
-    values: AnyArray, rows: GpuRows, levels: GpuLevels, bins: BinArray, unknown: IntArray
+    values: kt.Float32_1D, rows: GpuRows, levels: GpuLevels, bins: kt.UInt8_1D, unknown: kt.Int64_1D
 ) -> None:
     """Write the bins of category columns of float32, column after column."""
     # ``unknown`` counts the rows of each column whose value is no level.
@@ -276,7 +277,7 @@ def bin_narrow(
 
 @kernel
 def bin_wide(
-    values: AnyArray, rows: GpuRows, levels: GpuLevels, bins: BinArray, unknown: IntArray
+    values: kt.Float64_1D, rows: GpuRows, levels: GpuLevels, bins: kt.UInt8_1D, unknown: kt.Int64_1D
 ) -> None:
     """Like :func:`bin_narrow`, for columns of float64."""
     bin_row(values, rows, levels, bins, unknown)

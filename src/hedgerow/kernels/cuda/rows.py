@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import BinArray, IntArray, RowArray
+from hedgerow import kernel_types as kt
+from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.cuda import intrinsics as gpu
 from hedgerow.kernels.cuda.commands import ORDER_BLOCK, ROWS_PER_BLOCK, Order, Orders, order_of
@@ -38,7 +39,7 @@ _PER_THREAD = np.int64(8)
 class Columns(NamedTuple):
     """Bins column by column: uint8, flat, each column ``length`` bytes."""
 
-    bins: BinArray
+    bins: kt.UInt8_1D
     length: np.int64
 
 
@@ -59,7 +60,7 @@ def lay_rows(n_rows: int, columns: Columns, bins: TiledBins) -> None:
 
 
 @kernel
-def count_rows(n_rows: int, rows: RowArray) -> None:
+def count_rows(n_rows: int, rows: kt.UInt32_1D) -> None:
     """Write the numbers of all rows."""
     step = gpu.n_blocks() * gpu.block_size()
     for row in range(gpu.block_number(0) * gpu.block_size() + gpu.thread_number(), n_rows, step):
@@ -77,7 +78,7 @@ def goes_left(columns: Columns, order: Order, row: int) -> int:
 
 
 @kernel
-def count_left(orders: Orders, columns: Columns, rows: RowArray, counts: IntArray) -> None:
+def count_left(orders: Orders, columns: Columns, rows: kt.UInt32_1D, counts: kt.Int64_1D) -> None:
     """Count the rows of each block that go left."""
     thread, block = gpu.thread_number(), gpu.block_number(0)
     order = order_of(orders, ORDER_BLOCK, block)
@@ -148,7 +149,7 @@ def count_before(own: int, words: np.ndarray) -> tuple[int, int]:
 
 @kernel
 def divide_rows(
-    orders: Orders, columns: Columns, rows: RowArray, counts: IntArray, scratch: RowArray
+    orders: Orders, columns: Columns, rows: kt.UInt32_1D, counts: kt.Int64_1D, scratch: kt.UInt32_1D
 ) -> None:
     """Write the rows of each block to where they belong, in ``scratch``; few are copied back."""
     # Each thread has eight adjacent rows, whose bins it reads at the same time.
@@ -180,7 +181,7 @@ def divide_rows(
 
 
 @kernel
-def copy_rows(orders: Orders, rows: RowArray, scratch: RowArray) -> None:
+def copy_rows(orders: Orders, rows: kt.UInt32_1D, scratch: kt.UInt32_1D) -> None:
     """Copy the rows of nodes of several blocks back."""
     block = gpu.block_number(0)
     order = order_of(orders, ORDER_BLOCK, block)
@@ -209,12 +210,12 @@ def leaf_at(starts: IntArray, n_leaves: int, place: int) -> int:
 def finish_rows(
     n_leaves: int,
     n_rows: int,
-    starts: IntArray,
-    nodes: IntArray,
-    quantized: np.ndarray,
-    rows: RowArray,
-    sums: IntArray,
-    leaf_of: np.ndarray,
+    starts: kt.Int64_1D,
+    nodes: kt.Int64_1D,
+    quantized: kt.Int32_1D,
+    rows: kt.UInt32_1D,
+    sums: kt.Int64_1D,
+    leaf_of: kt.Int32_1D,
 ) -> None:
     """Compute exact sums of the leaves, and the leaf node of each row."""
     # ``starts`` are the first places of the leaves, ascending, and ``nodes`` their nodes.

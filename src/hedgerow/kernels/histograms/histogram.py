@@ -33,21 +33,12 @@ order of rows nor the number of threads changes any bit.
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import (
-    AnyArray,
-    BinArray,
-    Bins1,
-    Bins2,
-    IntArray,
-    Ints1,
-    RowArray,
-    Rows2,
-    Words1,
-)
+from hedgerow import kernel_types as kt
+from hedgerow.arrays import BinArray, IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.histograms.pairs import SPACING, Pairs, add_rows_apart, fold_pairs
 from hedgerow.kernels.primitives.intrinsics import prefetch
@@ -78,12 +69,12 @@ class Bins(NamedTuple):
                        holds missing values
     """
 
-    by_row: Bins1
-    by_column: Bins2
+    by_row: kt.UInt8_1D
+    by_column: kt.UInt8_2D
     tile_size: np.int64
     tile_width: np.int64
     features_per_tile: np.int64
-    n_bins: Words1
+    n_bins: kt.Int32_1D
     stride: np.int64
 
 
@@ -98,9 +89,9 @@ class Packing(NamedTuple):
 class HistogramSums(NamedTuple):
     """Sums of every bin, flat over (slot, feature, bin)."""
 
-    g: Ints1
-    h: Ints1
-    n: Words1
+    g: kt.Int64_1D
+    h: kt.Int64_1D
+    n: kt.Int32_1D
 
 
 class Columns(NamedTuple):
@@ -111,8 +102,8 @@ class Columns(NamedTuple):
     pairs     bytes that hold the features, if two share a byte
     """
 
-    feature: Words1
-    position: Words1
+    feature: kt.Int32_1D
+    position: kt.Int32_1D
     pairs: Pairs
 
 
@@ -175,11 +166,11 @@ class RowLists(NamedTuple):
     """
 
     used: np.int64
-    listed: Bins1
-    base: Ints1
-    row_start: Rows2
-    cells: Annotated[AnyArray, np.uint16, 1]
-    default_bin: Ints1
+    listed: kt.UInt8_1D
+    base: kt.Int64_1D
+    row_start: kt.UInt32_2D
+    cells: kt.UInt16_1D
+    default_bin: kt.Int64_1D
 
 
 @kernel(inner=True)

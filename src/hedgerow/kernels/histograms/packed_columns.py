@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hedgerow import kernel_types as kt
 from hedgerow.arrays import BinArray
 from hedgerow.compile import kernel
 
@@ -30,7 +31,7 @@ _BLOCK = np.uint64(256)  # rows turned at a time: 256 * 32 bytes stay in the cac
 
 
 @kernel
-def pack_column(column: BinArray, code: BinArray, packed: BinArray) -> int:
+def pack_column(column: kt.UInt8_1D, code: kt.UInt8_1D, packed: kt.UInt8_1D) -> int:
     """Pack a column, if it has few bins; return the bits of a code, or 0."""
     # ``code`` is scratch space of 256 zeros, and ``packed``, of zeros, has room for 4 bits a row.
     n = np.uint64(len(column))
@@ -67,7 +68,7 @@ def _copy(
 
 
 @kernel
-def unpack_codes(packed: BinArray, bits: int, table: BinArray, column: BinArray) -> None:
+def unpack_codes(packed: kt.UInt8_1D, bits: int, table: kt.UInt8_1D, column: kt.UInt8_1D) -> None:
     """Invert :func:`pack_column`."""
     # Items of ``column`` after the last byte stay unchanged.
     per, mask, width = np.uint64(8 // bits), np.uint64((1 << bits) - 1), np.uint64(bits)
@@ -85,7 +86,7 @@ def unpack_codes(packed: BinArray, bits: int, table: BinArray, column: BinArray)
 
 
 @kernel
-def gather_rows(by_column: BinArray, per_tile: int, by_row: BinArray) -> None:
+def gather_rows(by_column: kt.UInt8_2D, per_tile: int, by_row: kt.UInt8_3D) -> None:
     """Write the row layout (n_tiles, n_rows, tile_width) of a matrix from its column layout."""
     # The last tile may have fewer columns; positions without a column are set to 0.
     n_columns, n_rows = np.uint64(by_column.shape[0]), np.uint64(by_column.shape[1])

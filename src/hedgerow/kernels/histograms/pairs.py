@@ -28,7 +28,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import BinArray, IntArray, RowArray, Words1
+from hedgerow import kernel_types as kt
+from hedgerow.arrays import BinArray, IntArray, RowArray
 from hedgerow.compile import kernel
 
 PAIR_STRIDE = 16
@@ -54,13 +55,13 @@ class Pairs(NamedTuple):
     """
 
     used: np.int64
-    byte: Words1
-    held_in: Words1
+    byte: kt.Int32_1D
+    held_in: kt.Int32_1D
 
 
 @kernel
 def put_in_pairs(
-    by_row: BinArray, paired: BinArray, n_features: int, start: int, stop: int
+    by_row: kt.UInt8_3D, paired: kt.UInt8_3D, n_features: int, start: int, stop: int
 ) -> None:
     """Write the pairs of rows ``start`` to ``stop``."""
     # Features are in order, in tiles that are equally large, but for the last; so are pairs.  A

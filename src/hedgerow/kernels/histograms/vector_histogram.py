@@ -30,7 +30,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import IntArray, RowArray, Words1
+from hedgerow import kernel_types as kt
+from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.histograms.histogram import Bins, Columns
 from hedgerow.kernels.primitives.intrinsics import prefetch
@@ -51,8 +52,8 @@ class Sums(NamedTuple):
     constant  1: cells hold g alone, and the hessian is the row count
     """
 
-    cells: Words1
-    n: Words1
+    cells: kt.Int32_1D
+    n: kt.Int32_1D
     width: np.int64
     constant: np.int64
 

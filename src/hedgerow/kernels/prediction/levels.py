@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow import kernel_types as kt
 from hedgerow.compile import kernel
-from hedgerow.kernels.prediction.predict import add_leaves
-from hedgerow.kernels.prediction.table_keys import fill_keys
+from hedgerow.kernels.prediction.predict import Leaves, add_leaves
+from hedgerow.kernels.prediction.table_keys import CategorySets, fill_keys
 from hedgerow.kernels.primitives.intrinsics import SPARE_WORDS, line_start, words_as
 
 FUSED = 3
@@ -43,15 +43,15 @@ def level_space(n_slots: int, block: int) -> npt.NDArray[np.uint64]:
 def add_level_trees(
     rows: tuple[Any, ...],
     tables: tuple[Any, ...],
-    scores: FloatArray,
+    scores: kt.Float64_2D,
     block: int,
     start: int,
     stop: int,
     first_tree: int,
     stop_tree: int,
-    categories: tuple[Any, ...],
-    space: AnyArray,
-    leaves: tuple[Any, ...],
+    categories: CategorySets,
+    space: kt.UInt64_1D,
+    leaves: Leaves,
 ) -> None:
     """Add trees ``first_tree .. stop_tree`` to the scores of rows ``start .. stop``."""
     # ``tables`` is :class:`hedgerow.model.engine_tables.LevelTables` as a plain tuple; ``space``

@@ -19,9 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow import kernel_types as kt
+from hedgerow.arrays import AnyArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.prediction.predict import add_leaves, step
+from hedgerow.kernels.prediction.predict import Leaves, add_leaves, step
+from hedgerow.kernels.prediction.table_keys import CategorySets
 from hedgerow.kernels.primitives.intrinsics import words_as
 
 _ONE = np.uint64(1)
@@ -85,13 +87,21 @@ def walk_row(tables: tuple[Any, ...], order: AnyArray, keys: AnyArray, ends: Any
 
 @kernel
 def add_one_row(
-    words: IntArray,
-    columns: tuple[Any, ...],
-    tables: tuple[Any, ...],
-    categories: tuple[Any, ...],
-    space: AnyArray,
-    leaves: tuple[Any, ...],
-    scores: FloatArray,
+    words: kt.Int64_1D,
+    columns: tuple[kt.UInt8_1D, kt.Int64_2D, kt.UInt64_1D],
+    tables: tuple[
+        kt.Int64_1D,
+        kt.Int64_1D,
+        kt.Float64_1D,
+        kt.Int64_1D,
+        kt.Int32_1D,
+        kt.UInt64_1D,
+        kt.UInt64_1D,
+    ],
+    categories: CategorySets,
+    space: kt.UInt64_1D,
+    leaves: Leaves,
+    scores: kt.Float64_2D,
 ) -> None:
     """Add all trees to the scores of one row."""
     # ``space``, uint64 (n_trees + n_slots,), belongs to this call alone.

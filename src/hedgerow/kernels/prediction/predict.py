@@ -54,15 +54,23 @@ The score of a row is the sum in tree order, in both engines and for any block.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, BinArray, FloatArray, IntArray
+from hedgerow import kernel_types as kt
+from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.prediction.slopes import add_lines, add_records
-from hedgerow.kernels.prediction.table_keys import Ranks, fill_keys, fill_ranks
+from hedgerow.kernels.prediction.slopes import Slopes, add_lines, add_records
+from hedgerow.kernels.prediction.table_keys import (
+    BothWidths,
+    CategorySets,
+    KeyRows,
+    Ranks,
+    fill_keys,
+    fill_ranks,
+)
 from hedgerow.kernels.primitives.intrinsics import SPARE_WORDS, line_start, trailing_zeros, words_as
 
 EXITS = 32
@@ -88,6 +96,12 @@ _ALL = np.uint32(0xFFFFFFFF)
 _ONE = np.uint64(1)
 _LINK_BITS = np.uint64(32)
 _LOW_BITS = np.uint64(0xFFFFFFFF)
+
+
+Leaves: TypeAlias = tuple[
+    kt.Float64_2D, kt.Float64_1D, Slopes, tuple[kt.UInt64_1D, kt.Float64_1D], kt.Float64_2D
+]
+"""Contents of leaves, see the glossary."""
 
 
 @kernel(inner=True)
@@ -127,7 +141,12 @@ def add_leaves(
 
 @kernel
 def add_chosen_vectors(
-    vectors: FloatArray, chosen: AnyArray, rows: AnyArray, start: int, stop: int, scores: FloatArray
+    vectors: kt.Float64_2D,
+    chosen: kt.Float64_1D,
+    rows: kt.UInt32_1D,
+    start: int,
+    stop: int,
+    scores: kt.Float64_2D,
 ) -> None:
     """Add vector ``chosen[r]`` to the scores of each row r."""
     # The rows are ``rows[start:stop]``, or ``start .. stop`` if ``rows`` is empty.
@@ -177,17 +196,17 @@ def walk_space(n_slots: int, block: int, n_rows: int) -> npt.NDArray[np.uint64]:
 
 @kernel
 def add_masked_trees(
-    widths: tuple[Any, Any],
+    widths: BothWidths,
     tables: tuple[Any, ...],
-    scores: FloatArray,
+    scores: kt.Float64_2D,
     block: int,
     start: int,
     stop: int,
     first_tree: int,
     stop_tree: int,
-    categories: tuple[Any, ...],
-    space: AnyArray,
-    leaves: tuple[Any, ...],
+    categories: CategorySets,
+    space: kt.UInt64_1D,
+    leaves: Leaves,
     ranks: Ranks | None,
 ) -> None:
     """Add trees ``first_tree .. stop_tree`` to the scores of rows ``start .. stop``."""
@@ -285,18 +304,26 @@ def walk_tree(
 
 @kernel
 def walk_trees(
-    rows: tuple[Any, ...],
-    tables: tuple[Any, ...],
-    scores: FloatArray,
+    rows: KeyRows,
+    tables: tuple[
+        kt.Int64_1D,
+        kt.Int64_1D,
+        kt.Float64_1D,
+        kt.Int64_1D,
+        kt.Int32_1D,
+        kt.UInt64_1D,
+        kt.UInt64_1D,
+    ],
+    scores: kt.Float64_2D,
     block: int,
     start: int,
     stop: int,
     first_tree: int,
     stop_tree: int,
-    categories: tuple[Any, ...],
-    space: AnyArray,
-    leaves: tuple[Any, ...],
-    found: AnyArray,
+    categories: CategorySets,
+    space: kt.UInt64_1D,
+    leaves: Leaves,
+    found: kt.Int32_2D,
 ) -> None:
     """Add trees like :func:`add_masked_trees`, by walking; for few rows or large trees."""
     # If ``found``, int32 (n_rows, n_trees), is not empty, it gets the leaves, and no score changes.
@@ -326,13 +353,20 @@ def walk_trees(
 
 @kernel
 def find_stops(
-    forest: tuple[Any, ...],
-    set_of: IntArray,
-    sets: np.ndarray,
+    forest: tuple[
+        kt.ReadOnly[kt.Int32_1D],
+        kt.ReadOnly[kt.Int64_1D],
+        kt.ReadOnly[kt.UInt8_1D],
+        kt.ReadOnly[kt.Int32_1D],
+        kt.ReadOnly[kt.Int32_1D],
+        kt.ReadOnly[kt.Int64_1D],
+    ],
+    set_of: kt.Int64_1D,
+    sets: kt.UInt64_1D,
     unknown_bin: int,
-    keys: IntArray,
-    bins: BinArray,
-    stops: IntArray,
+    keys: kt.Int64_2D,
+    bins: kt.UInt8_2D,
+    stops: kt.Int64_2D,
 ) -> None:
     """Write the node, counted over all trees, at which each row stops in each tree."""
     # With ``unknown_category="backoff"`` a row stops at a split that tests an unknown category, and

@@ -21,9 +21,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from hedgerow.arrays import FloatArray, IntArray, RowArray
+from hedgerow import kernel_types as kt
+from hedgerow.arrays import FloatArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.prediction.slopes import TERMS, clipped, is_finite
 
@@ -58,15 +58,15 @@ class LeafRows(NamedTuple):
     space           float64 (2 + TERMS, n_rows): scratch
     """
 
-    rows: RowArray
-    start: IntArray
-    count: IntArray
-    quantized: npt.NDArray[np.int32]
-    exact: FloatArray
+    rows: kt.UInt32_1D
+    start: kt.Int64_1D
+    count: kt.Int64_1D
+    quantized: kt.Int32_1D
+    exact: kt.Float64_1D
     g_unit: float
     h_unit: float
-    numbers: FloatArray
-    space: FloatArray
+    numbers: kt.Strided[kt.Float64_2D]
+    space: kt.Float64_2D
 
 
 class LeafTerms(NamedTuple):
@@ -78,11 +78,11 @@ class LeafTerms(NamedTuple):
     bounds         float64 (2, n_nodes)
     """
 
-    count: IntArray
-    column: npt.NDArray[np.int32]
-    slope: FloatArray
-    center: FloatArray
-    bounds: FloatArray
+    count: kt.Int64_1D
+    column: kt.Int32_2D
+    slope: kt.Float64_2D
+    center: kt.Float64_2D
+    bounds: kt.Float64_2D
 
 
 class SlopeRules(NamedTuple):
@@ -99,8 +99,8 @@ class SlopeRules(NamedTuple):
     penalty: float
     rate: float
     longest: tuple[float, float]
-    values: FloatArray
-    room: FloatArray
+    values: kt.Float64_1D
+    room: kt.Float64_2D
 
 
 def empty_terms(n_nodes: int) -> LeafTerms:
@@ -361,9 +361,9 @@ def fit_terms(
     rules: SlopeRules,
     start: int,
     stop: int,
-    own: FloatArray,
-    system: FloatArray,
-    scores: FloatArray,
+    own: kt.Float64_1D,
+    system: kt.Float64_2D,
+    scores: kt.Float64_1D,
 ) -> None:
     """Find slopes, centers and bounds of nodes ``start .. stop``, whose rows are all there."""
     # Values and terms are added to ``scores``, unless it is empty.  The scratch space ``own`` and
@@ -400,8 +400,8 @@ def add_part(
     stage: int,
     start: int,
     stop: int,
-    sums: FloatArray,
-    unused: FloatArray,
+    sums: kt.Float64_2D,
+    unused: kt.Float64_1D,
 ) -> None:
     """Do a stage for some of the rows of nodes ``start .. stop``: the next ones in their order."""
     for leaf in range(np.uint64(start), np.uint64(stop)):
@@ -426,7 +426,7 @@ def add_part(
 
 @kernel
 def end_stage(
-    terms: LeafTerms, rules: SlopeRules, stage: int, sums: FloatArray, system: FloatArray
+    terms: LeafTerms, rules: SlopeRules, stage: int, sums: kt.Float64_2D, system: kt.Float64_2D
 ) -> None:
     """Write what follows from the sums of a stage over all rows, for all leaves with terms."""
     for leaf in range(np.uint64(len(terms.count))):

@@ -43,7 +43,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray
+from hedgerow import kernel_types as kt
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import kernel
 
 TERMS = 3
@@ -80,12 +81,12 @@ class Slopes(NamedTuple):
     low, high      float64, one per line: bounds; 0 where there is no term
     """
 
-    start: IntArray
-    column: npt.NDArray[np.int32]
-    slope: FloatArray
-    center: FloatArray
-    low: FloatArray
-    high: FloatArray
+    start: kt.Int64_1D
+    column: kt.Int32_1D
+    slope: kt.Float64_1D
+    center: kt.Float64_1D
+    low: kt.Float64_1D
+    high: kt.Float64_1D
 
 
 def part_of_slopes(slopes: Slopes | None, first: int, stop: int) -> Slopes | None:
@@ -274,14 +275,14 @@ def sum_within(slopes: Slopes, line: int, total: float) -> float:
 
 @kernel
 def add_chosen_lines(
-    values: FloatArray,
+    values: kt.Float64_1D,
     slopes: Slopes,
-    numbers: FloatArray,
-    chosen: FloatArray,
-    rows: RowArray,
+    numbers: kt.Strided[kt.Float64_2D],
+    chosen: kt.Float64_1D,
+    rows: kt.UInt32_1D,
     start: int,
     stop: int,
-    scores: FloatArray,
+    scores: kt.Float64_1D,
 ) -> None:
     """Add line ``chosen[r]`` to the score of each row r."""
     # The rows are ``rows[start:stop]``, or ``start .. stop`` if ``rows`` is empty.

@@ -14,11 +14,11 @@ categories  ``(bins, bins_start, sets)``, empty without sets: slot ``-1 - s`` te
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from hedgerow import kernel_types as kt
 from hedgerow.arrays import AnyArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.primitives.intrinsics import trailing_zeros
@@ -99,6 +99,17 @@ def fill_keys(
         fill_set_keys(slots, first_row, n_rows, keys, row_step_out, slot_step_out, categories)
 
 
+KeyRows: TypeAlias = tuple[kt.ReadOnly[kt.Int64_1D], kt.Int64_1D, int, int, int]
+"""Values of a table: bits, coding, origin, row step and column step, see the glossary of
+:mod:`hedgerow.kernels.prediction.predict`."""
+
+BothWidths: TypeAlias = tuple[tuple[kt.ReadOnly[kt.Int32_1D], kt.Int32_1D, int, int, int], KeyRows]
+"""Values of a table as words of 32 and of 64 bits; one of both is empty."""
+
+CategorySets: TypeAlias = tuple[kt.UInt8_1D, kt.Int64_1D, kt.UInt64_1D]
+"""Bins of columns with sets of categories, and the sets, see the glossary."""
+
+
 class Ranks(NamedTuple):
     """Thresholds of each slot, which turn keys into ranks.
 
@@ -108,8 +119,8 @@ class Ranks(NamedTuple):
            column has no cuts of its own: both slots use the thresholds of the column.
     """
 
-    cuts: IntArray
-    start: npt.NDArray[np.uint64]
+    cuts: kt.Int64_1D
+    start: kt.UInt64_1D
 
 
 NO_RANKS = Ranks(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64))

@@ -27,7 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, BinArray, FloatArray, RowArray
+from hedgerow import kernel_types as kt
+from hedgerow.arrays import AnyArray, BinArray, FloatArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.primitives.intrinsics import SPARE_WORDS, line_start, prefetch, words_as
 
@@ -103,14 +104,14 @@ def binned_step(nodes: AnyArray, bins: BinArray, row_start: int, node: int) -> i
 
 @kernel
 def add_tree_scores(
-    by_row: BinArray,
+    by_row: kt.UInt8_3D,
     features_per_tile: int,
-    tree: tuple[Any, ...],
-    rows: RowArray,
+    tree: tuple[kt.Int32_1D, kt.UInt64_2D, kt.Int32_1D, kt.Int32_1D, kt.Float64_1D],
+    rows: kt.UInt32_1D,
     start: int,
     stop: int,
-    space: AnyArray,
-    scores: FloatArray,
+    space: kt.UInt64_1D,
+    scores: kt.Float64_1D,
 ) -> None:
     """Add the value of its leaf to the score of each row."""
     # The rows are ``rows[start:stop]``, or ``start .. stop`` if ``rows`` is empty.

@@ -36,7 +36,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import BinArray, IntArray, Ints2, RowArray
+from hedgerow import kernel_types as kt
+from hedgerow.arrays import BinArray, IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.primitives.intrinsics import bits_of_float, prefetch
 from hedgerow.kernels.splits.constraints import ConstrainedColumn, cut_gain
@@ -65,10 +66,10 @@ class CutBuffer(NamedTuple):
     -1 for a cut that is not allowed; under constraints it is a gain.
     """
 
-    g: Ints2
-    h: Ints2
-    n: Ints2
-    score: Ints2
+    g: kt.Int64_2D
+    h: kt.Int64_2D
+    n: kt.Int64_2D
+    score: kt.Int64_2D
 
 
 class ExactSplit(NamedTuple):

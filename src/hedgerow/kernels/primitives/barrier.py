@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import IntArray
+from hedgerow import kernel_types as kt
 from hedgerow.compile import kernel
 from hedgerow.kernels.primitives.intrinsics import (
     atomic_add,
@@ -39,7 +39,7 @@ class ThreadTeam(NamedTuple):
     """The threads of a team: their number, and the cells through which they synchronise."""
 
     n_threads: np.int64
-    signal: IntArray
+    signal: kt.Int64_1D
     yield_address: np.int64
     sleep_address: np.int64
 
@@ -96,14 +96,14 @@ def share(total: int, part: int, n_parts: int) -> tuple[int, int]:
 
 
 @kernel
-def publish(words: IntArray, value: int) -> int:
+def publish(words: kt.Int64_1D, value: int) -> int:
     """Write ``words[0]`` after all that this process wrote before; return 1 if it is awaited."""
     atomic_store(words, 0, value)
     return int(atomic_add(words, 1, 0) == value)  # in one step: no reader waits without being seen
 
 
 @kernel
-def is_published(words: IntArray, value: int, n_looks: int) -> int:
+def is_published(words: kt.Int64_1D, value: int, n_looks: int) -> int:
     """Return 1 once ``words[0]`` is ``value``, or 0 after ``n_looks``: then it is awaited."""
     for _ in range(n_looks):
         if atomic_load(words, 0) == value:  # the earlier writes are visible, too

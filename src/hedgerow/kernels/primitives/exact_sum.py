@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hedgerow import kernel_types as kt
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.primitives.intrinsics import bits_of_float
@@ -125,7 +126,7 @@ def _quotient(units: int, divisor: int) -> float:
 
 
 @kernel
-def add_digits(values: FloatArray, digits: IntArray, spans: IntArray) -> None:
+def add_digits(values: kt.Float64_2D, digits: kt.Int64_2D, spans: kt.Int64_2D) -> None:
     """Add each row of ``values`` to the digits of one sum; write which digits may have changed."""
     # A row of ``spans`` becomes the first of these digits and the one behind the last; both are 0
     # if there is none.

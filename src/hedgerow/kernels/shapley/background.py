@@ -35,7 +35,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow import kernel_types as kt
+from hedgerow.arrays import FloatArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.kernels.shapley.leaf_groups import (
@@ -150,13 +151,13 @@ class FillSpace(NamedTuple):
     """
 
     walk: WalkSpace
-    found: npt.NDArray[np.uint64]
-    bits: npt.NDArray[np.uint64]
-    counts: FloatArray
-    leaf: FloatArray
-    lines: FloatArray
-    pattern: npt.NDArray[np.uint64]
-    path: IntArray
+    found: kt.UInt64_1D
+    bits: kt.UInt64_1D
+    counts: kt.Float64_1D
+    leaf: kt.Float64_1D
+    lines: kt.Float64_1D
+    pattern: kt.UInt64_1D
+    path: kt.Int64_1D
 
 
 @kernel(inner=True)
@@ -261,9 +262,15 @@ def add_leaf_to_group(
 
 @kernel
 def fill_groups(
-    walks: Walks, paths: Paths, groups: Groups, keys: IntArray, n_rows: int, trees: tuple[int, int],
-    tables: Tables, space: FillSpace,
-) -> None:  # fmt: skip
+    walks: Walks,
+    paths: Paths,
+    groups: Groups,
+    keys: kt.Int64_2D,
+    n_rows: int,
+    trees: tuple[int, int],
+    tables: Tables,
+    space: FillSpace,
+) -> None:
     """Write the tables of the groups of trees ``trees[0] .. trees[1]``, and the lists."""
     # ``keys`` (n_blocks, n_slots * BLOCK) are those of the background, whose rows divide all sums.
     n_rows = np.uint64(n_rows)
@@ -340,11 +347,11 @@ class BackgroundSpace(NamedTuple):
     """
 
     walk: WalkSpace
-    found: npt.NDArray[np.uint64]
-    bits: npt.NDArray[np.uint64]
-    taken: npt.NDArray[np.uint64]
-    added: FloatArray
-    phi: FloatArray
+    found: kt.UInt64_1D
+    bits: kt.UInt64_1D
+    taken: kt.UInt64_1D
+    added: kt.Float64_1D
+    phi: kt.Float64_1D
 
 
 @kernel(inner=True)
@@ -378,17 +385,17 @@ def add_group(
 @kernel
 def add_background_trees(
     walks: Walks,
-    lines: tuple[Slopes, FloatArray],
+    lines: tuple[Slopes, kt.Float64_2D],
     leaves: tuple[Paths, Groups],
     tables: Tables,
     n_background: int,
-    keys: IntArray,
+    keys: kt.Int64_1D,
     first_row: int,
     n_rows: int,
     trees: tuple[int, int],
-    total: FloatArray,
-    columns: IntArray,
-    values: FloatArray,
+    total: kt.Float64_3D,
+    columns: kt.Int64_2D,
+    values: kt.Float64_3D,
     space: BackgroundSpace,
 ) -> None:
     """Add the Shapley values of trees ``trees[0] .. trees[1]`` to the values of a block of rows."""

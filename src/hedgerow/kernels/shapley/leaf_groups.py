@@ -29,6 +29,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow import kernel_types as kt
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.shapley.tree_walk import BLOCK, CONDITION, DEPTH, LEAF, PLAYER, WORD, Walks
@@ -81,11 +82,11 @@ class Paths(NamedTuple):
     term           int64, shape (n_leaves, n_terms): player of the leaf that each term reads
     """
 
-    first: IntArray
-    player: IntArray
-    depth: IntArray
-    node: IntArray
-    term: IntArray
+    first: kt.Int64_1D
+    player: kt.Int64_1D
+    depth: kt.Int64_1D
+    node: kt.Int64_1D
+    term: kt.Int64_2D
 
 
 class Tables(NamedTuple):
@@ -100,17 +101,17 @@ class Tables(NamedTuple):
                  particular players come before a particular other player
     """
 
-    table_start: IntArray
-    table: FloatArray
-    list_start: IntArray
-    patterns: npt.NDArray[np.uint64]
-    numbers: FloatArray
-    coalition: FloatArray
+    table_start: kt.Int64_1D
+    table: kt.Float64_1D
+    list_start: kt.Int64_1D
+    patterns: kt.UInt64_1D
+    numbers: kt.Float64_2D
+    coalition: kt.Float64_1D
 
 
 @kernel
 def plan_paths(
-    walks: Walks, first: IntArray, player: IntArray, depth: IntArray, above: IntArray
+    walks: Walks, first: kt.Int64_1D, player: kt.Int64_1D, depth: kt.Int64_1D, above: kt.Int64_1D
 ) -> None:
     """Write the players of each leaf, in the order of their last edges."""
     # If ``player`` is empty, ``first[i + 1]`` becomes the number of players of leaf i.  Otherwise
@@ -151,14 +152,14 @@ class Groups(NamedTuple):
     n_places     int64: numbers of a line without padding
     """
 
-    first: IntArray
-    edges: IntArray
-    leaf: IntArray
-    first_bit: IntArray
-    bit: IntArray
-    first_place: IntArray
-    place: IntArray
-    n_places: IntArray
+    first: kt.Int64_1D
+    edges: kt.Int64_2D
+    leaf: kt.Int64_1D
+    first_bit: kt.Int64_1D
+    bit: kt.Int64_1D
+    first_place: kt.Int64_1D
+    place: kt.Int64_1D
+    n_places: kt.Int64_1D
 
 
 class GroupSpace(NamedTuple):
@@ -173,15 +174,15 @@ class GroupSpace(NamedTuple):
     bit, place  Results of the search
     """
 
-    parent: IntArray
-    end: IntArray
-    cost: IntArray
-    alone: IntArray
-    at_depth: IntArray
-    player: IntArray
-    condition: IntArray
-    bit: IntArray
-    place: IntArray
+    parent: kt.Int64_1D
+    end: kt.Int64_1D
+    cost: kt.Int64_1D
+    alone: kt.Int64_1D
+    at_depth: kt.Int64_1D
+    player: kt.Int64_1D
+    condition: kt.Int64_1D
+    bit: kt.Int64_1D
+    place: kt.Int64_1D
 
 
 @kernel(inner=True)
@@ -268,7 +269,7 @@ def choose_groups(walks: Walks, tabled: IntArray, tree: int, search: int, space:
 
 
 @kernel
-def plan_groups(walks: Walks, tabled: IntArray, groups: Groups, space: GroupSpace) -> None:
+def plan_groups(walks: Walks, tabled: kt.Int64_1D, groups: Groups, space: GroupSpace) -> None:
     """Find the groups of all trees."""
     # ``tabled`` is 1 for leaves that may be part of a table and then have players.  ``groups`` has
     # room for as many groups as leaves; ``player`` and ``condition`` of the space are 0.

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hedgerow import kernel_types as kt
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.prediction.slopes import Slopes
@@ -61,11 +62,11 @@ class PairSpace(NamedTuple):
     """
 
     walk: WalkSpace
-    part: FloatArray
-    change: FloatArray
-    pair: FloatArray
-    covered: IntArray
-    edge_at: IntArray
+    part: kt.Float64_1D
+    change: kt.Float64_1D
+    pair: kt.Float64_1D
+    covered: kt.Int64_1D
+    edge_at: kt.Int64_1D
 
 
 @kernel(inline=True, inner=True)
@@ -261,13 +262,13 @@ def spread_pairs(
 @kernel
 def add_pairs(
     walks: Walks,
-    lines: tuple[Slopes, FloatArray],
-    factors: FloatArray,
-    keys: IntArray,
+    lines: tuple[Slopes, kt.Float64_2D],
+    factors: kt.Float64_1D,
+    keys: kt.Int64_1D,
     rows: tuple[int, int],
     trees: tuple[int, int],
-    columns: IntArray,
-    values: FloatArray,
+    columns: kt.Int64_2D,
+    values: kt.Float64_4D,
     space: PairSpace,
 ) -> None:
     """Add the values of pairs in some trees to the values of a block of rows."""

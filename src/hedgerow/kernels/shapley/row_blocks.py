@@ -28,15 +28,16 @@ values     float64 (n_all_rows, n_columns, n_outputs)
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow import kernel_types as kt
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.prediction.slopes import Slopes
-from hedgerow.kernels.prediction.table_keys import fill_keys
+from hedgerow.kernels.prediction.table_keys import CategorySets, KeyRows, fill_keys
 from hedgerow.kernels.shapley import tree_walk
 from hedgerow.kernels.shapley.tree_walk import (
     Walks,
@@ -65,18 +66,18 @@ class Tabled(NamedTuple):
     value  float64: the values of a set of answers are neighbours
     """
 
-    start: IntArray
-    value: FloatArray
+    start: kt.Int64_1D
+    value: kt.Float64_1D
 
 
 @kernel
 def fill_block_keys(
-    rows: tuple[Any, ...],
-    slots: IntArray,
-    categories: tuple[Any, ...],
+    rows: KeyRows,
+    slots: kt.Int64_1D,
+    categories: CategorySets,
     first_row: int,
     n_rows: int,
-    keys: IntArray,
+    keys: kt.Int64_1D,
 ) -> None:
     """Write the keys of at most ``BLOCK`` rows."""
     first, n, step = np.uint64(first_row), np.uint64(n_rows), np.uint64(tree_walk.BLOCK)
@@ -101,8 +102,8 @@ def clear(phi: FloatArray, n_values: int) -> None:
 def fill_tables_of_trees(
     walks: Walks,
     slopes: Slopes,
-    numbers: FloatArray,
-    factors: FloatArray,
+    numbers: kt.Float64_2D,
+    factors: kt.Float64_1D,
     first_tree: int,
     stop_tree: int,
     tables: Tabled,
@@ -170,17 +171,17 @@ def add_to_total(
 def add_trees(
     walks: Walks,
     slopes: Slopes,
-    numbers: FloatArray,
-    factors: FloatArray,
+    numbers: kt.Float64_2D,
+    factors: kt.Float64_1D,
     tables: Tabled,
-    keys: IntArray,
+    keys: kt.Int64_1D,
     first_row: int,
     n_rows: int,
     first_tree: int,
     stop_tree: int,
-    total: FloatArray,
-    columns: IntArray,
-    values: FloatArray,
+    total: kt.Float64_3D,
+    columns: kt.Int64_2D,
+    values: kt.Float64_3D,
     space: WalkSpace,
 ) -> None:
     """Add the Shapley values of some trees to the values of a block of at most ``BLOCK`` rows."""
@@ -225,17 +226,17 @@ def spread_players(
 
 @kernel
 def explain_row(
-    rows: tuple[Any, ...],
-    categories: tuple[Any, ...],
-    slots: IntArray,
+    rows: KeyRows,
+    categories: CategorySets,
+    slots: kt.Int64_1D,
     walks: Walks,
-    lines: tuple[Slopes, FloatArray],
-    runs: IntArray,
-    keys: IntArray,
-    columns: IntArray,
-    total: FloatArray,
+    lines: tuple[Slopes, kt.Float64_2D],
+    runs: kt.Int64_1D,
+    keys: kt.Int64_1D,
+    columns: kt.Int64_2D,
+    total: kt.Float64_3D,
     space: WalkSpace,
-    values: FloatArray,
+    values: kt.Float64_3D,
 ) -> None:
     """Add the Shapley values of all trees to the values of a single row."""
     # ``runs`` are the boundaries of runs of trees, from 0 on; values get the sum of each run.

@@ -53,6 +53,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow import kernel_types as kt
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.prediction.slopes import Slopes, sum_within, term_at
@@ -114,37 +115,37 @@ class Walks(NamedTuple):
             line, or -1; bits of the terms that count
     """
 
-    edge: npt.NDArray[np.int32]
-    share: FloatArray
-    first_edge: IntArray
-    first_condition: IntArray
-    first_player: IntArray
-    slot: IntArray
-    threshold: IntArray
-    player: IntArray
-    n_points: IntArray
-    output: IntArray
-    point: FloatArray
-    weight: FloatArray
-    leaf: FloatArray
-    line_node: IntArray
-    line_terms: IntArray
+    edge: kt.Int32_2D
+    share: kt.Float64_2D
+    first_edge: kt.Int64_1D
+    first_condition: kt.Int64_1D
+    first_player: kt.Int64_1D
+    slot: kt.Int64_1D
+    threshold: kt.Int64_1D
+    player: kt.Int64_1D
+    n_points: kt.Int64_1D
+    output: kt.Int64_1D
+    point: kt.Float64_1D
+    weight: kt.Float64_1D
+    leaf: kt.Float64_2D
+    line_node: kt.Int64_1D
+    line_terms: kt.Int64_1D
 
 
 class WalkSpace(NamedTuple):
     """Scratch space of one thread; its sizes are computed in :mod:`hedgerow.explain.game`."""
 
-    words: npt.NDArray[np.uint64]
-    taken: npt.NDArray[np.uint64]
-    opened: npt.NDArray[np.uint64]
-    h: FloatArray
-    g: FloatArray
-    phi: FloatArray
-    line: FloatArray
+    words: kt.UInt64_1D
+    taken: kt.UInt64_1D
+    opened: kt.UInt64_1D
+    h: kt.Float64_1D
+    g: kt.Float64_1D
+    phi: kt.Float64_1D
+    line: kt.Float64_1D
 
 
 @kernel
-def fill_factors(walks: Walks, first_tree: int, stop_tree: int, factors: FloatArray) -> None:
+def fill_factors(walks: Walks, first_tree: int, stop_tree: int, factors: kt.Float64_1D) -> None:
     """Write ``FACTORS`` numbers for each edge and point of some trees, one after the other."""
     at = np.uint64(0)
     for tree in range(np.uint64(first_tree), np.uint64(stop_tree)):
@@ -378,12 +379,12 @@ class GameNodes(NamedTuple):
     leaf               int64: number of the leaf; -1 for other nodes
     """
 
-    left: IntArray
-    right: IntArray
-    condition: IntArray
-    player: IntArray
-    share: FloatArray
-    leaf: IntArray
+    left: kt.Int64_1D
+    right: kt.Int64_1D
+    condition: kt.Int64_1D
+    player: kt.Int64_1D
+    share: kt.Float64_1D
+    leaf: kt.Int64_1D
 
 
 class PathSpace(NamedTuple):
@@ -392,11 +393,11 @@ class PathSpace(NamedTuple):
     ``waiting`` is int64 (n, 4): node, depth, number of right edges that end the path, parent.
     """
 
-    waiting: IntArray
-    player: IntArray
-    product: FloatArray
-    n_players: IntArray
-    weight: FloatArray
+    waiting: kt.Int64_2D
+    player: kt.Int64_1D
+    product: kt.Float64_1D
+    n_players: kt.Int64_1D
+    weight: kt.Float64_1D
 
 
 @kernel(inner=True)
@@ -411,12 +412,12 @@ def depth_before(space: PathSpace, depth: int, player: int) -> int:
 @kernel
 def plan_walks(
     nodes: GameNodes,
-    roots: IntArray,
-    edge: npt.NDArray[np.int32],
-    share: FloatArray,
-    first_edge: IntArray,
-    most: IntArray,
-    leaf_weight: FloatArray,
+    roots: kt.Int64_1D,
+    edge: kt.Int32_2D,
+    share: kt.Float64_2D,
+    first_edge: kt.Int64_1D,
+    most: kt.Int64_2D,
+    leaf_weight: kt.Float64_1D,
     space: PathSpace,
 ) -> None:
     """Write the edges of all trees (:class:`hedgerow.kernels.shapley.Walks`)."""

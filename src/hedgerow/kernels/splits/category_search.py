@@ -44,7 +44,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, Floats3, IntArray, Ints3
+from hedgerow import kernel_types as kt
+from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.histograms.vector_histogram import list_filled, place_of_g
@@ -85,11 +86,11 @@ class Groups(NamedTuple):
     side       int64 (n_outputs, 2): sums of g and h on the side that is filled
     """
 
-    g: Ints3
-    h: Ints3
-    weight: Floats3
-    direction: Floats3
-    side: Ints3
+    g: kt.Int64_3D
+    h: kt.Int64_3D
+    weight: kt.Float64_3D
+    direction: kt.Float64_3D
+    side: kt.Int64_3D
 
 
 class NodeSets(NamedTuple):

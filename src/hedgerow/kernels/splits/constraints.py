@@ -45,7 +45,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow import kernel_types as kt
 from hedgerow.compile import kernel
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.primitives.hashing import hash64
@@ -94,10 +94,10 @@ class GrowthRules(NamedTuple):
     smooth: np.float64
     penalty: np.float64
     drawn: np.int64
-    node: IntArray
-    forced: IntArray
-    weight: FloatArray
-    keys: FloatArray
+    node: kt.Int64_2D
+    forced: kt.Int64_2D
+    weight: kt.Float64_1D
+    keys: kt.Float64_1D
 
 
 @kernel(inline=True, inner=True)
@@ -188,19 +188,19 @@ class Constraints(NamedTuple):
     """
 
     scored: np.int64
-    sign: FloatArray
-    factor: FloatArray
-    last_bin: IntArray
-    bounds: FloatArray
-    parent: IntArray
+    sign: kt.Float64_1D
+    factor: kt.Float64_1D
+    last_bin: kt.Int64_1D
+    bounds: kt.Float64_2D
+    parent: kt.Int64_1D
     together: np.int64
-    group_start: IntArray
-    group_columns: IntArray
-    column_start: IntArray
-    column_groups: IntArray
-    met: IntArray
-    used: np.ndarray
-    permitted: np.ndarray
+    group_start: kt.Int64_1D
+    group_columns: kt.Int64_1D
+    column_start: kt.Int64_1D
+    column_groups: kt.Int64_1D
+    met: kt.Int64_1D
+    used: kt.Int32_1D
+    permitted: kt.Int32_1D
     growth: GrowthRules
 
 

@@ -41,7 +41,8 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, BinArray, BoolArray, FloatArray, IntArray
+from hedgerow import kernel_types as kt
+from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.primitives.intrinsics import FAN_OUT, count_below
 from hedgerow.kernels.tables.values import FLOAT32, Values
@@ -72,8 +73,8 @@ def bin_rows(
     lookup: AnyArray,
     lowest: Any,
     missing_bin: np.uint8,
-    by_row: BinArray,
-    by_column: BinArray,
+    by_row: kt.UInt8_3D,
+    by_column: kt.UInt8_2D,
     start: int,
     stop: int,
 ) -> None:
@@ -103,8 +104,8 @@ def bin_rows(
 @kernel
 def gather_columns(
     values: Values,
-    rows: IntArray,
-    columns: tuple[AnyArray, AnyArray],
+    rows: kt.Int64_1D,
+    columns: tuple[kt.Float32_2D, kt.Int64_2D],
     n_features: int,
     start: int,
     stop: int,
@@ -160,7 +161,11 @@ def _light_target(
 
 @kernel
 def choose_cuts(
-    rises: BoolArray, mass_before: FloatArray, max_bins: int, starts: IntArray, cuts: IntArray
+    rises: kt.Bool_1D,
+    mass_before: kt.Float64_1D,
+    max_bins: int,
+    starts: kt.Int64_1D,
+    cuts: kt.Int64_1D,
 ) -> int:
     """Write where a sorted column is cut into bins of similar mass; return the number of cuts."""
     # A cut at ``c`` stands between rows ``c - 1`` and ``c`` of the sorted column.

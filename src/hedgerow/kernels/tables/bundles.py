@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hedgerow import kernel_types as kt
 from hedgerow.arrays import AnyArray, IntArray, RowArray
 from hedgerow.compile import kernel
 
@@ -64,17 +65,17 @@ def mark_rows(taken: AnyArray, rows: RowArray, start: int, stop: int) -> None:
 
 @kernel
 def put_in_bundles(
-    order: IntArray,
-    row_start: IntArray,
-    rows: RowArray,
-    cells: IntArray,
+    order: kt.Int64_1D,
+    row_start: kt.Int64_1D,
+    rows: kt.UInt32_1D,
+    cells: kt.Int64_1D,
     n_rows: int,
     budget: int,
     by_sum: int,
-    taken: AnyArray,
-    lists: IntArray,
-    bundle: IntArray,
-    conflicts: IntArray,
+    taken: kt.UInt64_2D,
+    lists: kt.Int64_2D,
+    bundle: kt.Int64_1D,
+    conflicts: kt.Int64_1D,
 ) -> int:
     """Write the bundle of each feature, and its conflicts there; return the number of bundles."""
     n_open, n_bundles = 0, np.int64(0)

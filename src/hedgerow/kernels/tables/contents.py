@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
+from hedgerow import kernel_types as kt
+from hedgerow.arrays import MISSING_KEY
 from hedgerow.compile import kernel
 from hedgerow.kernels.primitives.intrinsics import bits_of_float
 from hedgerow.kernels.tables.sparse import Entries
-from hedgerow.kernels.tables.values import Values, key_in_list, key_in_table
+from hedgerow.kernels.tables.values import ValueList, Values, key_in_list, key_in_table
 
 N_SLOTS = 512
 """Length of a hash table of the values of a column: twice the most bins."""
@@ -60,10 +61,10 @@ def spread_key(key: int, is_int: int) -> Any:
 @kernel
 def hash_values(
     values: Values,
-    factors: AnyArray,
-    is_int: AnyArray,
-    absent: Any,
-    hashes: AnyArray,
+    factors: kt.UInt64_1D,
+    is_int: kt.UInt8_1D,
+    absent: np.uint64,
+    hashes: kt.UInt64_1D,
     start: int,
     stop: int,
 ) -> None:
@@ -86,10 +87,10 @@ def hash_values(
 @kernel
 def hash_entries(
     entries: Entries,
-    factors: AnyArray,
-    is_int: AnyArray,
-    absent: Any,
-    hashes: AnyArray,
+    factors: kt.UInt64_1D,
+    is_int: kt.UInt8_1D,
+    absent: np.uint64,
+    hashes: kt.UInt64_1D,
     start: int,
     stop: int,
 ) -> None:
@@ -108,9 +109,9 @@ def hash_entries(
 def note_values(
     values: Values,
     n_rows: int,
-    most: IntArray,
-    slots: IntArray,
-    counts: IntArray,
+    most: kt.Int64_1D,
+    slots: kt.Int64_2D,
+    counts: kt.Int64_1D,
     start: int,
     stop: int,
 ) -> None:
@@ -144,12 +145,12 @@ def note_values(
 
 @kernel
 def note_entries(
-    start: IntArray,
-    values: Values,
+    start: kt.Int64_1D,
+    values: ValueList,
     most: int,
-    many: AnyArray,
-    slots: tuple[IntArray, IntArray],
-    found: tuple[IntArray, IntArray],
+    many: kt.UInt8_1D,
+    slots: tuple[kt.Int64_1D, kt.Int64_1D],
+    found: tuple[kt.Int64_1D, kt.Int64_1D],
 ) -> int:
     """Write the columns and places of distinct values, sorted by column; return their number."""
     # A column of more than ``most`` values is marked in ``many``; marked columns are passed over.

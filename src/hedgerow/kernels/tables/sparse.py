@@ -31,9 +31,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, BinArray, FloatArray, IntArray, RowArray
+from hedgerow import kernel_types as kt
+from hedgerow.arrays import MISSING_KEY
 from hedgerow.compile import kernel
-from hedgerow.kernels.tables.values import FLOAT32, Values, key_in_list
+from hedgerow.kernels.tables.values import FLOAT32, ValueList, key_in_list
 
 _ONE = np.uint64(1)
 _ROWS = np.uint64(512)  # rows that are binned before they are copied column by column
@@ -47,9 +48,9 @@ class Entries(NamedTuple):
     value      never 0 if 0 is a missing value
     """
 
-    row_start: IntArray
-    column: np.ndarray
-    value: Values
+    row_start: kt.ReadOnly[kt.Int64_1D]
+    column: kt.ReadOnly[kt.Int32_1D]
+    value: ValueList
 
 
 class Places(NamedTuple):
@@ -67,12 +68,12 @@ class Places(NamedTuple):
     per_tile     int64: columns per tile; the last tile may have fewer
     """
 
-    cuts: IntArray
-    cut_start: IntArray
-    default_bin: np.ndarray
-    column: np.ndarray
-    first: np.ndarray
-    last: np.ndarray
+    cuts: kt.Int64_1D
+    cut_start: kt.Int64_1D
+    default_bin: kt.Int32_1D
+    column: kt.Int32_1D
+    first: kt.Int32_1D
+    last: kt.Int32_1D
     missing_bin: np.int64
     per_tile: np.int64
 
@@ -80,11 +81,11 @@ class Places(NamedTuple):
 @kernel
 def gather_entries(
     entries: Entries,
-    rows: IntArray,
-    mass: FloatArray,
-    place: IntArray,
-    values: tuple[AnyArray, AnyArray],
-    masses: FloatArray,
+    rows: kt.Int64_1D,
+    mass: kt.Float64_1D,
+    place: kt.Int64_1D,
+    values: tuple[kt.Float32_1D, kt.Int64_1D],
+    masses: kt.Float64_1D,
 ) -> None:
     """Write the entries of ``rows`` (all rows if empty) by column, and the masses of their rows."""
     # Within a column entries are in the order of ``rows``.  Without ``mass`` no masses are written;
@@ -112,12 +113,12 @@ def gather_entries(
 @kernel
 def list_active(
     entries: Entries,
-    low: IntArray,
-    high: IntArray,
+    low: kt.Int64_1D,
+    high: kt.Int64_1D,
     present: int,
-    place: IntArray,
-    rows: RowArray,
-    part: IntArray,
+    place: kt.Int64_1D,
+    rows: kt.UInt32_1D,
+    part: kt.Int64_1D,
 ) -> None:
     """Write the rows of active entries among ``part[0]:part[1]``, by column, unless rows is empty.
 
@@ -155,7 +156,12 @@ def code_of(entries: Entries, places: Places, e: int, j: int) -> int:
 
 @kernel
 def bin_entries(
-    entries: Entries, places: Places, by_row: BinArray, by_column: BinArray, start: int, stop: int
+    entries: Entries,
+    places: Places,
+    by_row: kt.UInt8_3D,
+    by_column: kt.UInt8_2D,
+    start: int,
+    stop: int,
 ) -> int:
     """Write the cells of rows ``start`` to ``stop``; return the number of values without a cell."""
     # ``by_row`` already holds the cells of the default bins; ``by_column`` may have no columns.
@@ -197,9 +203,9 @@ def bin_entries(
 @kernel
 def spread_entries(
     entries: Entries,
-    place: np.ndarray,
-    absent: tuple[AnyArray, AnyArray],
-    table: tuple[AnyArray, AnyArray],
+    place: kt.Int32_1D,
+    absent: tuple[kt.Float32_1D, kt.Int64_1D],
+    table: tuple[kt.Float32_2D, kt.Int64_2D],
     start: int,
     stop: int,
 ) -> None:
@@ -223,12 +229,12 @@ def spread_entries(
 
 @kernel
 def list_cells(
-    by_row: BinArray,
+    by_row: kt.UInt8_3D,
     tile: int,
-    default_bin: BinArray,
+    default_bin: kt.UInt8_1D,
     stride: int,
-    row_start: np.ndarray,
-    cells: np.ndarray,
+    row_start: kt.UInt32_1D,
+    cells: kt.UInt16_1D,
 ) -> int:
     """Write the start of the list of each row of a tile, and the end; return the end.
 

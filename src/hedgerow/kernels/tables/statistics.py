@@ -25,7 +25,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow import kernel_types as kt
+from hedgerow.arrays import FloatArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.primitives.hashing import hash64, mix64
 
@@ -44,7 +45,7 @@ def shortened(value: float) -> float:
 
 
 @kernel
-def shuffle(seed: int, stream: int, order: IntArray) -> None:
+def shuffle(seed: int, stream: int, order: kt.Int64_1D) -> None:
     """Put ``order`` in a random order that depends only on its length, seed and stream."""
     n = len(order)
     for i in range(n - 1):
@@ -54,7 +55,9 @@ def shuffle(seed: int, stream: int, order: IntArray) -> None:
 
 
 @kernel
-def number_keys(keys: IntArray, slots: IntArray, codes: IntArray, found: IntArray) -> int:
+def number_keys(
+    keys: kt.Int64_1D, slots: kt.Int64_1D, codes: kt.Int64_1D, found: kt.Int64_1D
+) -> int:
     """Number distinct keys in the order of appearance, list them in ``found``; return how many."""
     mask = np.uint64(len(slots) - 1)
     n_codes = np.int64(0)
@@ -73,14 +76,14 @@ def number_keys(keys: IntArray, slots: IntArray, codes: IntArray, found: IntArra
 
 @kernel
 def ordered_means(
-    codes: IntArray,
-    order: IntArray,
-    target: FloatArray,
-    weight: FloatArray,
+    codes: kt.Int64_1D,
+    order: kt.Int64_1D,
+    target: kt.ReadOnly[kt.Float64_1D],
+    weight: kt.Float64_1D,
     strength: float,
     prior: float,
-    sums: FloatArray,
-    means: FloatArray,
+    sums: kt.Float64_1D,
+    means: kt.Float64_1D,
 ) -> None:
     """Write for each row the mean target of the rows with the same code before it."""
     for i in range(len(order)):
@@ -101,11 +104,11 @@ def means_of_sums(sums: FloatArray, strength: float, prior: float) -> FloatArray
 
 @kernel
 def look_up(
-    joint: IntArray,
-    keys: IntArray,
-    values: FloatArray,
-    prior: FloatArray,
-    out: FloatArray,
+    joint: kt.Int64_1D,
+    keys: kt.ReadOnly[kt.Int64_1D],
+    values: kt.ReadOnly[kt.Float64_2D],
+    prior: kt.ReadOnly[kt.Float64_1D],
+    out: kt.Float64_2D,
     start: int,
     stop: int,
 ) -> None:

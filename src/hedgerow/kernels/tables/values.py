@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow import kernel_types as kt
 from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray, read_only
 from hedgerow.compile import kernel
 from hedgerow.kernels.primitives.intrinsics import bits_of_float, float_of_bits
@@ -26,7 +27,7 @@ _ZERO = np.uint64(0)
 
 
 class Values(NamedTuple):
-    """The numbers of a table, (2, n_rows, n_features) in any strides, or a list of numbers.
+    """The numbers of a table, (2, n_rows, n_features).
 
     kind    FLOAT32, FLOAT64 or KEYS
     narrow  float32 numbers; empty for the other kinds
@@ -34,8 +35,16 @@ class Values(NamedTuple):
     """
 
     kind: int
-    narrow: npt.NDArray[np.float32]
-    wide: IntArray
+    narrow: kt.ReadOnly[kt.Strided[kt.Float32_3D]]
+    wide: kt.ReadOnly[kt.Strided[kt.Int64_3D]]
+
+
+class ValueList(NamedTuple):
+    """Numbers of shape (n,), in the form of :class:`Values`."""
+
+    kind: int
+    narrow: kt.ReadOnly[kt.Float32_1D]
+    wide: kt.ReadOnly[kt.Int64_1D]
 
 
 def views_of(values: AnyArray) -> tuple[npt.NDArray[np.float32], IntArray]:
@@ -52,9 +61,9 @@ def values_of_table(values: AnyArray) -> Values:
     return Values(DTYPES.index(values.dtype), *views)
 
 
-def values_of_list(values: AnyArray) -> Values:
+def values_of_list(values: AnyArray) -> ValueList:
     """Return numbers of shape (n,), which must be contiguous, for kernels."""
-    return Values(DTYPES.index(values.dtype), *map(read_only, views_of(values)))
+    return ValueList(DTYPES.index(values.dtype), *map(read_only, views_of(values)))
 
 
 @kernel(inline=True, inner=True)
@@ -76,7 +85,7 @@ def key_in_table(values: Values, row: int, column: int) -> int:
 
 
 @kernel(inline=True, inner=True)
-def key_in_list(values: Values, i: int) -> int:
+def key_in_list(values: ValueList, i: int) -> int:
     """Return the key of a number of a list."""
     if values.kind == FLOAT32:
         return key_of_float(np.float64(values.narrow[i]))

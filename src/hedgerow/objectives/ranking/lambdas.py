@@ -28,7 +28,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow import kernel_types as kt
+from hedgerow.arrays import FloatArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.primitives.exponential import exponential
 from hedgerow.kernels.primitives.hashing import hash64
@@ -80,10 +81,10 @@ class QueryFacts(NamedTuple):
     by_label   int64 (n_rows,): positions in the query by descending label
     """
 
-    gain: FloatArray
-    inverse: FloatArray
-    discount: FloatArray
-    by_label: IntArray
+    gain: kt.ReadOnly[kt.Float64_1D]
+    inverse: kt.Float64_1D
+    discount: kt.Float64_1D
+    by_label: kt.Int64_1D
 
 
 @kernel(inner=True)
@@ -410,7 +411,7 @@ def cross_entropies(
 @kernel
 def query_gradients(
     first: int, stop: int, queries: QueryRows, facts: QueryFacts, rules: PairRules,
-    raw: FloatArray, g: FloatArray, h: FloatArray, space: QuerySpace,
+    raw: kt.Float64_1D, g: kt.Float64_1D, h: kt.Float64_1D, space: QuerySpace,
 ) -> None:  # fmt: skip
     """Write g and h of the rows of queries ``first`` to ``stop``."""
     if rules.kind == CROSS_ENTROPY:
@@ -422,7 +423,7 @@ def query_gradients(
 @kernel
 def query_losses(
     first: int, stop: int, queries: QueryRows, facts: QueryFacts, rules: PairRules,
-    raw: FloatArray, space: QuerySpace, out: FloatArray,
+    raw: kt.Float64_1D, space: QuerySpace, out: kt.Float64_1D,
 ) -> None:  # fmt: skip
     """Write the losses of queries ``first`` to ``stop``, of pairs or of shares."""
     if rules.kind == CROSS_ENTROPY:

@@ -25,6 +25,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from hedgerow import kernel_types as kt
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.errors import DataError, ParameterError
@@ -54,13 +55,13 @@ class EventOrder(NamedTuple):
 
 @kernel
 def event_sums(
-    target: FloatArray,
-    raw: FloatArray,
-    weight: FloatArray,
-    rows: IntArray,
-    starts: IntArray,
+    target: kt.ReadOnly[kt.Float64_1D],
+    raw: kt.Float64_1D,
+    weight: kt.ReadOnly[kt.Float64_1D],
+    rows: kt.Int64_1D,
+    starts: kt.Int64_1D,
     top: float,
-    sums: FloatArray,
+    sums: kt.Float64_2D,
 ) -> float:
     """Compute the contribution of each time to the hazard, and the loss of all rows.
 
@@ -98,15 +99,15 @@ def event_sums(
 
 @kernel
 def cox_derivatives(
-    target: FloatArray,
-    raw: FloatArray,
-    weight: FloatArray,
-    rows: IntArray,
-    starts: IntArray,
+    target: kt.ReadOnly[kt.Float64_1D],
+    raw: kt.Float64_1D,
+    weight: kt.ReadOnly[kt.Float64_1D],
+    rows: kt.Int64_1D,
+    starts: kt.Int64_1D,
     top: float,
-    sums: FloatArray,
-    g: FloatArray,
-    h: FloatArray,
+    sums: kt.Float64_2D,
+    g: kt.Float64_1D,
+    h: kt.Float64_1D,
 ) -> None:
     """Compute g and h of each row, without its weight, from the sums of :func:`event_sums`."""
     first, second = 0.0, 0.0

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hedgerow import kernel_types as kt
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.chunks.stages.passes import Building
@@ -29,7 +30,7 @@ from hedgerow.kernels.primitives.intrinsics import by_reference
 
 
 @kernel
-def open_batch(state: State, parents: IntArray, is_full: int, jobs: IntArray) -> None:
+def open_batch(state: State, parents: kt.Int64_1D, is_full: int, jobs: kt.Int64_2D) -> None:
     """Make the children of ``parents``; ``is_full``: 1 if the tree is full with the last ones."""
     shared = by_reference(state)
     for k in range(len(parents)):
@@ -41,7 +42,7 @@ def open_batch(state: State, parents: IntArray, is_full: int, jobs: IntArray) ->
 
 @kernel
 def write_message(
-    thread: int, state: State, building: Building, n_fields: int, n_ranks: int, message: IntArray
+    thread: int, state: State, building: Building, n_fields: int, n_ranks: int, message: kt.Int64_1D
 ) -> None:
     """Lay the sums of all builds out by rank: its columns of each build, g, n, and h if asked."""
     n_columns, n_builds, stride = building.last, len(building.nodes), state.bins.stride
@@ -79,8 +80,8 @@ def read_message(
     state: State,
     block: tuple[int, int],
     n_fields: int,
-    message: IntArray,
-    slots: IntArray,
+    message: kt.Int64_1D,
+    slots: kt.Int64_1D,
 ) -> None:
     """Write the sums of the columns ``block`` of each build to its slot."""
     first, last = block
@@ -128,7 +129,7 @@ def take_best(state: State, child: int, found: IntArray) -> None:
 
 @kernel
 def search_jobs(
-    thread: int, state: State, block: tuple[int, int], jobs: IntArray, found: IntArray
+    thread: int, state: State, block: tuple[int, int], jobs: kt.Int64_2D, found: kt.Int64_3D
 ) -> None:
     """Compute the larger children's histograms and all best splits in columns ``block``."""
     # ``found`` is written: int64 (jobs, 2, FOUND_FIELDS).
@@ -153,7 +154,7 @@ def search_jobs(
 
 
 @kernel
-def commit_splits(state: State, jobs: IntArray, found: IntArray) -> None:
+def commit_splits(state: State, jobs: kt.Int64_2D, found: kt.Int64_4D) -> None:
     """Write the best splits into the table of nodes: int64 (jobs, ranks, 2, fields)."""
     shared = by_reference(state)
     for j in range(len(jobs)):
@@ -167,7 +168,9 @@ def commit_splits(state: State, jobs: IntArray, found: IntArray) -> None:
 
 
 @kernel
-def search_chunk_level(thread: int, state: State, block: tuple[int, int], found: IntArray) -> None:
+def search_chunk_level(
+    thread: int, state: State, block: tuple[int, int], found: kt.Int64_1D
+) -> None:
     """Compute the larger children's histograms, and the level's best cut in columns ``block``."""
     # The best cut is written to ``found``: int64 (FOUND_FIELDS,).
     shared = by_reference(state)
@@ -196,7 +199,7 @@ def next_level(state: State, is_first: int) -> None:
 
 
 @kernel
-def choose_level(state: State, block: tuple[int, int], found: IntArray) -> None:
+def choose_level(state: State, block: tuple[int, int], found: kt.Int64_3D) -> None:
     """Take the best cut; if it is in columns ``block``, compute what goes left in every node."""
     shared, level = by_reference(state), state.level
     levels.choose_cut(shared, found)

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hedgerow import kernel_types as kt
 from hedgerow.arrays import BinArray, IntArray
 from hedgerow.compile import entry_of, kernel
 from hedgerow.data.external.row_store import Chunk
@@ -100,11 +101,11 @@ class Building(NamedTuple):
     last
     """
 
-    nodes: IntArray
-    at: IntArray
-    cells: IntArray
-    held: IntArray
-    filled: IntArray
+    nodes: kt.Int64_1D
+    at: kt.Int64_2D
+    cells: kt.Int64_4D
+    held: kt.Int64_2D
+    filled: kt.Int64_2D
     histograms: HistogramSums
     sums: Sums
     n_groups: np.int64
@@ -211,10 +212,10 @@ def share_columns(thread: int, building: Building) -> tuple[int, int]:
 def visit_chunk(
     thread: int,
     state: s.State,
-    parents: IntArray,
-    segments: np.ndarray,
+    parents: kt.Int64_1D,
+    segments: kt.Int32_3D,
     building: Building,
-    where: IntArray,
+    where: kt.Int64_1D,
 ) -> None:
     """Divide the rows of the parents in one chunk, and add those of the builds to their sums."""
     # ``segments``, int32 (nodes, pieces, 2): :mod:`hedgerow.growing.chunks.stages.rows`.

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hedgerow import kernel_types as kt
 from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
@@ -33,7 +34,7 @@ SUM_G, SUM_H, SUM_PACKED_G, SUM_PACKED_H, SUMS = range(5)
 
 
 @kernel
-def measure_gradients(thread: int, state: s.State, counts: IntArray) -> None:
+def measure_gradients(thread: int, state: s.State, counts: kt.Int64_3D) -> None:
     """Compute the gradients of each output with the units of the tree before, and measure them."""
     # ``counts`` are int64 (outputs of the tree, threads, COUNTS).
     shared = by_reference(state)
@@ -43,7 +44,7 @@ def measure_gradients(thread: int, state: s.State, counts: IntArray) -> None:
 
 
 @kernel
-def draw_sample(thread: int, state: s.State, sums: IntArray) -> None:
+def draw_sample(thread: int, state: s.State, sums: kt.Int64_2D) -> None:
     """Put the rows of the tree to the front, ascending, and add up their gradients."""
     # ``sums`` are int64 (threads, SUMS); of several outputs histograms alone have sums.
     shared, rows, scalars = by_reference(state), state.rows, state.scalars
@@ -81,7 +82,7 @@ def add_sums(quantized: np.ndarray, ids: RowArray, start: int, stop: int, sums: 
 
 @kernel
 def sum_leaves(
-    thread: int, state: s.State, segments: np.ndarray, leaves: IntArray, sums: IntArray
+    thread: int, state: s.State, segments: kt.Int32_3D, leaves: kt.Int64_1D, sums: kt.Int64_4D
 ) -> None:
     """Add up the fixed g and h of each leaf: int64 (outputs of the tree, threads, leaves, 2)."""
     # From chunk to chunk, so that arrays in mapped files are read from front to back.
@@ -102,10 +103,10 @@ def sum_leaves(
 def add_values(
     thread: int,
     state: s.State,
-    segments: np.ndarray,
-    leaves: IntArray,
-    nodes: IntArray,
-    sums: IntArray,
+    segments: kt.Int32_3D,
+    leaves: kt.Int64_1D,
+    nodes: kt.Int64_1D,
+    sums: kt.Int64_4D,
 ) -> None:
     """Compute values and covers of all nodes; add the values of the leaves to the raw scores."""
     # ``nodes`` are the leaves in the tree; ``sums`` int64 (outputs of the tree, 1, 2, n_nodes).

@@ -35,6 +35,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hedgerow import kernel_types as kt
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
@@ -165,7 +166,7 @@ def measure_block(
 
 
 @kernel
-def choose_packing(counts: IntArray, scalars: IntArray, constant: int, n_rows: int) -> None:
+def choose_packing(counts: kt.Int64_2D, scalars: kt.Int64_1D, constant: int, n_rows: int) -> None:
     """Thread 0: check the units and the packing against what the pass has measured."""
     g_most, h_most, g_sum, h_sum = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for t in range(counts.shape[0]):
