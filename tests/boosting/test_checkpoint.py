@@ -608,7 +608,6 @@ def _interrupted_at(number):
     return after_round
 
 
-
 def test_folders_are_opened_before_data_are_read(tmp_path) -> None:
     """A wrong folder is an error at once, not after hours of binning."""
     taken = tmp_path / "taken"
