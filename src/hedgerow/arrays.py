@@ -69,13 +69,9 @@ def unused(kind: type[Fields]) -> Fields:
 
     Examples
     --------
-    >>> from typing import NamedTuple
-    >>> from hedgerow import kernel_types as kt
-    >>> class Part(NamedTuple):
-    ...     used: np.int64
-    ...     cells: kt.Int64_2D
-    >>> unused(Part).cells.shape
-    (0, 0)
+    >>> from hedgerow.growing.core.state import Search
+    >>> unused(Search).found.shape
+    (0, 0, 0)
     """
     values: list[Any] = []
     for hint in get_type_hints(kind, include_extras=True).values():

@@ -184,7 +184,7 @@ def test_other_arguments_of_text_are_no_numbers() -> None:
     calls: list[Any] = [
         lambda: HedgerowRegressor(**FEW).fit(X, relevance, offset=text),
         lambda: HedgerowRanker(**FEW, label_gain=["0", "1"]).fit(X, relevance, qid=[0] * N),
-        lambda: HedgerowRanker(**FEW).fit(X, relevance, {0: "1"}, qid=[0] * N),
+        lambda: HedgerowRanker(**FEW).fit(X, relevance, ["one"], qid=[0] * N),
         lambda: HedgerowRegressor(**FEW, objective="aft").fit(X, times),
     ]
     for call in calls:
