@@ -8,7 +8,7 @@
     python benchmarks/quality/algorithms.py --tasks regression --variants 'constant leaves'
     python benchmarks/quality/algorithms.py --rows 3000 --variants 'nothing tried'
     python benchmarks/quality/algorithms.py --tables letter r_mv --variants 'small steps'
-    python benchmarks/quality/algorithms.py --from-rows 3000 --variants 'two kinds'
+    python benchmarks/quality/algorithms.py --from-rows 3000 --variants 'two models'
 
 The tables have few rows and few classes, so that one run over all of them takes about a minute
 of processor time.  Each line compares a variant with the defaults on the same tables.  It has the
@@ -25,34 +25,21 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from copy import copy
-from dataclasses import dataclass, field, replace
-from itertools import combinations
+from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
 import models
 import numpy as np
-import pandas as pd
 import tables
-from scipy.special import softmax
 from scipy.stats import wilcoxon
 
-from hedgerow.boosting.automatic import candidates as candidates_module
 from hedgerow.boosting.automatic import defaults
-from hedgerow.boosting.automatic.model_selection import Entry, ModelSelection
-from hedgerow.boosting.validation import cross_stopping
 
 MAX_ROWS = 12_000
 TIE = 1e-3
 SLOW = frozenset({"m_leaf_id_flavia", "soybean", "letter", "optdigits", "vowel", "poker_60k"})
 """Tables with many classes: a round grows a tree for each class."""
-
-N_CROSSED = 4
-"""Number of numeric columns that are crossed with each other."""
-FEW_LEVELS = 50
-"""Largest number of categories of a column that is crossed with another one."""
-ALWAYS = -np.inf
 
 
 @dataclass(frozen=True)
@@ -82,17 +69,6 @@ class Variant:
         Return whether cross-validation tries a candidate.
     tries_rare : bool
         Whether cross-validation tries the candidates that must lead clearly.
-    tries_plain : bool
-        Whether cross-validation tries plain trees last.
-    mixes_kinds : bool
-        Average the raw scores of the best two candidates.
-    crosses_columns : bool
-        Add the product, difference and ratio of each pair of the strongest numeric columns.
-    crosses_categories : bool
-        Add a column that combines the two strongest categorical columns.
-    lead : float
-        Number of standard errors by which the mixture, or the best candidate with more columns,
-        must lead in cross-validation.
     """
 
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -104,11 +80,6 @@ class Variant:
     recipe: dict[str, Any] = field(default_factory=dict)
     keeps: Callable[[dict[str, Any]], bool] = lambda values: True
     tries_rare: bool = True
-    tries_plain: bool = True
-    mixes_kinds: bool = False
-    crosses_columns: bool = False
-    crosses_categories: bool = False
-    lead: float = ALWAYS
 
     @property
     def same_rounds(self) -> bool:
@@ -146,7 +117,6 @@ VARIANTS = {
     "no symmetric trees tried": _exclude_candidates(grow_policy="symmetric"),
     "no smaller trees tried": Variant(keeps=lambda values: values.get("max_leaves") is None),
     "no categories one by one": _exclude_candidates(max_cat_to_onehot=254),
-    "no plain trees": Variant(tries_plain=False),
     "nothing rare tried": Variant(tries_rare=False),
     "small steps": Variant(recipe={"stride": 1.0}),
     "nothing tried, small steps": Variant(recipe={"stride": 1.0}, keeps=lambda values: False),
@@ -184,23 +154,11 @@ VARIANTS = {
     "three models": Variant(n_models=3),
     "half the rate": Variant(rate_factor=0.5),
     "two models of half the rounds": Variant(n_models=2, rate_factor=2.0),
-    "two kinds": Variant(mixes_kinds=True),
-    "two kinds if they lead": Variant(mixes_kinds=True, lead=0.0),
-    "two kinds if they lead clearly": Variant(mixes_kinds=True, lead=1.0),
-    "columns crossed": Variant(crosses_columns=True),
-    "columns crossed if they lead": Variant(crosses_columns=True, lead=1.0),
-    "columns crossed if they lead clearly": Variant(crosses_columns=True, lead=2.0),
-    "categories crossed": Variant(crosses_categories=True),
-    "categories crossed if they lead": Variant(crosses_categories=True, lead=1.0),
 }
 
 
 def predict(problem: tables.Problem, variant: Variant) -> np.ndarray:
     """Fit the variant and return its predictions for the test rows."""
-    if variant.mixes_kinds:
-        return predict_with_mixture(problem, variant.lead)
-    if variant.crosses_columns or variant.crosses_categories:
-        return predict_with_crosses(problem, variant)
     params: dict[str, Any] = {"n_jobs": 1, "random_state": 0, **variant.parameters}
     with override_defaults(variant):
         predictor: Any = models.fit_hedgerow(problem, params)
@@ -234,157 +192,11 @@ def repeat_params(model: Any, variant: Variant) -> dict[str, Any]:
     return {**fixed, "learning_rate": rate, "n_estimators": n_rounds}
 
 
-class RecordedSelection:
-    """The model selection of one fit: its entries, and the losses on held-out rows."""
-
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self.divided: Any = None
-        self.selection: Any = None
-
-    @property
-    def best(self) -> Entry:
-        """The entry that was selected."""
-        return self.selection.best
-
-    def losses(self, entry: Entry, other: Entry | None = None) -> np.ndarray:
-        """Return losses on held-out rows, of one entry or of the mean raw scores of two."""
-        grown = entry.grown.folds
-        if other is not None:
-            grown = [copy(fold) for fold in grown]
-            for one, two in zip(grown, other.grown.folds, strict=True):
-                one.raw = (one.raw + two.raw) / 2
-        return self.selection.tested.losses(grown)
-
-    def leads(self, worse: np.ndarray, better: np.ndarray, lead: float) -> bool:
-        """Return whether losses are lower by more than ``lead`` standard errors."""
-        return lead == ALWAYS or self.selection.tested.difference(worse, better).exceeds(lead)
-
-
-@contextmanager
-def record_selection(other: RecordedSelection | None = None) -> Iterator[RecordedSelection]:
-    """Record the model selection of a fit.
-
-    If ``other`` is given, the fit takes over its folds and its best candidate.
-    """
-    recorded, divide = RecordedSelection(), cross_stopping.divided
-
-    class Recorded(ModelSelection):
-        def hold(self, params: Any) -> None:
-            recorded.selection = self
-            if other is not None:
-                self._request = replace(self._request, candidates=(), rare=(), plain=None)
-                params = other.best.params
-            super().hold(params)
-
-        def _try(self, params: Any, folds: Any = None, *args: Any, **named: Any) -> Entry | None:
-            entry = super()._try(params, folds, *args, **named)
-            if folds is None and entry is not None:
-                recorded.entries.append(entry)
-            return entry
-
-    def divide_rows(*args: Any) -> Any:
-        recorded.divided = divide(*args) if other is None else other.divided
-        return recorded.divided
-
-    with (
-        patch.object(cross_stopping, "ModelSelection", Recorded),
-        patch.object(cross_stopping, "divided", divide_rows),
-    ):
-        yield recorded
-
-
-@contextmanager
-def force_selection(entry: Entry) -> Iterator[None]:
-    """Make fits select this entry without growing the models of the folds again."""
-
-    class ForcedSelection(ModelSelection):
-        def hold(self, *args: Any) -> None:
-            self.best = entry
-
-    with patch.object(cross_stopping, "ModelSelection", ForcedSelection):
-        yield
-
-
-def predict_with_mixture(problem: tables.Problem, lead: float) -> np.ndarray:
-    """Predict with the mean raw scores of the two candidates that cross-validation ranks best."""
-    params = {"n_jobs": 1, "random_state": 0}
-    with record_selection() as selection:
-        predictor: Any = models.fit_hedgerow(problem, params)
-    others = [
-        entry for entry in selection.entries if entry is not selection.best and entry.score > 0.0
-    ]
-    if not others:
-        return predictor(problem.X_test)
-    other = min(others, key=lambda entry: entry.score)
-    if not selection.leads(
-        selection.losses(selection.best), selection.losses(selection.best, other), lead
-    ):
-        return predictor(problem.X_test)
-    with force_selection(other):
-        second: Any = models.fit_hedgerow(problem, params)
-    fitted = predictor.__self__, second.__self__
-    if problem.task == "regression":
-        return np.mean([model.predict(problem.X_test) for model in fitted], axis=0)
-    scores = np.mean([model.decision_function(problem.X_test) for model in fitted], axis=0)
-    if scores.ndim == 1:
-        scores = np.column_stack([np.zeros_like(scores), scores])
-    return softmax(scores, axis=1)
-
-
-def predict_with_crosses(problem: tables.Problem, variant: Variant) -> np.ndarray:
-    """Predict with a fit that has more columns, made of pairs of a first fit's strongest columns.
-
-    Cross-validation compares both fits, with the candidate that is best without these columns.
-    """
-    params = {"n_jobs": 1, "random_state": 0, "feature_crosses": None}
-    with record_selection() as selection:
-        predictor: Any = models.fit_hedgerow(problem, params)
-    gain = predictor.__self__.feature_importances_
-    strongest = [problem.X.columns[k] for k in np.argsort(-gain, kind="stable") if gain[k] > 0.0]
-    wider = add_crosses(problem, strongest, variant)
-    if wider.X.shape[1] == problem.X.shape[1] or selection.selection is None:
-        return predictor(problem.X_test)
-    with record_selection(selection) as second_selection:
-        second: Any = models.fit_hedgerow(wider, params)
-    if not selection.leads(
-        selection.losses(selection.best),
-        second_selection.losses(second_selection.best),
-        variant.lead,
-    ):
-        return predictor(problem.X_test)
-    return second(wider.X_test)
-
-
-def add_crosses(problem: tables.Problem, strongest: list[str], variant: Variant) -> tables.Problem:
-    """Return the problem with the columns that the variant adds."""
-    is_text = problem.X[problem.categories].nunique() <= FEW_LEVELS
-    numeric = [name for name in strongest if name not in problem.categories]
-    numeric = numeric[: N_CROSSED if variant.crosses_columns else 0]
-    texts = [name for name in strongest if is_text.get(name, False)]
-    pairs = list(combinations(texts[: 2 if variant.crosses_categories else 0], 2))
-
-    def widen(frame: pd.DataFrame) -> pd.DataFrame:
-        more = {}
-        for one, other in combinations(numeric, 2):
-            left, right = (frame[name].to_numpy(float) for name in (one, other))
-            more[f"{one} * {other}"] = left * right
-            more[f"{one} - {other}"] = left - right
-            more[f"{one} / {other}"] = left / np.where(right == 0.0, np.nan, right)
-        for one, other in pairs:
-            both = frame[one].astype(str) + "|" + frame[other].astype(str)
-            more[f"{one} and {other}"] = both.astype(object)
-        return frame.assign(**more)
-
-    names = [*problem.categories, *(f"{one} and {other}" for one, other in pairs)]
-    return replace(problem, X=widen(problem.X), X_test=widen(problem.X_test), categories=names)
-
-
 @contextmanager
 def override_defaults(variant: Variant) -> Iterator[None]:
     """Replace the default recipe and candidates by the variant's while the context is open."""
     recipe, candidates = defaults.recipe, defaults.candidates_for
-    rare_candidates, plain_trees = defaults.rare_candidates, candidates_module.plain_trees
+    rare_candidates = defaults.rare_candidates
 
     def filtered_candidates(size: Any, params: Any) -> list[dict[str, Any]]:
         return [values for values in candidates(size, params) if variant.keeps(values)]
@@ -392,16 +204,10 @@ def override_defaults(variant: Variant) -> Iterator[None]:
     def rare(size: Any) -> list[dict[str, Any]]:
         return rare_candidates(size) if variant.tries_rare else []
 
-    def no_plain_trees(size: Any) -> dict[str, Any]:
-        return {}
-
     with (
         patch.object(defaults, "recipe", lambda size: {**recipe(size), **variant.recipe}),
         patch.object(defaults, "candidates_for", filtered_candidates),
         patch.object(defaults, "rare_candidates", rare),
-        patch.object(
-            candidates_module, "plain_trees", plain_trees if variant.tries_plain else no_plain_trees
-        ),
     ):
         yield
 

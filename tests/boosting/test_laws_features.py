@@ -49,11 +49,11 @@ normal + forest + score of rows left out
 boosted forests + classes
 ranking
 two targets + lines + weights + sample
-vectors + classes + GOSS + smooth + forced
+vectors + classes + columns of trees
 symmetric + sample + options of columns
 symmetric + classes + DART
-symmetric + median + forced levels
-vectors + symmetric + two targets + monotone + smooth + random cuts + categories + towns
+symmetric + median
+vectors + symmetric + two targets + categories + towns
 exact + sample
 exact + GOSS + weights
 exact + monotone + interactions + penalties + depth-wise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -185,25 +184,6 @@ def test_wrong_numbers_in_models_of_xgboost_are_refused(tmp_path: Path) -> None:
         (tmp_path / "wrong.json").write_text(json.dumps(record))
         with pytest.raises(ModelFormatError):
             load(tmp_path / "wrong.json")
-
-
-@pytest.mark.parametrize(("objective", "y"), [("squared_error", Y), ("softmax", CLASSES)])
-def test_written_for_xgboost(objective, y, tmp_path: Path) -> None:
-    xgboost = pytest.importorskip("xgboost")
-    ours = fitted({"num_parallel_tree": P, **SAMPLED, "objective": objective}, y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        ours.export(tmp_path / "model.json", format="xgboost", approximate=True)
-    theirs = xgboost.Booster(model_file=tmp_path / "model.json")
-    table = xgboost.DMatrix(X)
-    expected = ours.predict(X, kind="raw")
-    np.testing.assert_allclose(theirs.predict(table, output_margin=True), expected, atol=2e-5)
-    # The first of XGBoost's rounds is the base score.
-    assert theirs.num_boosted_rounds() == ours.num_rounds + 1
-    some = theirs[: 1 + 4].predict(table, output_margin=True)
-    np.testing.assert_allclose(some, ours.predict(X, kind="raw", n_rounds=4), atol=2e-5)
-    back = load(tmp_path / "model.json")
-    assert back.num_rounds == ours.num_rounds + 1
 
 
 # -- wherever rounds are counted ------------------------------------------------------

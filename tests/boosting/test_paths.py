@@ -108,7 +108,7 @@ def test_cross_validation_of_files(feature: str) -> None:
     "feature", ["classes", "groups", "sample + offsets", "ranking", "Cox", "lines"]
 )
 @pytest.mark.parametrize("model", ["average", "refit"])
-def test_cross_fits_of_files(feature: str, model: Any, small_chunks: None) -> None:
+def test_cross_fits_of_files(feature: str, model: Any) -> None:
     params, rows = parts_of(feature)
     loss, kind = params.pop("objective", "squared_error"), HedgerowRegressor
     if feature == "classes":
@@ -134,7 +134,7 @@ def test_cross_fits_of_files(feature: str, model: Any, small_chunks: None) -> No
     np.testing.assert_equal(found.scores, expected.scores)
 
 
-def test_balanced_cross_fits_of_files_test_rows_in_any_order(small_chunks: None) -> None:
+def test_balanced_cross_fits_of_files_test_rows_in_any_order() -> None:
     _, rows = parts_of("classes")
     estimator = HedgerowClassifier(n_estimators=4, max_leaves=5, class_weight="balanced")
     order = np.random.default_rng(1).permutation(N_ROWS)
@@ -224,7 +224,6 @@ CONTINUED = {
     "quantile": "quantile + sample",
     "classes": "classes + stops early",
     "vectors + classes": "classes",
-    "vectors + classes + GOSS": "vectors + classes",
     "vectors + classes + sample": "trees apart + classes",
     "two targets": "two targets + sample",
     "two targets + trees apart": "two targets + trees apart + GOSS",

@@ -35,7 +35,7 @@ def entry_kernels() -> set[str]:
         if found.name.endswith("_llvm") or ".objectives.jets" in found.name:
             continue
         if not found.name.startswith(
-            ("hedgerow.kernels", "hedgerow.growing", "hedgerow.objectives")
+            ("hedgerow.cart", "hedgerow.kernels", "hedgerow.growing", "hedgerow.objectives")
         ):
             continue
         module = importlib.import_module(found.name)

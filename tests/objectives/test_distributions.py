@@ -12,7 +12,6 @@ from scipy.optimize import minimize
 from scipy.special import polygamma
 
 from hedgerow import HedgerowRegressor, load
-from hedgerow.boosting.row_data.queries import weight_of_rows
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.metrics import make_metrics
 from hedgerow.metrics.distributions import coverage, crps, nll, winkler
@@ -274,12 +273,6 @@ def test_what_is_no_number_is_refused(wrong) -> None:
         law.quantile(wrong)
     with pytest.raises(DataTypeError, match="y must hold numbers"):
         law.cdf(wrong)
-
-
-@pytest.mark.parametrize("wrong", ["much", [1.0], object()])
-def test_weights_of_queries_are_numbers(wrong) -> None:
-    with pytest.raises(DataTypeError, match="sample_weight must map each query to a number"):
-        weight_of_rows({"a": wrong, "b": wrong}, ["a", "b"], 2)
 
 
 def test_wrong_arguments_are_named() -> None:

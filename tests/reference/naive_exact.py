@@ -14,6 +14,14 @@ from tests.reference import naive
 # -- lists ----------------------------------------------------------------------
 
 
+def entries_of(column):
+    """Return present rows sorted by value, and whether each value differs from the previous."""
+    present = [row for row in range(len(column)) if not math.isnan(column[row])]
+    present.sort(key=lambda row: (column[row], row))
+    runs = [i == 0 or column[r] != column[present[i - 1]] for i, r in enumerate(present)]
+    return present, runs
+
+
 def candidates(values, h, eps):
     """Return weighted quantiles of some values, from the smallest to the largest value.
 

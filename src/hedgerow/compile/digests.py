@@ -24,7 +24,18 @@ import numpy as np
 from hedgerow.compile.manifest import lanes_of_code
 
 _PACKAGE = Path(__file__).parents[1]
-_KERNEL_SOURCES = ("arrays.py", "kernel_types.py", "compile", "kernels", "growing", "objectives")
+_KERNELS = "hedgerow.compile.kernels"
+"""Which imports this module, and cannot be imported when Python ends."""
+
+_KERNEL_SOURCES = (
+    "arrays.py",
+    "kernel_types.py",
+    "cart",
+    "compile",
+    "kernels",
+    "growing",
+    "objectives",
+)
 
 
 @functools.cache
@@ -126,11 +137,10 @@ def _names(code: types.CodeType, instruction_name: str) -> Iterator[str]:
 
 def _value_parts(value: Any) -> Iterator[str]:
     """Yield parts of a global: another kernel, an intrinsic, a constant, a class or a module."""
-    from hedgerow.compile.kernels import Intrinsic, Kernel
-
-    if isinstance(value, Kernel):
+    kind = type(value).__name__ if type(value).__module__ == _KERNELS else ""
+    if kind == "Kernel":
         yield f"{_digest_of(value.py_func)} {value.inline} {value.inner}"
-    elif isinstance(value, Intrinsic):
+    elif kind == "Intrinsic":
         yield f"{_file_digest(value.module)} {value.name}"
         if value.counts_lanes:
             yield str(lanes_of_code())
