@@ -17,13 +17,13 @@ affect levels and cuts.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from io import BytesIO
 from typing import Any
 
 import numpy as np
-from numpy.lib.format import read_array
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data import sparse as sp
@@ -413,31 +413,40 @@ def _entries_of(table: Any) -> Entries:
 
 
 def pack(value: Any) -> bytes:
-    """Convert JSON-like values, which may hold arrays of numbers, to bytes."""
-    arrays: list[AnyArray] = []
+    """Convert JSON-like values, which may hold arrays of numbers, to bytes.
+
+    ::
+
+        length of the text (8 bytes)  text: JSON, {"array": [type, shape]}  items of each array
+    """
+    arrays: list[bytes] = []
 
     def described(array: AnyArray) -> dict[str, Any]:
-        arrays.append(array)
-        return {"array": None}
+        arrays.append(array.tobytes())
+        return {"array": [array.dtype.str, array.shape]}
 
     text = json.dumps(value, default=described, separators=(",", ":")).encode("ascii")
-    file = BytesIO()
-    for part in (np.frombuffer(text, np.uint8), *arrays):
-        np.save(file, part, allow_pickle=False)
-    return file.getvalue()
+    return b"".join((len(text).to_bytes(8, "little"), text, *arrays))
 
 
 def unpack(message: bytes) -> Any:
     """Return the value of :func:`pack`; raise ``CommunicationError`` if the bytes are malformed."""
-    file = BytesIO(message)
+    # Not files of NumPy, whose headers are parsed as Python: Python 3.11 does that in one thread
+    # at a time only (CPython's issue 106905), and ranks may be threads.
+    text_end = 8 + int.from_bytes(message[:8], "little")
+    file = BytesIO(message[text_end:])
+
+    def with_array(record: dict[str, Any]) -> Any:
+        if record.keys() != {"array"}:
+            return record
+        dtype, shape = np.dtype(record["array"][0]), tuple(record["array"][1])
+        if dtype.kind not in "biuf":
+            raise ValueError(f"an array has the type {dtype}")
+        items = file.read(dtype.itemsize * math.prod(shape))
+        return np.frombuffer(items, dtype).reshape(shape).copy()
+
     try:
-        text = read_array(file, allow_pickle=False).tobytes()
-        value = json.loads(
-            text,
-            object_hook=lambda record: (
-                read_array(file, allow_pickle=False) if record == {"array": None} else record
-            ),
-        )
+        value = json.loads(message[8:text_end], object_hook=with_array)
         if file.read(1):
             raise ValueError("something follows the last array")
     except Exception as error:  # whatever the readers of JSON and of arrays raise
