@@ -37,7 +37,7 @@ BUDGET = {
     "cart": 3_800,
     "cli": 2_140,
     "comm": 1_250,
-    "compile": 2_550,
+    "compile": 2_560,
     "convert": 6_130,
     "cuda": 830,
     "data": 9_040,
