@@ -40,7 +40,7 @@ BUDGET = {
     "compile": 2_560,
     "convert": 6_130,
     "cuda": 830,
-    "data": 9_040,
+    "data": 9_050,
     "datasets": 70,
     "distributed": 2_920,
     "estimators": 3_670,
