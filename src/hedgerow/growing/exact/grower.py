@@ -26,6 +26,7 @@ from hedgerow.arrays import (
 )
 from hedgerow.data.binning.bins import integer_midpoints, midpoints
 from hedgerow.data.external.blocks import PADDING, ColumnBlocks
+from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import ColumnKind
 from hedgerow.growing.core import setup
 from hedgerow.growing.core import state as s
@@ -41,6 +42,18 @@ _HIGHEST = {"float": int(keys_of_floats(np.array(np.inf))), "int": np.iinfo(np.i
 _LINE = 64  # of scratch: threads write to lines of their own
 
 
+def _thresholds(table: Table, edges: AnyArray, feature: AnyArray, bins: AnyArray) -> IntArray:
+    """Return keys of the thresholds of all nodes of the last tree; 0 for leaves."""
+    keys, inner = np.zeros(len(feature), dtype=np.int64), np.flatnonzero(feature >= 0)
+    below, above = edges[inner].T
+    column = feature[inner]
+    keys[inner] = thresholds_between(
+        table.values[below, column], table.values[above, column], column, below == above,
+        table.schema.kinds,
+    )  # fmt: skip
+    return keys
+
+
 class ExactGrower(CompiledGrower):
     """Grows the trees of one fit on one table of sorted columns.
 
@@ -52,7 +65,7 @@ class ExactGrower(CompiledGrower):
     """
 
     def __init__(self, blocks: ColumnBlocks, fit: setup.Fit, adds_scores: bool = True) -> None:
-        self._blocks, self._finish = blocks, partial(finish_nodes, self._thresholds, 1)
+        self._blocks = blocks
         super().__init__(fit, adds_scores)
 
     def _make_state(self, fit: setup.Fit) -> s.State:
@@ -67,6 +80,8 @@ class ExactGrower(CompiledGrower):
         if params.tree_method == "approx":
             sketch = stages.GLOBAL if params.sketch == "global" else stages.LOCAL
         lists = _make_lists(self._blocks, max_leaves, fit.n_threads)
+        thresholds = partial(_thresholds, self._blocks.table, lists.edges)
+        self._finish = partial(finish_nodes, thresholds, 1)
         return state._replace(
             # Only histograms read packed gradients.
             settings=state.settings._replace(packs_all=0),
@@ -85,18 +100,6 @@ class ExactGrower(CompiledGrower):
             column=no_bins.astype(np.int32),
             left_bins=no_bins.astype(np.uint64).reshape(0, s.SET_WORDS),
         )
-
-    def _thresholds(self, feature: AnyArray, bins: AnyArray) -> IntArray:
-        """Return keys of the thresholds of all nodes of the last tree; 0 for leaves."""
-        table, keys = self._blocks.table, np.zeros(len(feature), dtype=np.int64)
-        inner = np.flatnonzero(feature >= 0)
-        below, above = self._state.sorted_columns.lists.edges[inner].T
-        column = feature[inner]
-        keys[inner] = thresholds_between(
-            table.values[below, column], table.values[above, column], column, below == above,
-            table.schema.kinds,
-        )  # fmt: skip
-        return keys
 
 
 def thresholds_between(
