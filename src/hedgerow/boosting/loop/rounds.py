@@ -185,7 +185,7 @@ class BoostState:
 
         ranks = self.ranks
         return (SymmetricChunkGrower if kinds.is_symmetric(params) else ChunkGrower)(
-            matrix, *shared, data.n_copies, ranks.communicator, ranks.mode, ranks.first_row,
+            matrix, *shared, ranks.communicator, ranks.mode, ranks.first_row,
         )  # fmt: skip
 
     @property

@@ -95,8 +95,6 @@ class ChunkGrower(CompiledGrower):
     adds_scores : bool, default=True
         As for :class:`hedgerow.growing.core.compiled_grower.CompiledGrower`; the caller adds values
         of linear leaves.
-    n_copies : int, default=1
-        As for ``TreeGrower``.
     communicator : Communicator, optional
         The other ranks; default: there are none.
     mode : {"data", "features"}, default="data"
@@ -126,12 +124,11 @@ class ChunkGrower(CompiledGrower):
         store: ChunkStore,
         fit: setup.Fit,
         adds_scores: bool = True,
-        n_copies: int = 1,
         communicator: Communicator | None = None,
         mode: GrowMode = "data",
         first_row: int = 0,
     ) -> None:
-        self._store, self._n_copies = store, n_copies
+        self._store = store
         self._n_vectors = len(fit.raw) if setup.holds_vectors(fit.params) else 1
         self._exchange = Exchange(Alone() if communicator is None else communicator, mode)
         self._first_row = first_row
@@ -139,7 +136,7 @@ class ChunkGrower(CompiledGrower):
         super().__init__(fit, adds_scores)
         # RowDerivatives checks hessians of its own rows; here those of all ranks are checked.
         self._derivatives = replace(self._derivatives, newton=False)
-        self._finish = partial(finish_nodes, partial(thresholds_of, store.spec.edges), n_copies)
+        self._finish = partial(finish_nodes, partial(thresholds_of, store.spec.edges), 1)
         self._message = np.empty(0, dtype=np.int64)
         n_pieces = fit.n_threads * len(store.chunk_sizes)
         self._segments = np.zeros((64, n_pieces, 2), dtype=np.int32)
@@ -172,7 +169,7 @@ class ChunkGrower(CompiledGrower):
         max_nodes = 2 * most + min(6 * most, _SPARE_NODES)
         sampler = make_sampler(params, store.n_rows, n_threads, packs=True, allocate=allocate)
         options = setup.make_options(
-            params, spec.is_category, n_threads, max_nodes, sampler, self._n_copies, spec
+            params, spec.is_category, n_threads, max_nodes, sampler, spec=spec
         )
         n_rows = store.n_rows
         if sizes.width == 0:
