@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias, get_args
@@ -41,7 +40,6 @@ InteractionConstraints: TypeAlias = (
 )
 ByFeature: TypeAlias = "Mapping[str | int, float] | Sequence[float] | None"
 ForcedBins: TypeAlias = "Mapping[str | int, Sequence[float]] | None"
-ForcedSplits: TypeAlias = "Mapping[str, Any] | str | os.PathLike[str] | None"
 _DIRECTIONS = {"increasing": 1, "decreasing": -1}
 CHECKPOINT_SECONDS = 10.0
 """Default time between two writes of a checkpoint.  A fit that is killed loses at most about
@@ -253,7 +251,6 @@ class BoostParams:
     feature_weights: Any = _row(None, None, "round", used=_COLUMN_SAMPLES)
     extra_trees: bool = _row(False, _SWITCH, "round", constrains="scores", used=_HIST)
     path_smooth: float = _row(0.0, _NOT_NEGATIVE, "round", constrains="scores", used=_NO_SEARCH)
-    forced_splits: Any = _row(None, None, "fit", constrains="scores", used=_HIST)
     max_bins_by_feature: Any = _row(None, None, "fit", used=_HIST)
     forced_bins: Any = _row(None, None, "fit", used=_HIST)
     device: Device = _row("cpu", get_args(Device), "fit")

@@ -93,7 +93,6 @@ def _named(value: object) -> str:
             },
             {"objective": "rank_pairwise", "pair_method": "mean", "pairs_per_row": 2},
         ),
-        (of_lightgbm, {"fs": "cuts.json"}, {"forced_splits": "cuts.json"}),
         (
             of_xgboost,
             {"objective": "reg:tweedie", "tweedie_variance_power": 1.3, "lambda": 2.0},

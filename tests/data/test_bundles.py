@@ -149,10 +149,7 @@ OF_LEVELS = (
     {"colsample_bytree": 0.5, "colsample_bylevel": 0.7, "colsample_bynode": 0.7},
     {"subsample": 0.5, "reg_alpha": 0.5},
 )
-OF_NODES = (
-    {"extra_trees": True},
-    {"forced_splits": ((0, 0.5, 1, 1), (14, 0.5, -1, -1))},
-)
+OF_NODES = ({"extra_trees": True},)
 
 
 @settings(max_examples=examples(60))

@@ -137,7 +137,6 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "extra_trees": (True,),
     "path_smooth": (0.5, 100.0),
     "monotone_penalty": (0.5, 3.0),
-    "forced_splits": ("draw",),
     "max_bins_by_feature": ("draw",),
     "forced_bins": ("draw",),
     "categorical_features": ("draw", None),
@@ -313,10 +312,10 @@ def _draw_params(
 
 
 _NOT_BESIDE = {
-    ("grow_policy", "symmetric"): ("tree_method", "extra_trees", "forced_splits"),
+    ("grow_policy", "symmetric"): ("tree_method", "extra_trees"),
     ("multi_strategy", "multi_output_tree"): (
         *("max_conflict_rate", "bundle_order", "bundle_conflicts", "bundle_features"),
-        *("tree_method", "extra_trees", "forced_splits", "path_smooth"),
+        *("tree_method", "extra_trees", "path_smooth"),
         *("monotone_constraints", "monotone_penalty", "feature_penalties"),
         *("sampling", "goss_top_rate", "goss_other_rate"),
     ),
@@ -324,7 +323,7 @@ _NOT_BESIDE = {
     ("tree_method", "exact"): (
         *("forced_bins", "max_bins_by_feature", "max_conflict_rate", "bundle_order"),
         *("bundle_conflicts", "bundle_features", "sampling", "categorical_features"),
-        *("extra_trees", "forced_splits"),
+        *("extra_trees"),
     ),
 }
 _NOT_SPARSE = ("tree_method", "sketch", "sketch_eps", "categorical_features")
@@ -381,9 +380,6 @@ def _draw_value(rng: np.random.Generator, name: str, table: DrawnTable) -> Any:
         return [[names[j] for j in some], [names[j] for j in rng.choice(n, size=min(n, 2))]]
     if name == "feature_weights":
         return {names[j]: float(rng.choice([0.0, 0.1, 5.0])) for j in some}
-    if name == "forced_splits":
-        below = {"feature": names[some[-1]], "threshold": 0.5}
-        return {"feature": names[some[0]], "threshold": -0.25, "left": below, "right": below}
     if name == "feature_crosses":
         first, second = rng.choice(plain, 2, replace=len(plain) < 2)
         operation = str(rng.choice(["product", "difference", "ratio"]))

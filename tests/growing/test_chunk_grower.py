@@ -33,7 +33,7 @@ from tests.helpers.rank_trainings import cut, rank_of, train_ranks
 TREES = [
     *("depth-wise", "symmetric", "random cuts", "columns of trees", "columns of nodes"),
     *("categories", "smooth", "small steps", "L1", "few bins", "one leaf", "monotone"),
-    *("interactions", "penalties", "forced", "sample", "GOSS", "MVS", "lines"),
+    *("interactions", "penalties", "sample", "GOSS", "MVS", "lines"),
     *("vectors", "trees apart", "line search"),
 ]
 """Pieces of :mod:`tests.helpers.features` that change the growth of a tree."""

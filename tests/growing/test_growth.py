@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import math
-
 import numpy as np
 import pytest
 
 from hedgerow import HedgerowRegressor, ParameterError
-from hedgerow.errors import DataError
 from hedgerow.growing.core.setup import drawn_columns
 from hedgerow.io import model_to_bytes
 from hedgerow.params import BoostParams
@@ -94,81 +90,6 @@ def test_penalty_as_in_lightgbm() -> None:
             X, y, max_leaves=8, monotone_constraints=signs, monotone_penalty=penalty
         )
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
-
-
-def test_forced_splits_as_in_lightgbm(tmp_path) -> None:
-    X, y = table_of(n_rows=1500, missing=0.0)
-    splits = {
-        "feature": 3, "threshold": 4.5,
-        "left": {"feature": 2, "threshold": 7.5},
-        "right": {"feature": 2, "threshold": 2.5, "left": {"feature": 0, "threshold": 6.5}},
-    }  # fmt: skip
-    path = tmp_path / "splits.json"
-    path.write_text(json.dumps(splits))
-    theirs = fit_lightgbm(X, y, rounds=1, num_leaves=9, forcedsplits_filename=str(path))
-    for given in (splits, path, str(path)):
-        ours = fit_hedgerow(X, y, rounds=1, max_leaves=9, forced_splits=given)
-        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
-
-
-# -- splits that are given -------------------------------------------------------------------
-
-SPLITS = {"feature": "x3", "threshold": 4.25, "left": {"feature": 1, "threshold": 6}}
-
-
-@pytest.mark.parametrize("policy", ["leafwise", "depthwise"])
-@pytest.mark.parametrize("more", [{}, {"extra_trees": True}, {"path_smooth": 3.0}])
-def test_every_tree_begins_with_the_splits(policy, more) -> None:
-    X, y = table_of(n_rows=2000)
-    model = HedgerowRegressor(
-        **FEW, max_leaves=4, grow_policy=policy, forced_splits=SPLITS, **more
-    ).fit(X, y)
-    forest = model.booster_.model.forest
-    table = model.booster_.to_frame(None)
-    for tree in range(forest.n_trees):
-        first = forest.tree_start[tree]
-        left = first + forest.left[first]
-        assert (table["feature"][first], table["threshold"][first]) == ("x3", 4.25)
-        assert (table["feature"][left], table["threshold"][left]) == ("x1", 6.0)
-        assert forest.gain[first] >= 0.0
-        assert forest.tree_start[tree + 1] - first == 7
-    assert model.booster_.model.training["parameters"]["forced_splits"] == (
-        (3, 4.25, 1, -1),
-        (1, 6.0, -1, -1),
-    )
-
-
-def test_a_split_without_rows_is_left_to_the_search() -> None:
-    X, y = table_of(missing=0.0)
-    for threshold in (-5.0, 99.0):
-        given = {"feature": 0, "threshold": threshold, "left": {"feature": 1, "threshold": 3.0}}
-        model = HedgerowRegressor(**FEW, forced_splits=given).fit(X, y)
-        plain = HedgerowRegressor(**FEW).fit(X, y)
-        assert np.array_equal(model.predict(X), plain.predict(X))
-
-
-def test_splits_that_are_none_are_refused(tmp_path) -> None:
-    X, y = table_of()
-    for given, words in (
-        ({"feature": 0}, "'threshold' is missing"),
-        ({"feature": "x9", "threshold": 1}, "no column 'x9'"),
-        ({"feature": 0, "threshold": "a"}, "must be a finite number"),
-        ({"feature": 0, "threshold": math.nan}, "must be a finite number"),
-        ({"feature": 0, "threshold": 1, "rigth": {}}, "Did you mean 'right'"),
-        ({"feature": 0, "threshold": 1, "left": 3}, "the root, left: must be a dict"),
-        ([1, 2], "must be a dict, or the path"),
-        (7, "must be a dict"),
-    ):
-        with pytest.raises(ParameterError, match=words):
-            HedgerowRegressor(forced_splits=given).fit(X, y)
-    (tmp_path / "broken").write_text("{")
-    for path in (tmp_path / "none", tmp_path / "broken"):
-        with pytest.raises(DataError, match="cannot be read as JSON"):
-            HedgerowRegressor(forced_splits=path).fit(X, y)
-    with pytest.raises(ParameterError, match="holds categories"):
-        HedgerowRegressor(forced_splits=SPLITS, categorical_features=[3]).fit(np.nan_to_num(X), y)
-    with pytest.raises(ParameterError, match="tree_method='hist'"):
-        HedgerowRegressor(forced_splits=SPLITS, tree_method="exact").fit(X, y)
 
 
 # -- weights of columns ---------------------------------------------------------------------

@@ -121,7 +121,6 @@ def test_size_is_six_levels_unless_given() -> None:
         ({"tree_method": "exact"}, "tree_method='exact'"),
         ({"tree_method": "approx"}, "tree_method='approx'"),
         ({"extra_trees": True}, "extra_trees=True"),
-        ({"forced_splits": {"feature": 0, "threshold": 0.5}}, "forced_splits"),
         ({"grow_policy": "symetric"}, "Did you mean 'symmetric'"),
     ],
 )

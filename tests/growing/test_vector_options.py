@@ -77,14 +77,6 @@ def drawn_cuts() -> dict[str, Any]:
     }
 
 
-GIVEN: dict[str, Any] = {
-    "feature": 3,
-    "threshold": 0.25,
-    "right": {"feature": 1, "threshold": -0.35},
-}
-NAIVE_GIVEN = ((3, 0.25, -1, 1), (1, -0.35, -1, -1))
-
-
 @settings(max_examples=examples(120), deadline=None)
 @given(
     seed=st.integers(0, 10**6),
@@ -93,7 +85,6 @@ NAIVE_GIVEN = ((3, 0.25, -1, 1), (1, -0.35, -1, -1))
     factors=st.none() | st.tuples(*[st.sampled_from([0.0, 0.3, 1.0, 2.0])] * 4).filter(any),
     is_drawn=st.booleans(),
     ordered=st.none()
-    | st.just("given")
     | st.tuples(
         st.tuples(*[st.sampled_from([-1, 0, 1])] * 4).filter(any),
         st.sampled_from([0.0, 0.7, 1.0, 2.2]),
@@ -109,24 +100,19 @@ NAIVE_GIVEN = ((3, 0.25, -1, 1), (1, -0.35, -1, -1))
 def test_any_options_are_those_of_trying_every_cut(
     seed, weighted, smooth, factors, is_drawn, ordered, more, missing, policy
 ) -> None:
-    """Columns in order, or splits that are given."""
+    """Columns in order, factors on gains, random cuts and smoothed values."""
     X, Y = problem(80, seed, missing)
     Y, weight = Y[:, :1], None
-    if policy == "symmetric":  # has neither random cuts nor splits that are given
-        is_drawn, ordered = False, None if ordered == "given" else ordered
+    if policy == "symmetric":  # has no random cuts
+        is_drawn = False
     if weighted:
         weight = np.random.default_rng(seed).integers(1, 4, len(X)).astype(float)
     params: dict[str, Any] = {"path_smooth": smooth, "extra_trees": is_drawn}
     if factors is not None:
-        if ordered == "given":  # a column of factor 0 is in no split, given or not
-            factors = tuple(factor or 1.0 for factor in factors)
         params["feature_penalties"] = list(factors)
     naive: dict[str, Any] = {"smooth": smooth, "factors": factors}
     naive |= drawn_cuts() if is_drawn else {}
-    if ordered == "given":
-        params["forced_splits"] = GIVEN
-        naive["given"] = NAIVE_GIVEN
-    elif ordered is not None:
+    if ordered is not None:
         naive["signs"], naive["penalty"] = ordered
         params["monotone_constraints"], params["monotone_penalty"] = list(ordered[0]), ordered[1]
     rules = RULES | more

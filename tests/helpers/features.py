@@ -97,12 +97,6 @@ def worst(y: np.ndarray, prediction: np.ndarray, weight: Any) -> float:
     return float(np.abs(y - prediction).max())
 
 
-FORCED = {
-    "feature": "b",
-    "threshold": 3,
-    "left": {"feature": "b", "threshold": 1},
-    "right": {"feature": "d", "threshold": 0.2, "left": {"feature": "a", "threshold": 0}},
-}
 OPTIONS_OF_COLUMNS = {
     "feature_penalties": {"b": 0.5},
     "colsample_bytree": 0.8,
@@ -142,7 +136,6 @@ PIECES: dict[str, dict[str, Any]] = {
     "monotone": {"monotone_constraints": {"a": 1}, "monotone_penalty": 0.5},
     "interactions": {"interaction_constraints": [["a", "b"], ["d"]]},
     "penalties": {"feature_penalties": {"a": 0.5}},
-    "forced": {"forced_splits": FORCED},
     "bundles": {"bundle_features": True, "columns": ["a", *SPARSE]},
     "conflicts": {"max_conflict_rate": 0.1, "columns": ["a", *SPARSE]},
     "bundles by degree": {

@@ -52,7 +52,6 @@ CONSTRAINTS = {
     "forced_bins": {"x0": [-100.0, 0.5]},
     "monotone_penalty": 0.5,
     "path_smooth": 3.0,
-    "forced_splits": {"feature": "x0", "threshold": 0.5, "left": {"feature": "x1", "threshold": 0}},
 }
 LEVELS = {"grow_policy": "symmetric", "max_depth": 5}
 CASES = (
@@ -67,7 +66,7 @@ CASES = (
     ("softmax", 3000, 5, np.float32, {"n_jobs": 2, "sampling": "mvs", "subsample": 0.2}),
     ("logistic", 3000, 5, np.float64, {"grow_policy": "depthwise", "max_depth": 3}),
     ("logistic", 9000, 9, np.float64, {"grow_policy": "symmetric", "max_depth": 4, "n_jobs": 2}),
-    ("logistic", 900, 9, np.float32, {**LEVELS, **CONSTRAINTS, "n_jobs": 2, "forced_splits": None}),
+    ("logistic", 900, 9, np.float32, {**LEVELS, **CONSTRAINTS, "n_jobs": 2}),
     ("squared_error", 900, 7, np.float64, {**LEVELS, "min_samples_leaf": 1}),
     ("logistic", 400_000, 2, np.float32, {"n_jobs": 2}),
     ("softmax", 700, 40, np.float64, {"colsample_bytree": 0.5, "colsample_bynode": 0.5}),

@@ -169,7 +169,6 @@ SAMPLES: dict[str, Any] = {
     "interaction_constraints": ([[0], [1]], "pairwise", "no_interactions"),
     "feature_penalties": ({0: 0.1},),
     "feature_weights": ({0: 0.0},),
-    "forced_splits": ({"feature": 1, "threshold": 0.0},),
     "max_bins_by_feature": ({0: 2},),
     "forced_bins": ({0: [0.05]},),
     "feature_crosses": ([(0, 1, "product")],),

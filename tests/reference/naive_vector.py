@@ -34,8 +34,7 @@ class TreeOptions:
 
     ``smooth``: rows that the value of a parent counts for.  ``factors`` on the gains of columns.
     ``draw``: which of ``n`` cuts a column offers to the node with a key.  ``key_of``: the key of
-    the child on one side, or of a level.  ``given``: column, threshold, and the numbers of the
-    cuts on the left and on the right.  ``categories``: columns of which each level is tried
+    the child on one side, or of a level.  ``categories``: columns of which each level is tried
     against all others, or, with ``sets``, one end of the sorted list.  ``signs``: 1 for increasing
     columns, -1 for decreasing ones, whose gains ``penalty`` lowers near the root.  ``columns``:
     which of them a level may use.
@@ -46,7 +45,6 @@ class TreeOptions:
     draw: Callable[[int, int, int], int] | None = None
     key_of: Callable[[int, int], int] = lambda key, side: 0
     root_key: int = 0
-    given: tuple[tuple[int, float, int, int], ...] = ()
     categories: tuple[int, ...] = ()
     sets: Sets | None = None
     signs: tuple[int, ...] | None = None
@@ -78,8 +76,8 @@ def step(g: float, h: float, rules) -> float:
 class Node:
     """The rows of a node, and the vector that they would have as a leaf."""
 
-    def __init__(self, g, h, rows, rules, tree_options, above=None, key=0, given=-1, bounds=None):
-        self.rows, self.key, self.given, self.bounds = rows, key, given, bounds
+    def __init__(self, g, h, rows, rules, tree_options, above=None, key=0, bounds=None):
+        self.rows, self.key, self.bounds = rows, key, bounds
         self.depth = 0 if above is None else above.depth + 1
         self.G, self.H = g[:, rows].sum(axis=1), h[:, rows].sum(axis=1)
         self.value = np.array([step(*sums, rules) for sums in zip(self.G, self.H, strict=True)])
@@ -151,17 +149,9 @@ def ways_of(X, rows, feature, at, tree_options):
 
 
 def best_split(X, g, h, node, rules, tree_options):
-    """Return ``(is given, gain, feature, threshold, left rows, sign)`` of the best cut."""
+    """Return ``(gain, left rows, sign)`` of the best cut."""
     price, others = len(g) * rules["gamma"], []
-    if node.given >= 0:
-        feature, at, _, _ = tree_options.given[node.given]
-        ways = ways_of(X, node.rows, feature, at, tree_options)
-        gains = [divided(g, h, node, way, rules, tree_options) for way in ways]
-        gains = [-1.0 if gain is None else gain - price for gain in gains]
-        best = int(gains[1] > gains[0] * (1 + 1e-9) + 1e-9)
-        if gains[best] > 0.0:
-            return True, gains[best], feature, at, ways[best], 0
-    best = (False, 0.0, -1, 0.0, None, 0)
+    best = (0.0, None, 0)
     for feature in range(X.shape[1]):
         factor = tree_options.factor(feature, node.depth)
         for at in cuts_of(X, node.rows, feature, node.key, tree_options):
@@ -172,10 +162,10 @@ def best_split(X, g, h, node, rules, tree_options):
                 gain = divided(g, h, node, goes_left, rules, tree_options, sign)
                 gain = 0.0 if gain is None else factor * (gain - price)
                 others.append((gain, goes_left))
-                if gain > best[1] * (1 + 1e-9) + 1e-9:
-                    best = (False, gain, feature, at, goes_left, sign)
-    if tree_options.signs is not None and best[4] is not None:
-        raise_if_tied(best[1], best[4], others)
+                if gain > best[0] * (1 + 1e-9) + 1e-9:
+                    best = (gain, goes_left, sign)
+    if tree_options.signs is not None and best[1] is not None:
+        raise_if_tied(best[0], best[1], others)
     return best
 
 
@@ -190,20 +180,16 @@ def raise_if_tied(best, division, others):
 def grow(X, g, h, rules, max_leaves, tree_options=PLAIN, rows=None):
     """Grow a tree leaf-wise; return the vector of each row before the learning rate."""
     rows = np.arange(len(X)) if rows is None else rows
-    given = 0 if tree_options.given else -1
-    leaves = [Node(g, h, rows, rules, tree_options, None, tree_options.root_key, given)]
+    leaves = [Node(g, h, rows, rules, tree_options, None, tree_options.root_key)]
     found = [best_split(X, g, h, leaves[0], rules, tree_options)]
     while len(leaves) < max_leaves:
-        chosen = max(range(len(leaves)), key=lambda i: (*found[i][:2], -i))
-        is_given, gain, feature, at, goes_left, sign = found.pop(chosen)
+        chosen = max(range(len(leaves)), key=lambda i: (found[i][0], -i))
+        gain, goes_left, sign = found.pop(chosen)
         if gain <= 0.0:
             break
         node = leaves.pop(chosen)
-        # A search may find the forced cut by itself.
-        wanted = tree_options.given[node.given] if node.given >= 0 else (-1, 0.0, -1, -1)
-        below = wanted[2:] if is_given or wanted[:2] == (feature, at) else (-1, -1)
         for side, leaf in enumerate(children_of(g, h, node, goes_left, rules, tree_options, sign)):
-            leaf.key, leaf.given = tree_options.key_of(node.key, side + 1), below[side]
+            leaf.key = tree_options.key_of(node.key, side + 1)
             leaves.append(leaf)
             found.append(best_split(X, g, h, leaf, rules, tree_options))
     return leaf_vectors(leaves, X, g)
@@ -323,22 +309,17 @@ def grow_levels(X, g, h, rules, depth, tree_options=PLAIN):
     for level in range(depth):
         closed += [node for node in opened if len(node.rows) < 2 * rules["min_samples_leaf"]]
         opened = [node for node in opened if len(node.rows) >= 2 * rules["min_samples_leaf"]]
-        key, ways = tree_options.key_of(-1, level), None
-        if level < len(tree_options.given):
-            ways = best_of_level(
-                X, g, h, opened, [tree_options.given[level][:2]], rules, tree_options, level
-            )
-        if ways is None:
-            cuts = [(feature, at) for feature, found in offered.items() for at in found]
-            may = tree_options.columns and tree_options.columns(level)
-            cuts += [
-                (feature, at)
-                for feature in may or range(X.shape[1])
-                if feature not in offered
-                for at in cuts_of(X, np.arange(len(X)), feature, key, tree_options)
-            ]
-            cuts.sort(key=lambda cut: cut[0])  # ties go to the lower column
-            ways = best_of_level(X, g, h, opened, cuts, rules, tree_options, level)
+        key = tree_options.key_of(-1, level)
+        cuts = [(feature, at) for feature, found in offered.items() for at in found]
+        may = tree_options.columns and tree_options.columns(level)
+        cuts += [
+            (feature, at)
+            for feature in may or range(X.shape[1])
+            if feature not in offered
+            for at in cuts_of(X, np.arange(len(X)), feature, key, tree_options)
+        ]
+        cuts.sort(key=lambda cut: cut[0])  # ties go to the lower column
+        ways = best_of_level(X, g, h, opened, cuts, rules, tree_options, level)
         if ways is None:
             break
         goes_left, gains, sign = ways

@@ -151,7 +151,6 @@ class HedgerowEstimator(
     feature_weights: allowed.ByFeature = None
     extra_trees: bool = False
     path_smooth: float = 0.0
-    forced_splits: allowed.ForcedSplits = None
     max_bins_by_feature: allowed.ByFeature = None
     forced_bins: allowed.ForcedBins = None
     advanced: Mapping[str, object] | None = None

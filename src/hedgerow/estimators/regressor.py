@@ -158,8 +158,6 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         Evaluate only one random cut of each column in each node.
     path_smooth : float >= 0, default=0.0
         Number of rows for which the value of the parent counts in the value of a node.
-    forced_splits : dict, path of a JSON file, or None, default=None
-        First splits of each tree, in LightGBM's format (docs/constraints.md).
 
     Loss:
     objective : str, callable or object, default="auto"

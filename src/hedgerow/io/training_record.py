@@ -177,7 +177,6 @@ _BY_COLUMN: dict[str, Callable[[Any, int], bool]] = {
     ),
     "feature_penalties": lambda value, n: _one_each(value, n, is_finite),
     "feature_weights": lambda value, n: _one_each(value, n, is_finite),
-    "forced_splits": lambda value, n: all_of(value, lambda split: all_of(split, is_finite)),
     "max_bins_by_feature": lambda value, n: _one_each(value, n, is_count),
     "interaction_constraints": _is_groups,
     "feature_crosses": lambda value, n: all_of(value, _is_cross),

@@ -364,9 +364,8 @@ def constraints_of_inputs(params: BoostParams, inputs: Inputs | None) -> BoostPa
         return params
     sources, signs = inputs.sources, params.monotone_constraints
     factors, bins = params.feature_penalties, params.max_bins_by_feature
-    weights, alone = params.feature_weights, {s[0]: i for i, s in enumerate(sources) if len(s) == 1}
-    groups: Any = params.interaction_constraints
-    constraints = (signs, factors, bins, weights, groups, params.forced_splits)
+    weights, groups = params.feature_weights, params.interaction_constraints
+    constraints = (signs, factors, bins, weights, groups)
     if all(value is None for value in constraints):
         return params
     n_columns = 1 + max(j for source in sources for j in source)
@@ -388,8 +387,6 @@ def constraints_of_inputs(params: BoostParams, inputs: Inputs | None) -> BoostPa
         and tuple(math.prod(factors[j] for j in source) for source in sources),
         feature_weights=weights
         and tuple(_mean_unless_zero([weights[j] for j in source]) for source in sources),
-        forced_splits=params.forced_splits
-        and tuple((alone[j], *others) for j, *others in params.forced_splits),
         max_bins_by_feature=bins and tuple(min(bins[j] for j in source) for source in sources),
     )
 

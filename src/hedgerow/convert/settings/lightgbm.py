@@ -69,7 +69,6 @@ _RULES: dict[str, Rule] = {
     "max_delta_step": Rule("max_delta_step", 0.0, convert=lambda value: max(0.0, v.number(value))),
     "max_drop": Rule("max_drop", convert=lambda value: v.limit(value) or _NO_LIMIT),
     "enable_bundle": Rule("bundle_features", convert=lambda on: "auto" if v.flag(on) else False),
-    "forcedsplits_filename": Rule("forced_splits", convert=lambda path: path or None),
     "min_gain_to_split": Rule(
         "gamma",
         0.0,
@@ -134,6 +133,7 @@ _REFUSED: dict[str, tuple[str, tuple[Any, ...]]] = {
     "pos_bagging_fraction": ("sampling treats all classes alike.", (1,)),
     "neg_bagging_fraction": ("sampling treats all classes alike.", (1,)),
     "forcedbins_filename": ("use forced_bins.", ("",)),
+    "forcedsplits_filename": ("leave it out: every split is searched for.", ("",)),
     "xgboost_dart_mode": ("dropped trees are scaled as in DART.", (False,)),
     "snapshot_freq": ("use checkpoint.", (-1, 0)),
 }

@@ -379,7 +379,7 @@ class ChunkGrower(CompiledGrower):
         nodes = np.flatnonzero(table[:, s.NODE_OPEN])
         gain = arrays.numbers[nodes, s.NUMBER_GAIN]
         level = self._state.settings.depthwise * table[nodes, s.NODE_DEPTH]
-        order = np.lexsort((nodes, -gain, level, -table[nodes, s.NODE_OPEN]))[::-1]
+        order = np.lexsort((nodes, -gain, level))[::-1]
         for node in nodes[order]:
             slot = table[node, s.NODE_SLOT]
             if slot >= 0 and node != kept:

@@ -18,7 +18,6 @@ Glossary
 found   number of a node in the order in which splits were looked for
 number  number of a node in the tree
 guess   children whose gains are not known yet, taken for a share of their parent's
-given   a node whose cut is given (forced splits): it comes before all others
 """
 
 from __future__ import annotations
@@ -31,11 +30,9 @@ from hedgerow.arrays import IntArray
 from hedgerow.growing.core import state as s
 
 _GUESS = -1
-_GIVEN = 2
-"""``NODE_OPEN`` of a node whose cut is given."""
 
-_Entry = tuple[int, int, float, int, int]
-"""1 if the cut is not given, level, minus the gain, number, found number."""
+_Entry = tuple[int, float, int, int]
+"""Level, minus the gain, number, found number."""
 
 
 class Order:
@@ -58,7 +55,6 @@ class Order:
         self._heap: list[_Entry] = []
         self._found: list[int] = [0]
         self._left: list[int] = [0]
-        self._given: set[int] = set()
         self.n_leaves = 1
         self._push(self._heap, 0, 0)
 
@@ -112,17 +108,15 @@ class Order:
         row = self._table[node]
         if row[s.NODE_OPEN] == 0 and row[s.NODE_LEFT] == 0:
             return 0
-        if row[s.NODE_OPEN] == _GIVEN:  # until it is split
-            self._given.add(node)
         gain = float(self._numbers[node, s.NUMBER_GAIN])
-        heapq.heappush(heap, (node not in self._given, self._level(node), -gain, number, node))
+        heapq.heappush(heap, (self._level(node), -gain, number, node))
         return 1
 
     def _push_guesses(self, heap: list[_Entry], parent: _Entry) -> None:
         if self._child_share <= 0.0:
             return
-        _, level, minus_gain, number, _ = parent
-        guess = (1, level + self._depthwise, self._child_share * minus_gain, number, _GUESS)
+        level, minus_gain, number, _ = parent
+        guess = (level + self._depthwise, self._child_share * minus_gain, number, _GUESS)
         heapq.heappush(heap, guess)
         heapq.heappush(heap, guess)
 

@@ -37,7 +37,7 @@ from hedgerow.objectives.derivatives import LossData
     NODE_SLOT,  # -1: no histogram kept
     NODE_G,  # sums over its rows, in histogram units
     NODE_H,
-    NODE_OPEN,  # 1: a leaf with a split worth making; 2: with one that is given
+    NODE_OPEN,  # 1: a leaf with a split worth making
     NODE_G_LEFT,
     NODE_H_LEFT,
     NODE_N_LEFT,

@@ -50,8 +50,6 @@ NOT_ORDERED, ORDERED = -2, -1
 
 _LEAST_ROWS = 512
 _BLOCKS_PER_PROCESSOR = 4
-_GIVEN = 2
-"""``NODE_OPEN`` of a node whose cut is given: it comes before all others."""
 _NO_LEAF = 0xFF
 
 
@@ -210,8 +208,6 @@ def order_level(state: s.State, depth: int) -> None:
     """Ask for the other nodes of a level of a depth-wise tree, if all of them will be split."""
     ahead, table, scalars, n_open = state.gpu.ahead, state.tree.table, state.scalars, np.int64(0)
     for node in range(scalars[s.IS_N_NODES]):
-        if table[node, s.NODE_OPEN] == _GIVEN:
-            return
         n_open += np.int64(table[node, s.NODE_OPEN] > 0 and table[node, s.NODE_DEPTH] == depth)
     if scalars[s.IS_N_LEAVES] + n_open > state.settings.max_leaves:
         return

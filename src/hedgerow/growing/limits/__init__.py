@@ -1,1 +1,1 @@
-"""Limits of the user: constraints, forced splits and pruning."""
+"""Limits of the user: constraints and pruning."""

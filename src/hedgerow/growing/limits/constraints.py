@@ -7,7 +7,6 @@ interaction constraint  sets of columns; those that split one branch of a tree, 
                         the root to a leaf, must all lie in one of them
 feature penalty         factor on the gain of every split of a column
 feature weight          how readily a column is drawn where columns are sampled
-forced split            that every tree begins with, and its threshold one of the cuts
 forced bin              cut that a column always has, for any data
 cross                   product, difference or ratio of two columns, that trees may split
 
@@ -33,7 +32,6 @@ from hedgerow.data.binning.bins import MOST_BINS
 from hedgerow.data.inputs import OPERATIONS
 from hedgerow.data.schema import Schema, position_of
 from hedgerow.errors import ParameterError, brief, did_you_mean
-from hedgerow.growing.limits.forced_splits import is_finite_number, read_forced_splits
 from hedgerow.objectives.base import Objective
 from hedgerow.params import BoostParams, read_direction
 
@@ -52,7 +50,6 @@ def resolve_constraints(params: BoostParams, schema: Schema, objective: Objectiv
         "interaction_constraints": _interactions(params.interaction_constraints, schema),
         "feature_penalties": _penalties(params.feature_penalties, schema),
         "feature_weights": _weights(params.feature_weights, schema),
-        "forced_splits": read_forced_splits(params.forced_splits, schema),
         "max_bins_by_feature": _max_bins(params, schema),
         "forced_bins": _forced(params, schema),
         "feature_crosses": _crosses(params, schema),
@@ -66,6 +63,16 @@ def read_signs(given: Any, schema: Schema, name: str) -> tuple[int, ...] | None:
     """Return 1 and -1 for columns that predictions rise and fall with; None if there are none."""
     signs = _by_column(given, name, schema, 0, read_direction)
     return signs if signs is not None and any(signs) else None
+
+
+def is_finite_number(value: object) -> bool:
+    """Return whether a value is a finite number, and no truth."""
+    if not isinstance(value, numbers.Real) or isinstance(value, bool | np.bool_):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer of hundreds of digits
+        return False
 
 
 def _is_sequence(value: object) -> bool:
@@ -220,7 +227,7 @@ def _group(group: Any, number: int, schema: Schema) -> tuple[int, ...]:
 
 
 def _forced(params: BoostParams, schema: Schema) -> dict[str, tuple[float, ...]] | None:
-    given, name = _with_forced_splits(params, schema), "forced_bins"
+    given, name = params.forced_bins, "forced_bins"
     if given is None:
         return None
     if not isinstance(given, Mapping):
@@ -306,21 +313,6 @@ def _cross(given: Any, where: str, schema: Schema) -> tuple[str, str, str]:
     if first.name == second.name:
         raise ParameterError(f"{where} crosses column {first.name!r} with itself: name two.")
     return first.name, second.name, operation
-
-
-def _with_forced_splits(params: BoostParams, schema: Schema) -> Any:
-    """Return the forced bins, with a cut at each threshold of forced splits."""
-    splits, given = read_forced_splits(params.forced_splits, schema), params.forced_bins
-    if splits is None or not (given is None or isinstance(given, Mapping)):
-        return given
-    cuts: dict[Any, Any] = dict(given or {})
-    at_place = {position_of(key, schema.names, "forced_bins"): key for key in cuts}
-    for feature, threshold, _, _ in splits:
-        key = at_place.setdefault(feature, schema.names[feature])
-        known = cuts.get(key, ())
-        if _is_sequence(known) and all(map(is_finite_number, known)):
-            cuts[key] = tuple(sorted({*(float(cut) + 0.0 for cut in known), threshold}))
-    return cuts
 
 
 def _cuts(cuts: Any, whole: bool, where: str) -> tuple[float, ...]:

@@ -104,7 +104,7 @@ class NodeSets(NamedTuple):
 def counted_node(node: VectorNode) -> SearchedNode:
     """Return rows and rules of a node, for the search that one output and several share."""
     sums, free = NodeSums(0, 0, node.n_rows), Within(-np.inf, np.inf, 0.0, 0.0)
-    limits, asked = limits_of(sums, node.largest, node.rules), Asked(0.0, 0.0, 0.0, 1.0, 0, -1)
+    limits, asked = limits_of(sums, node.largest, node.rules), Asked(0.0, 0.0, 0.0, 1.0, 0)
     return SearchedNode(np.int64(0), sums, node.largest, node.rules, limits, free, free, asked)
 
 

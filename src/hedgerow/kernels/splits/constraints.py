@@ -34,8 +34,6 @@ Other rules of leaf values and cuts::
                  column.
     weights      of columns, where columns are sampled: without replacement, by the largest
                  ``log(u) / weight`` (Efraimidis and Spirakis 2006)
-    forced cuts  a tree at the top of every tree of the model: its nodes take their cuts before any
-                 other cut is considered, if the tree may use the column and the cut is valid
 """
 
 from __future__ import annotations
@@ -72,12 +70,6 @@ CUT_STREAM = 15 << 40
 MOST_DRAWN = 1 << 62
 """Upper limit of draws for divisions of categories, whose number is not known in advance."""
 
-# Columns of ``GrowthRules.node``.
-NODE_KEY, NODE_FORCED = 0, 1
-
-# Columns of ``GrowthRules.forced``.
-FORCED_FEATURE, FORCED_BIN, FORCED_LEFT, FORCED_RIGHT = range(4)
-
 
 class GrowthRules(NamedTuple):
     """Rules for leaf values and cuts, and their state in each node.
@@ -85,8 +77,7 @@ class GrowthRules(NamedTuple):
     smooth   rows that the value of the parent counts for; 0: no smoothing
     penalty  levels, from the root on, in which splits of ordered columns are penalised
     drawn    1: one random cut per column and node
-    node     int64 (nodes, 2): key of the node's draws; its forced cut, or -1
-    forced   int64 (n_forced, 4): column, bin, forced cuts of the left and the right child
+    key      int64 (nodes,): key of the node's draws
     weight   float64 (n_features,): sampling weight of each column; empty: all equal
     keys     float64 (n_features,): scratch for sampling columns
     """
@@ -94,8 +85,7 @@ class GrowthRules(NamedTuple):
     smooth: np.float64
     penalty: np.float64
     drawn: np.int64
-    node: kt.Int64_2D
-    forced: kt.Int64_2D
+    key: kt.Int64_1D
     weight: kt.Float64_1D
     keys: kt.Float64_1D
 
@@ -216,7 +206,6 @@ class Asked(NamedTuple):
     price: np.float64  # gamma
     ordered: np.float64  # factor on gains of ordered columns
     key: np.int64  # of random draws
-    forced: np.int64  # forced cut of the node, or -1
 
 
 class SearchedNode(NamedTuple):
@@ -278,7 +267,7 @@ def searched_node(
     g, h = float(sums.g) * units.g, float(sums.h) * units.h
     limits, weight = limits_of(sums, units, rules), leaf_weight(g, h, rules)
     if constraints.scored == 0:
-        free, asked = Within(-np.inf, np.inf, weight, 0.0), Asked(0.0, 0.0, 0.0, 1.0, 0, -1)
+        free, asked = Within(-np.inf, np.inf, weight, 0.0), Asked(0.0, 0.0, 0.0, 1.0, 0)
         return SearchedNode(number, sums, units, rules, limits, free, free, asked)
     low, high = constraints.bounds[number, LOW], constraints.bounds[number, HIGH]
     weight, smooth = value_in_node(constraints, number, weight, sums.n), constraints.growth.smooth
@@ -289,8 +278,7 @@ def searched_node(
         ROUNDING * node_score(g, h, rules) / score_unit,
         rules.gamma / score_unit,
         constraints.bounds[number, ORDERED],
-        constraints.growth.node[number, NODE_KEY],
-        constraints.growth.node[number, NODE_FORCED],
+        constraints.growth.key[number],
     )
     within = Within(low * value_unit, high * value_unit, weight * value_unit, smooth)
     leaves = Within(low, high, weight, smooth)
@@ -379,19 +367,10 @@ def gain_of_set(constraints: Constraints, feature: int, score: float, node: Sear
 
 @kernel(inner=True)
 def split_gain(
-    constraints: Constraints, number: int, score: float, left: NodeSums, sums: NodeSums,
-    units: Units, rules: SplitRules,
-) -> float:  # fmt: skip
-    """Return the gain of the split found in node ``number``, or -1 if it is not accepted."""
-    g, h = float(sums.g) * units.g, float(sums.h) * units.h
-    if constraints.scored == 0:
-        own = node_score(g, h, rules)
-        return accepted_gain(score, own, ROUNDING * own, rules.gamma, 1.0)
-    # The gain of a forced cut is computed from the sums of its left side.
-    if score == np.inf:
-        node = searched_node(constraints, number, sums, units, rules)
-        g_left, h_left = float(left.g) * units.g, float(left.h) * units.h
-        sides = node_score(g_left, h_left, rules) + node_score(g - g_left, h - h_left, rules)
-        sides -= lost_score(left, node)
-        return max(0.5 * (sides - own_score(node)) - rules.gamma, 0.0)
-    return score if score > 0.0 else -1.0
+    constraints: Constraints, score: float, sums: NodeSums, units: Units, rules: SplitRules
+) -> float:
+    """Return the gain of the split found in a node with these sums, or -1: it is not accepted."""
+    if constraints.scored == 1:
+        return score if score > 0.0 else -1.0
+    own = node_score(float(sums.g) * units.g, float(sums.h) * units.h, rules)
+    return accepted_gain(score, own, ROUNDING * own, rules.gamma, 1.0)

@@ -1,4 +1,4 @@
-"""Search of the columns of a node: all cuts, one random cut, or a forced cut."""
+"""Search of the columns of a node: all cuts, or one random cut."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.simd.lanes import WIDTH, gather, lane_of, load_turned, spread
 from hedgerow.kernels.splits.constraints import (
-    FORCED_BIN,
-    FORCED_FEATURE,
     ConstrainedColumn,
     Constraints,
     SearchedNode,
@@ -21,7 +19,6 @@ from hedgerow.kernels.splits.constraints import (
     gain_of,
 )
 from hedgerow.kernels.splits.split import (
-    NO_SPLIT,
     Cuts,
     NodeHistogram,
     Order,
@@ -90,27 +87,17 @@ def search_columns(
 ) -> Split:
     """Return the better of ``best`` and the best cut of the columns in lanes."""
     # The score of a cut is in units of the sums; under constraints it is its gain.
-    if constraints.scored == 1:
-        if node.asked.forced >= 0:
-            feature = constraints.growth.forced[node.asked.forced, FORCED_FEATURE]
-            cut = constraints.growth.forced[node.asked.forced, FORCED_BIN]
-            for j in range(WIDTH):
-                if lanes.feature[j] == feature:
-                    at = lanes.at[j]
-                    found = search_cut(histogram, at, feature, cut, node, constraints, NO_SPLIT)
-                    if found.score >= 0.0:  # it beats all others
-                        best = Split(np.inf, feature, cut, found.missing_left, 0, 0, 0)
-        if constraints.growth.drawn == 1:
-            for j in range(WIDTH):
-                feature = lanes.feature[j]
-                if j > 0 and feature == lanes.feature[j - 1]:
-                    break  # the last column fills the remaining lanes
-                n_bins, at = np.int64(histogram.n_bins[feature]), lanes.at[j]
-                key, stride = node.asked.key, histogram.stride
-                cut = drawn_bin(histogram.sums, at, n_bins, stride, key, feature)
-                if cut >= 0:
-                    best = search_cut(histogram, at, feature, cut, node, constraints, best)
-            return best
+    if constraints.scored == 1 and constraints.growth.drawn == 1:
+        for j in range(WIDTH):
+            feature = lanes.feature[j]
+            if j > 0 and feature == lanes.feature[j - 1]:
+                break  # the last column fills the remaining lanes
+            n_bins, at = np.int64(histogram.n_bins[feature]), lanes.at[j]
+            key, stride = node.asked.key, histogram.stride
+            cut = drawn_bin(histogram.sums, at, n_bins, stride, key, feature)
+            if cut >= 0:
+                best = search_cut(histogram, at, feature, cut, node, constraints, best)
+        return best
     sums, limits, stride = histogram.sums, node.limits, histogram.stride
     most_bins, missing = np.int64(0), np.int64(0)
     for j in range(WIDTH):

@@ -56,7 +56,7 @@ time.
 
 _OF_BINS: Mapping[str, Any] = {"tree_method": "hist"}
 _OF_SLOPES: Mapping[str, Any] = {**_OF_BINS, "path_smooth": 0.0}
-_OF_LEVELS: Mapping[str, Any] = {**_OF_BINS, "extra_trees": False, "forced_splits": None}
+_OF_LEVELS: Mapping[str, Any] = {**_OF_BINS, "extra_trees": False}
 _OF_VECTORS: Mapping[str, Any] = {
     **_OF_LEVELS,
     "monotone_constraints": None,

@@ -15,8 +15,6 @@ Thread 0 alone runs this code, between two barriers.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -28,13 +26,8 @@ from hedgerow.growing.limits.constraints import NO_INTERACTIONS
 from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.kernels.splits.constraints import (
     CUT_STREAM,
-    FORCED_BIN,
-    FORCED_FEATURE,
-    FORCED_LEFT,
     HIGH,
     LOW,
-    NODE_FORCED,
-    NODE_KEY,
     ORDERED,
     TOWARD,
     Constraints,
@@ -43,7 +36,6 @@ from hedgerow.kernels.splits.constraints import (
     value_in_node,
 )
 from hedgerow.kernels.splits.split import SplitRules, Units, leaf_weight
-from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.params import BoostParams
 
 SETS_APART = 1
@@ -54,9 +46,7 @@ def make_constraints(
     params: BoostParams, n_features: int, max_nodes: int, spec: BinSpec | None
 ) -> Constraints:
     """Return arrays of the constraints of a fit; without ``spec`` trees are grown without bins."""
-    last_bin, forced = np.zeros(0, dtype=np.int64), np.zeros((0, 4), dtype=np.int64)
-    if spec is not None:
-        last_bin, forced = spec.bin_counts - 1, forced_cuts(params.forced_splits, spec)
+    last_bin = np.zeros(0, dtype=np.int64) if spec is None else spec.bin_counts - 1
     signs, factors = params.monotone_constraints, params.feature_penalties
     together = -1
     groups: list[npt.NDArray[np.int64]] = []
@@ -87,23 +77,11 @@ def make_constraints(
             smooth=float(params.path_smooth),
             penalty=float(params.monotone_penalty),
             drawn=np.int64(params.extra_trees),
-            node=np.zeros((max_nodes, 2), dtype=np.int64),
-            forced=forced,
+            key=np.zeros(max_nodes, dtype=np.int64),
             weight=np.array(params.feature_weights or (), dtype=np.float64),
             keys=np.zeros(n_features if params.feature_weights else 0),
         ),
     )
-
-
-def forced_cuts(splits: Any, spec: BinSpec) -> IntArray:
-    """Return the forced first splits of each tree as cuts between bins, int64 (n_given, 4)."""
-    found = np.full((len(splits or ()), 4), -1, dtype=np.int64)
-    for row, (feature, threshold, left, right) in zip(found, splits or (), strict=True):
-        is_int = spec.schema.kinds[feature] == "int"
-        key = threshold if is_int else keys_of_floats(np.array([float(threshold)]))[0]
-        cuts = spec.cut_keys[spec.cut_start[feature] : spec.cut_start[feature + 1]]
-        row[:] = feature, np.searchsorted(cuts, key, side="right") - 1, left, right
-    return found
 
 
 @kernel(inline=True, inner=True)
@@ -116,9 +94,8 @@ def bound_root(constraints: Constraints, seed: int, tree: int) -> None:
     constraints.bounds[0, HIGH] = np.inf
     constraints.bounds[0, TOWARD] = 0.0
     constraints.bounds[0, ORDERED] = ordered_factor(constraints.growth.penalty, 0)
-    rules = constraints.growth
-    rules.node[0, NODE_KEY] = np.int64(hash64(seed, np.uint64(CUT_STREAM + tree), np.uint64(0)))
-    rules.node[0, NODE_FORCED] = 0 if len(rules.forced) > 0 else -1
+    key = hash64(seed, np.uint64(CUT_STREAM + tree), np.uint64(0))
+    constraints.growth.key[0] = np.int64(key)
 
 
 @kernel(inner=True)
@@ -150,19 +127,11 @@ def bound_children(
             constraints.growth.penalty, row[s.NODE_DEPTH] + 1
         )
     feature = row[s.NODE_FEATURE]
-    growth = constraints.growth
-    forced, key = growth.node[parent, NODE_FORCED], growth.node[parent, NODE_KEY]
-    if forced >= 0:
-        wanted = growth.forced[forced]
-        took = wanted[FORCED_FEATURE] == feature and wanted[FORCED_BIN] == row[s.NODE_BIN]
-        forced = forced if took else np.int64(-1)
+    keys = constraints.growth.key
     for side in range(2):
         child = left if side == 0 else right
-        own = hash64(key, np.uint64(CUT_STREAM), np.uint64(side + 1))
-        growth.node[child, NODE_KEY] = np.int64(own)
-        growth.node[child, NODE_FORCED] = (
-            growth.forced[forced, FORCED_LEFT + side] if forced >= 0 else -1
-        )
+        own = hash64(keys[parent], np.uint64(CUT_STREAM), np.uint64(side + 1))
+        keys[child] = np.int64(own)
     sign = constraints.sign[feature]
     if len(constraints.last_bin) > 0:
         apart = row[s.NODE_BIN] == constraints.last_bin[feature]

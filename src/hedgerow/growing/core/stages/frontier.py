@@ -3,7 +3,7 @@
 Thread 0 alone runs this code, between two barriers.  The frontier is the set
 of open nodes of the table; leaf-wise growth takes the one with the largest
 gain, depth-wise growth the one with the smallest depth (among those the
-largest gain).  Nodes with a cut that is given come first.  Ties go to the node that was made first.
+largest gain).  Ties go to the node that was made first.
 
 A histogram slot is taken by the root, by each smaller child, and inherited
 from the parent by the larger one; nodes that cannot be split give theirs back.
@@ -106,9 +106,7 @@ def commit_job(state: s.State, job: IntArray, found: IntArray) -> None:
             score = float_of_bits(split[s.FOUND_SCORE]) * units.scale
             if state.vectors.used == 0:
                 sums = NodeSums(row[s.NODE_G], row[s.NODE_H], row[s.NODE_COUNT])
-                left = NodeSums(split[s.FOUND_G_LEFT], split[s.FOUND_H_LEFT], split[s.FOUND_N_LEFT])
-                constraints = state.options.constraints
-                gain = split_gain(constraints, node, score, left, sums, units, state.rules)
+                gain = split_gain(state.options.constraints, score, sums, units, state.rules)
             else:
                 own = float_of_bits(split[s.FOUND_OWN])
                 price = outputs_of(state) * state.rules.gamma
@@ -122,8 +120,6 @@ def commit_job(state: s.State, job: IntArray, found: IntArray) -> None:
                 row[s.NODE_G_LEFT] = split[s.FOUND_G_LEFT]
                 row[s.NODE_H_LEFT] = split[s.FOUND_H_LEFT]
                 row[s.NODE_N_LEFT] = split[s.FOUND_N_LEFT]
-            if score == np.inf:
-                row[s.NODE_OPEN] = 2
         elif node >= 0:
             release_slot(tree, scalars, node)
 
@@ -138,10 +134,8 @@ def next_node(state: s.State) -> int:
     for node in range(scalars[s.IS_N_NODES]):
         if table[node, s.NODE_OPEN] == 0:
             continue
-        if best < 0 or table[node, s.NODE_OPEN] > table[best, s.NODE_OPEN]:
+        if best < 0:
             best = node
-        elif table[node, s.NODE_OPEN] < table[best, s.NODE_OPEN]:
-            continue
         elif settings.depthwise == 1 and table[node, s.NODE_DEPTH] != table[best, s.NODE_DEPTH]:
             if table[node, s.NODE_DEPTH] < table[best, s.NODE_DEPTH]:
                 best = node
