@@ -12,7 +12,6 @@ from hedgerow import (
     Booster,
     Dataset,
     HedgerowClassifier,
-    HedgerowRanker,
     HedgerowRegressor,
     train,
 )
@@ -316,31 +315,6 @@ def test_the_best_round_of_the_model_gone_on_from_is_shown() -> None:
     best, score = some.num_rounds, some.evals_result["validation"]["loss"][some.num_rounds - 1]
     labels = more.plot_history().get_legend_handles_labels()[1]
     assert f"best: round {best}, {score:.5g}" in labels
-
-
-def test_positions_go_on(tmp_path) -> None:
-    qid, y = np.repeat(np.arange(N // 10), 10), TARGETS["softmax"]
-    shown = {"qid": qid, "position": np.tile(np.arange(10), N // 10)}
-    settings = {"early_stopping": False, "max_leaves": 4}
-    settings["learning_rate"] = lambda number: 0.3 / (1 + number)
-    whole = HedgerowRanker(n_estimators=6, **settings).fit(NUMBERS, y, **shown)
-    some = HedgerowRanker(n_estimators=4, **settings).fit(NUMBERS, y, **shown)
-
-    def stop(seen) -> None:
-        if seen.round == 6:
-            raise RuntimeError("power cut")
-
-    model = HedgerowRanker(n_estimators=2, callbacks=stop, **settings)
-    keep = {"checkpoint": tmp_path / "kept", "checkpoint_every": 0.0, "init_model": some}
-    more = HedgerowRanker(n_estimators=2, **settings)
-    more.fit(NUMBERS, y, **shown, init_model=some)
-    bias = [m.booster_.model.training["position_bias"]["bias"] for m in (whole, more)]
-    np.testing.assert_allclose(bias[1], bias[0], rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(more.predict(NUMBERS), whole.predict(NUMBERS), rtol=1e-6, atol=1e-6)
-    with pytest.raises(RuntimeError, match="power cut"):
-        model.fit(NUMBERS, y, **shown, **keep)
-    resumed = model.set_params(callbacks=None).fit(NUMBERS, y, **shown, **keep)
-    assert_same_forest(more.booster_, resumed.booster_)
 
 
 def test_a_checkpoint_belongs_to_one_model(tmp_path) -> None:

@@ -17,7 +17,6 @@ from hedgerow.boosting.row_data import statistics
 from hedgerow.data import read_table
 from hedgerow.errors import (
     AllRowsNeededError,
-    DataTypeError,
     ParameterError,
 )
 from hedgerow.objectives import make_objective
@@ -97,7 +96,7 @@ def test_what_needs_a_table_names_the_columns() -> None:
     encoded.check_memory(*given, 10**6, loss, params, 10**9)
 
 
-# -- models to continue, checkpoints, positions --------------------------------------------
+# -- models to continue, checkpoints -------------------------------------------------
 
 
 def test_what_cannot_be_continued_is_refused_as_in_memory() -> None:
@@ -134,20 +133,6 @@ def test_a_checkpoint_of_lines_belongs_to_the_values_of_rows(tmp_path: Path) -> 
     other = replace(ROWS, table=TABLE.assign(a=TABLE.a + largest))  # in the same bin
     with pytest.raises(ParameterError, match=r"another fit: X in batches has changed\."):
         train(params, other.in_batches(), checkpoint=tmp_path, checkpoint_every=0.0)
-
-
-def test_what_is_no_position() -> None:
-    params = SMALL | {"objective": "lambdarank"}
-    rows = Rows(TABLE, ["a", "b"], "class", {"qid": "q", "position": "place"})
-    mixed = TABLE.place.astype(object).mask(TABLE.index >= 170, "text")
-    for positions, match in (
-        (mixed, "whole numbers or text"),
-        (TABLE.place + 0.5, r"batch.*position must hold whole numbers"),
-    ):
-        with pytest.raises(DataTypeError, match=match):
-            train(params, replace(rows, table=TABLE.assign(place=positions)).in_batches())
-    with pytest.raises(ParameterError, match="boosting='rf'"):
-        train(params | {"boosting": "rf", "subsample": 0.5}, rows.in_batches())
 
 
 def test_validation_rows_are_not_kept_by_the_loss() -> None:

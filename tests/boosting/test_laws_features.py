@@ -116,7 +116,6 @@ RECORDED = [
         "one leaf",
     }
     & set(name.split(" + "))
-    and "positions" not in name
     and "left out" not in name
 ]
 

@@ -183,7 +183,6 @@ stops early + absolute of all
 stops early + AFT of events
 stops early + ranking
 stops early + ranking + exact
-stops early + ranking + positions
 """
 
 
@@ -191,7 +190,7 @@ stops early + ranking + positions
 def test_validation_rows(feature: str, small_chunks: None) -> None:
     """Validation rows may lie in files or in memory."""
     params, rows = parts_of(feature)
-    seen, unseen = rows.part(0, 400), rows.part(400, N_ROWS).without("position")
+    seen, unseen = rows.part(0, 400), rows.part(400, N_ROWS)
     booster = same_bytes(params, seen, unseen)
     found = train(params, seen.in_batches(), unseen.in_memory())
     assert found.to_bytes() == booster.to_bytes()
@@ -235,23 +234,21 @@ CONTINUED = {
     "approx + Cox": "approx + Cox",
     "of all": "of all",
     "ranking": "ranking",
-    "ranking + positions": "ranking + positions + stops early",
 }
 
 
 @pytest.mark.parametrize("before", CONTINUED)
 def test_a_model_is_continued(before: str, small_chunks: None) -> None:
-    """The first model knows fewer rows, and lacks a category and a position of the later ones."""
+    """The first model knows fewer rows, and lacks a category of the later ones."""
     params, rows = parts_of(before)
     model = train(params, rows.part(0, 250).in_memory())
     params, later = parts_of(CONTINUED[before])
     other = ROWS.assign(town=ROWS.town.mask(ROWS.index < 20, "new"))
-    other["place"] = other.place.replace(8, 80)
     rows = Rows(other, rows.features, later.target, later.roles)
     found = same_bytes(params, rows, init_model=model)
     assert found.model.training["init_rounds"] == model.num_rounds
     if params.get("early_stopping"):
-        unseen = rows.part(0, 90).without("position")
+        unseen = rows.part(0, 90)
         expected = same_bytes(params, rows, unseen, init_model=model)
         found = train(params, rows.in_batches(), unseen.in_memory(), init_model=model)
         assert found.to_bytes() == expected.to_bytes()
@@ -293,8 +290,7 @@ exact + sample
 exact + classes + sample
 approx + classes
 ranking + XE-NDCG
-ranking + positions
-ranking + positions + DART
+ranking + DART
 """
 
 

@@ -44,16 +44,12 @@ TWO_CHOICES: dict[str, tuple[Any, Any]] = {
     "weight": (RNG.choice([1.0, 3.0], N_ROWS), RNG.choice([1.0, 3.0], N_ROWS)),
     "offset": (RNG.normal(size=N_ROWS), RNG.normal(size=N_ROWS)),
     "qid": (QID, np.repeat(np.arange(12), 20)),
-    "position": (np.tile(np.arange(10), 24), RNG.integers(0, 3, N_ROWS)),
     "groups": (np.arange(N_ROWS) % 40, np.arange(N_ROWS) // 6),
     "time": (np.arange(N_ROWS), RNG.normal(size=N_ROWS)),
 }
 """Two choices of each value."""
 
-BESIDE: dict[str, dict[str, Any]] = {"position": {"qid": QID}}
-"""Values that another one needs."""
-
-RANKED = ("qid", "position")
+RANKED = ("qid",)
 """Values of rankings."""
 
 SMALL: dict[str, Any] = {"n_estimators": 4, "learning_rate": 0.3, "max_leaves": 4}
@@ -203,6 +199,6 @@ def test_every_value_reaches_every_door(value: RowValue, door: str, tmp_path: Pa
 def outcome(name: str, door: str, choice: Any, folder: Path) -> bytes | str:
     """Return what a door makes of a choice of a value, or its error."""
     try:
-        return DOORS[door](name, {**BESIDE.get(name, {}), name: choice}, folder)
+        return DOORS[door](name, {name: choice}, folder)
     except (HedgerowError, TypeError) as error:
         return str(error)

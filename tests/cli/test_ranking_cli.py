@@ -45,19 +45,8 @@ def test_trains_a_ranking(table, capsys) -> None:
             ("--qid", "query", "--task", "regression"),
             "--qid trains a ranking model, not a regression",
         ),
-        (("--position", "a"), "--position is for rankings"),
     ],
 )
 def test_wrong_use_is_an_error(table, more, message, capsys) -> None:
     assert main(["train", str(table), "--target", "grade", *more]) != 0
     assert message in capsys.readouterr().err
-
-
-def test_positions_come_from_a_column(table, capsys) -> None:
-    lines = table.read_text().splitlines()
-    placed = [f"{line},{'place' if k == 0 else (k - 1) % 10}" for k, line in enumerate(lines)]
-    table.write_text("\n".join(placed) + "\n")
-    more = ("--qid", "query", "--position", "place", "--set", "n_estimators=3")
-    assert main(["train", str(table), "--target", "grade", *more]) == 0
-    assert "300 rows, 2 columns" in capsys.readouterr().out
-    assert list(HedgerowRanker.load("model.hedgerow").position_bias_) == list(range(10))

@@ -11,11 +11,9 @@ import scipy.sparse
 
 from hedgerow import (
     DaskHedgerowClassifier,
-    DaskHedgerowRanker,
     DaskHedgerowRegressor,
     Dataset,
     HedgerowClassifier,
-    HedgerowRanker,
     train,
 )
 from hedgerow.distributed import Resilience, estimators, training
@@ -79,27 +77,17 @@ def test_predictions_with_offsets(client: Any, table: str) -> None:
         model.predict(X, ROWS["score 0"].to_numpy())
 
 
-@pytest.mark.parametrize("role", ["position", "class_weight"])
-def test_values_of_training_rows_beside_validation_rows(
-    client: Any, monkeypatch: pytest.MonkeyPatch, role: str
-) -> None:
-    """Validation rows have queries and class weights, but no positions."""
+def test_class_weights_beside_validation_rows(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimators, "run_alone", None)  # all workers train
-    makes: tuple[Any, Any] = (DaskHedgerowClassifier, HedgerowClassifier)
     settings = {**SMALL, "eval_metric": "loss", "class_weight": {0: 1.0, 1: 3.0}}
-    if role == "position":
-        makes = (DaskHedgerowRanker, HedgerowRanker)
-        del settings["class_weight"]
 
     def fitted(make: Any, rows: Any, **more: Any) -> Any:
-        if role == "position":
-            more |= {"position": rows["place"], "qid": rows["query"], "qid_val": rows["query"]}
         X, y = rows[COLUMNS], rows["click"]
         return make(**settings).fit(X, y, X_val=X, y_val=y, **more)
 
     rows = ROWS.assign(click=(ROWS["grade"] > 1).astype(int))
-    found = fitted(makes[0], dd.from_pandas(rows, npartitions=3), resilience=QUICK)
-    expected = fitted(makes[1], rows)
+    found = fitted(DaskHedgerowClassifier, dd.from_pandas(rows, npartitions=3), resilience=QUICK)
+    expected = fitted(HedgerowClassifier, rows)
     same_models(found, expected)
     assert found.evals_result_ == expected.evals_result_
 

@@ -89,7 +89,6 @@ def test_every_attribute_is_a_value_or_absent(kind: Any) -> None:
         ("event_times", train(ROUNDS, Dataset(X, Y))),
         ("oob_score_", HedgerowRegressor(**ROUNDS).fit(X, Y)),
         ("oob_improvement_", HedgerowRegressor(**ROUNDS).fit(X, Y)),
-        ("position_bias_", HedgerowRanker(**ROUNDS).fit(X, Y > 1.0, qid=np.zeros(60))),
     ],
 )
 def test_attributes_of_other_models(name: str, model: Any) -> None:

@@ -136,7 +136,6 @@ GIVEN_BY_NAME: dict[str, Any] = {
         X, X[:, 0], groups=name
     ),
     "qid": lambda name: HedgerowRanker(**FEW).fit(X, GRADES, qid=name),
-    "position": lambda name: HedgerowRanker(**FEW).fit(X, GRADES, qid=[0] * N, position=name),
     "sample_weight": lambda name: HedgerowRegressor(**FEW).fit(X, X[:, 0], sample_weight=name),
     "weight": lambda name: train(FEW, Dataset(X, X[:, 0], weight=name)),
     "groups of cross_fit": lambda name: cross_fit(

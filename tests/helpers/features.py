@@ -214,9 +214,7 @@ PIECES: dict[str, dict[str, Any]] = {
     },
     "named queries": {"qid": "query name"},
     "pairs": {"objective": "rank_pairwise", "target": "class", "qid": "q"},
-    "named positions": {"position": "place name"},
     "mean pairs": {"pair_method": "mean", "pairs_per_row": 2},
-    "positions": {"position": "place", "position_bias_regularization": 0.5},
     # roles
     "weights": {"weight": "w"},
     "weights of queries": {"weight": "v"},
@@ -353,10 +351,10 @@ exact + statistics + ranking + stops early
 exact + crosses
 exact + Cox + crosses
 exact + ranking
-exact + ranking + positions + weights of queries
+exact + ranking + weights of queries
 exact + folds + weights
 exact + folds + statistics + one cross + classes
-exact + folds + ranking + positions
+exact + folds + ranking
 approx
 approx + weights
 approx + classes + columns of nodes
@@ -365,7 +363,7 @@ approx + local + monotone + MVS
 approx + local + weights + offsets
 approx + two targets + statistics + one cross + left out + penalties
 approx + folds + Cox of events
-approx + ranking + positions + sample
+approx + ranking + sample
 
 statistics
 statistics + towns + weights + training scores
@@ -396,7 +394,7 @@ conflicts + statistics + one cross
 conflicts + statistics + one cross + folds
 conflicts + folds
 conflicts + folds + lines + one cross + weights + groups
-conflicts + folds + ranking + positions
+conflicts + folds + ranking
 conflicts + Cox
 conflicts + Cox of events + one cross + lines + weights
 crosses
@@ -446,13 +444,13 @@ infinite ends + left out + concordance + weights
 ranking
 ranking + stops early
 ranking + GOSS
-ranking + DART + positions
-ranking + boosted forests + positions
-ranking + symmetric + named positions + stops early + training scores
+ranking + DART
+ranking + boosted forests
+ranking + symmetric + stops early + training scores
 ranking + folds + weights of queries
-ranking + folds + positions
+ranking + folds
 ranking + offsets
-ranking + mean pairs + positions
+ranking + mean pairs
 pairs + named queries + sample
 XE-NDCG
 XE-NDCG + folds
@@ -463,7 +461,7 @@ FEATURES = [line for line in FEATURES_BY_TOPIC.splitlines() if line]
 SMALL = {"n_estimators": 4, "max_leaves": 8, "n_jobs": 2}
 """Each leaf is a pass over all chunks: eight take every path of a grower."""
 
-ROLES = ("weight", "offset", "qid", "position", "groups")
+ROLES = ("weight", "offset", "qid", "groups")
 
 
 def parts_of(feature: str, table: pd.DataFrame = ROWS) -> tuple[dict[str, Any], Rows]:

@@ -58,8 +58,7 @@ def _weighted() -> Any:
 
 
 def _ranking() -> Any:
-    shown = {"qid": QID, "position": np.tile(np.arange(10), N // 10)}
-    return HedgerowRanker(**PLAIN, boosting="dart").fit(X, np.digitize(Y, [0.0, 1.0]), **shown)
+    return HedgerowRanker(**PLAIN, boosting="dart").fit(X, np.digitize(Y, [0.0, 1.0]), qid=QID)
 
 
 def _quantiles() -> Any:
@@ -183,7 +182,7 @@ def look_everywhere(estimator: Any, path: str) -> None:
         lambda: list(booster.staged_predict(rows)),
         lambda: booster.refit(rows, np.arange(4.0) % 2),
         lambda: [hasattr(estimator, name) for name in ("oob_improvement_", "oob_score_")],
-        lambda: (hasattr(estimator, "position_bias_"), estimator.chosen_params_),
+        lambda: estimator.chosen_params_,
         lambda: booster.predict_survival_function(rows, [1.0]),
         lambda: main(["inspect", path]),
         lambda: Start(booster.model).rates_and(0.1, 5),

@@ -314,7 +314,6 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
         qid_val: Any = None,
         offset: Any = None,
         offset_val: Any = None,
-        position: Any = None,
         client: Any = None,
         parallelism: Parallelism = "auto",
         memory_limit: int | None = None,
@@ -335,8 +334,6 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
             Rows for learning curves and early stopping.
         offset, offset_val : like y, optional
             Initial raw scores.
-        position : like y, optional
-            Position at which each row was shown in its query, for clicks; see docs/ranking.md.
         client : distributed.Client, optional
             By default the last client created.
         parallelism : {"auto", "data", "features"}, default="auto"

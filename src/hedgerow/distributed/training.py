@@ -46,7 +46,6 @@ def train(
     offset_val: Any = None,
     groups: Any = None,
     time: Any = None,
-    position: Any = None,
     categorical_features: CategoricalFeatures = "auto",
     unknown_category: UnknownCategory = "missing",
     parallelism: Parallelism = "auto",
@@ -82,8 +81,6 @@ def train(
         Rows of a group stay together in folds and held-out rows; see :class:`hedgerow.Dataset`.
     time : like y, optional
         Number or date of each row: the latest rows are held out.
-    position : like y, optional
-        For clicks, the position of each row in its query; see docs/ranking.md.
     categorical_features, unknown_category
         As for :class:`hedgerow.Dataset`.
     parallelism : {"auto", "data", "features"}, default="auto"

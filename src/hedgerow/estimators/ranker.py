@@ -13,7 +13,6 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.row_data.checks import check_vector, check_weight
 from hedgerow.boosting.row_data.queries import read_qid, require_queries, weight_of_rows
 from hedgerow.boosting.row_data.targets import Targets, require_target, target_column
-from hedgerow.errors import AbsentAttributeError
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.metrics.queries import query_rows
 from hedgerow.metrics.ranking import RankingMetric
@@ -181,8 +180,6 @@ class HedgerowRanker(HedgerowEstimator):
         Steepness of the logistic function of pairs; None means 1.
     label_gain : sequence of float, or None, default=None
         Gains of the labels 0, 1, ... in NDCG and its losses; None means ``2**label - 1``.
-    position_bias_regularization : float >= 0, or None, default=None
-        L2 penalty on the position biases, per row, with ``fit(position=...)``; None means 0.
     eval_metric : str, callable, sequence of these, or None, default=None
         Metrics to record after each round, such as ``"ndcg"``, ``"ndcg@10"``, ``"map"``, ``"mrr"``,
         ``"err"`` and ``"precision@10"``; None means ``"loss"``.  A callable takes ``(y_true,
@@ -270,10 +267,10 @@ class HedgerowRanker(HedgerowEstimator):
     _ranks: ClassVar[bool] = True
     _loss_parameters: ClassVar[tuple[str, ...]] = (
         *("truncation_level", "pair_method", "pairs_per_row"),
-        *("normalize_pairs", "sigmoid", "label_gain", "position_bias_regularization"),
+        *("normalize_pairs", "sigmoid", "label_gain"),
     )
     # With metadata routing, scikit-learn passes qid to fit and score by default.
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True, "position": True}
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"qid": True}
 
     objective: RankingObjective = "auto"
@@ -283,7 +280,6 @@ class HedgerowRanker(HedgerowEstimator):
     normalize_pairs: bool | None = None
     sigmoid: float | None = None
     label_gain: Sequence[float] | None = None
-    position_bias_regularization: float | None = None
 
     def fit(
         self,
@@ -292,7 +288,6 @@ class HedgerowRanker(HedgerowEstimator):
         sample_weight: Any = None,
         *,
         qid: Any = None,
-        position: Any = None,
         X_val: Any = None,
         y_val: Any = None,
         sample_weight_val: Any = None,
@@ -321,9 +316,6 @@ class HedgerowRanker(HedgerowEstimator):
             first row, apply to all their rows.
         qid : array-like of shape (n_rows,)
             Query of each row: numbers, text or categories; rows of a query may lie apart.
-        position : array-like of shape (n_rows,), optional
-            Position at which each row was displayed when its label, such as a click, was collected.
-            The model learns the bias of each, which predictions leave out (docs/ranking.md).
         X_val, y_val : like X and y, optional
             Validation rows for learning curves and early stopping; a dict without ``y_val``, as
             in ``{"new": Dataset(X, y, qid=qid)}``, holds named sets; the first stops.
@@ -363,20 +355,6 @@ class HedgerowRanker(HedgerowEstimator):
         require_target(rows.y, type(self).__name__, name)
         require_queries(rows.qid, name.replace("y", "qid", 1))
         return Targets(check_vector(target_column(rows.y, name), n_rows, name), None)
-
-    @property
-    def position_bias_(self) -> dict[int | str, float]:
-        """Bias of each position on the scale of raw scores; the largest is 0.
-
-        Available if ``position`` was passed to :meth:`fit`.  For rare labels, such as clicks,
-        ``exp(sigmoid * bias)`` is about the probability that a row is examined, relative to
-        the best position.
-        """
-        check_is_fitted(self)
-        found = self.booster_.model.training.get("position_bias")
-        if found is None:
-            raise AbsentAttributeError("position_bias_ needs positions: fit(..., position=...).")
-        return dict(zip(found["positions"], found["bias"], strict=True))
 
     def predict(self, X: Any, offset: Any = None, **others: Never) -> FloatArray:
         """Score each row; within a query, rows with higher scores come first.

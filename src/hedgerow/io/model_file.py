@@ -175,6 +175,9 @@ def _read(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
         n_parallel=_natural(metadata, _PARALLEL) if several else 1,
     )
     training = record_of_text(metadata["training"], "training")
+    parameters = training.get("loss_parameters")
+    if isinstance(parameters, dict):  # of rankings in older files; it had no effect on predictions
+        parameters.pop("position_bias_regularization", None)
     model = Model(forest, schema, metadata["objective"], training, inputs)
     text = metadata.get("estimator")
     return model, None if text is None else record_of_text(text, "estimator")

@@ -253,8 +253,6 @@ def _check_objective(model: Model) -> None:
         raise ModelFormatError(f"training: {error}") from None
     if "baseline" in model.training:
         _check_baseline(model.training["baseline"])
-    if "position_bias" in model.training:
-        _check_positions(model.training["position_bias"])
     if OFFSET_COLUMNS in model.training:
         names = model.training[OFFSET_COLUMNS]
         texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
@@ -266,15 +264,6 @@ def _check_objective(model: Model) -> None:
         check_record(model.training, name, n_outputs)
     except ValueError as error:
         raise ModelFormatError(f"training: class_weight is malformed: {error}.") from None
-
-
-def _check_positions(found: Any) -> None:
-    """Check the position biases of a ranking model."""
-    bias = numbers_in(found, "bias")
-    names: Any = () if bias is None else found.get("positions")
-    right = bias is not None and all_of(names, lambda name: isinstance(name, int | str))
-    if bias is None or not right or not len({*names}) == len(names) == len(bias):
-        raise ModelFormatError("training: the biases of positions are malformed.")
 
 
 def _check_baseline(baseline: Any) -> None:

@@ -47,7 +47,6 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     ),
     "normalize_pairs": ("lambdarank", "rank_map"),
     "label_gain": RANKING,
-    "position_bias_regularization": RANKING,
 }
 """Parameters of objectives, and the objectives that use them; the default of each is None."""
 

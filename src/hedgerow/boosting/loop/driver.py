@@ -41,17 +41,11 @@ from hedgerow.boosting.resume.fingerprint import (
     settings_of,
     text_of,
 )
-from hedgerow.boosting.row_data.queries import (
-    bias_record,
-    bound_metrics,
-    with_positions,
-    with_queries,
-)
+from hedgerow.boosting.row_data.queries import bound_metrics, with_queries
 from hedgerow.boosting.row_data.statistics import assembled, constraints_of_inputs
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.boosting.validation.stopping import BestRound, Rising, StoppingParams
-from hedgerow.comm.base import gather_numbers
 from hedgerow.data import numbers_of
 from hedgerow.data.inputs import Inputs
 from hedgerow.data.reading.mapped_table import MappedTable
@@ -187,11 +181,7 @@ def watched_rows(
 ) -> tuple[BoostState, Watch]:
     """Bind the loss and the metrics to the rows; ``plan.params`` are those of the inputs."""
     others, params, n_threads = rows.ranks.others, plan.params, plan.n_threads
-    positions = rows.learned.position
-    if positions is not None:
-        positions = replace(positions, codes=gather_numbers(positions.codes, others))
-    objective = with_positions(plan.objective, positions, params, plan.start)
-    objective = with_queries(objective, rows.learned, params.seed, n_threads, rows.ranks)
+    objective = with_queries(plan.objective, rows.learned, params.seed, n_threads, rows.ranks)
     wanted = [(part, plan.metrics) for part in rows.parts]
     of_train = plan.of_train if rows.parts else plan.metrics
     if of_train and (plan.is_scored or plan.stopping.train_scores or rows.parts):
@@ -260,7 +250,6 @@ def make_ready(
         if members:
             record[BLEND], seconds = members, []  # which are of the first member only
         record |= found_by_loss(watch.objective, forest, rows.train, own, n_threads)
-        record |= bias_record(watch.objective, forest.n_rounds - watch.n_first)
         schema, n_copies = rows.train.table.schema, rows.seen.n_copies
         return plan.finish(
             assembled(forest, schema, watch.objective, record, own, n_copies, seconds)

@@ -54,7 +54,6 @@ from hedgerow.kernels.primitives.exact_sum import exact_sum
 from hedgerow.metrics import Metric, evaluate, make_metrics
 from hedgerow.model.forest import Forest, joined_forests
 from hedgerow.objectives import Objective
-from hedgerow.objectives.base import LossRows
 from hedgerow.objectives.line_search import LeafRows, unit_of
 from hedgerow.params import BoostParams
 from hedgerow.schedules import is_number
@@ -285,16 +284,11 @@ class BoostState:
         added to the rows of the sample; here all rows get them by tree traversal.
         """
         earlier.check(self.base, self.n_features, self.n_columns)
-        params, target, weight = self.params, self.data.target, self.data.weight
-        learns_positions, bound = getattr(self.objective, "positions", None) is not None, None
+        params = self.params
         for place in range(earlier.n_rounds):
             number = self.n_first + place
             self.mode.start_round(number, params)
             self._scores.update()
-            if learns_positions:  # their biases, beside the trees
-                bound = bound or self.objective.bound_to(target, weight)
-                rows = LossRows(target, self._grown_at, weight, number)
-                bound.derivatives(rows, 0, *np.empty((2, len(target))))
             if params.oob_score and isinstance(self.train, MeanScores):
                 n_rows, first_row = self.data.matrix.n_rows, self.ranks.first_row
                 self.train.outside = rows_left_out(

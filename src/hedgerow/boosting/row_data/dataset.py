@@ -56,9 +56,6 @@ class Dataset:
     qid : array-like of shape (n_rows,), optional
         For rankings: the query of each row, numbers or text.  Rows of a query compete
         with each other and need not be adjacent.
-    position : array-like of shape (n_rows,), optional
-        For rankings, of training rows: the position at which each row was shown to the
-        users whose clicks made its label, integers or text (docs/ranking.md).
     groups : array-like of shape (n_rows,), optional
         All rows of a group are held out for validation, or none.
     time : array-like of shape (n_rows,), optional
@@ -95,7 +92,6 @@ class Dataset:
         offset: Any = None,
         *,
         qid: Any = None,
-        position: Any = None,
         groups: Any = None,
         time: Any = None,
         feature_names: Sequence[str] | None = None,
@@ -107,7 +103,6 @@ class Dataset:
         self.weight = weight
         self.offset = offset
         self.qid = qid
-        self.position = position
         self.groups = groups
         self.time = time
         self.categorical_features = categorical_features
@@ -130,7 +125,6 @@ class Dataset:
         weight: str | None = None,
         offset: str | Sequence[str] | None = None,
         qid: str | None = None,
-        position: str | None = None,
         groups: str | None = None,
         time: str | None = None,
         drop: Sequence[str] = (),
@@ -159,8 +153,8 @@ class Dataset:
             Column of weights; a row of weight 0 counts as absent.
         offset : str or sequence of str, optional
             Columns that hold known parts of the raw score, one for each output.
-        qid, position, groups, time : str, optional
-            Columns of queries, positions, groups and times, as for :class:`Dataset`.
+        qid, groups, time : str, optional
+            Columns of queries, groups and times, as for :class:`Dataset`.
         drop : sequence of str, default=()
             Columns to ignore.
         features : sequence of str, optional
@@ -215,7 +209,6 @@ class Dataset:
         weight: str | None = None,
         offset: str | Sequence[str] | None = None,
         qid: str | None = None,
-        position: str | None = None,
         groups: str | None = None,
         time: str | None = None,
         drop: Sequence[str] = (),
@@ -239,7 +232,7 @@ class Dataset:
             Batches must be much smaller than the memory limit.
         target, weight : str, optional
             Columns of frames; tuples contain target and weight themselves.
-        offset, qid, position, groups, time, drop, features, categorical_features, \
+        offset, qid, groups, time, drop, features, categorical_features, \
 unknown_category, cache_dir, memory_limit
             As for :meth:`from_files`.
         feature_names : sequence of str, optional

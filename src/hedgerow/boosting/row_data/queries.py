@@ -7,22 +7,16 @@ model.  Rows of a query need not be adjacent.
 from __future__ import annotations
 
 import json
-import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
+from hedgerow.arrays import AnyArray, IntArray, distinct
 from hedgerow.boosting.row_data.checks import (
-    check_length,
     number_values,
-    one_axis,
-    refuse_missing,
-    values_of_rows,
 )
 from hedgerow.boosting.row_data.groups import (
     check_held_out,
@@ -32,127 +26,16 @@ from hedgerow.boosting.row_data.groups import (
 from hedgerow.boosting.validation.stopping import StoppingParams, queries_aside, rows_aside
 from hedgerow.comm.base import Alone, Communicator, gather_numbers
 from hedgerow.cuda.arrays import host_array
-from hedgerow.errors import DataError, DataTypeError, HedgerowWarning, ParameterError, brief
+from hedgerow.errors import DataError, DataTypeError, HedgerowWarning, ParameterError
 from hedgerow.metrics import Metric, metrics_of_queries, scored_as, task_of
 from hedgerow.metrics.queries import first_seen, query_rows
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
-from hedgerow.schedules import rate_at
 
 if TYPE_CHECKING:
     from hedgerow.boosting.loop.sample import Sample
     from hedgerow.boosting.loop.scored import Ranks
-    from hedgerow.boosting.resume.continuing import Start
     from hedgerow.boosting.row_data.row_values import RowValues
-    from hedgerow.objectives.ranking.positions import PositionBias
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Positions:
-    """Positions at which rows were shown: int64 codes, indices into the ascending labels."""
-
-    codes: IntArray
-    labels: tuple[Any, ...]
-
-    def __getitem__(self, rows: Any) -> Positions:
-        """Return the positions of some of the rows."""
-        return Positions(self.codes[rows], self.labels)
-
-
-def read_position(position: Any, n_rows: int, name: str = "position") -> Positions:
-    """Read positions at which rows were shown: integers or text, each value is one position."""
-    values = one_axis(values_of_rows(position, name), name)
-    check_length(len(values), n_rows, name)
-    refuse_missing(values, name)
-    if values.dtype.kind == "O":
-        texts = all(isinstance(value, str) for value in values.tolist())
-        integers = all(isinstance(value, int | np.integer) for value in values.tolist())
-        if not texts and not integers:
-            raise DataTypeError(f"{name} must hold whole numbers or text.")
-        values = values.astype(str if texts else np.int64)
-    if values.dtype.kind == "f" and (values == np.floor(values)).all():
-        values = values.astype(np.int64)
-    if values.dtype.kind not in "iuUT":
-        raise DataTypeError(f"{name} must hold whole numbers or text, got {values.dtype}.")
-    labels, codes = np.unique(values, return_inverse=True)
-    return Positions(codes.reshape(-1).astype(np.int64), tuple(labels.tolist()))
-
-
-def joined_positions(parts: Sequence[Positions], others: Communicator) -> Positions:
-    """Return the positions of the rows of all parts, with the labels of all ranks."""
-    own = list(dict.fromkeys(label for part in parts for label in part.labels))
-    messages = others.allgather(json.dumps(own).encode())
-    known = {label for message in messages for label in json.loads(message)}
-    if len({isinstance(label, str) for label in known}) > 1:
-        raise DataTypeError("position must hold whole numbers or text; it has both.")
-    labels = sorted(known)
-    code_of = {label: code for code, label in enumerate(labels)}
-    codes = [
-        np.array([code_of[label] for label in part.labels], dtype=np.int64)[part.codes]
-        for part in parts
-    ]
-    return Positions(np.concatenate([np.zeros(0, np.int64), *codes]), tuple(labels))
-
-
-def check_positions(position: Positions | None, objective: Objective, params: BoostParams) -> None:
-    """Raise ``ParameterError`` for positions without effect, or their parameter without them."""
-    if position is None:
-        requested = getattr(objective, "position_bias_regularization", None)
-        if requested is not None:
-            raise ParameterError(
-                f"position_bias_regularization={brief(requested)} has no effect without position, "
-                "the position at which each row was shown: give it to fit, or leave it at None."
-            )
-        return
-    if scored_as(objective) != "ranking":
-        raise ParameterError(
-            f"position has no effect with objective {objective.name!r}: use 'lambdarank' or "
-            "another objective of rankings, or leave it out."
-        )
-    if params.boosting == "rf":
-        raise ParameterError(
-            "position biases are learned with trees that are added up, but boosting='rf' averages "
-            "independent trees: use boosting='gbdt' or 'dart'."
-        )
-
-
-def with_positions(
-    objective: Objective,
-    position: Positions | None,
-    params: BoostParams,
-    start: Start | None = None,
-) -> Objective:
-    """Return the objective with position biases to learn, if the rows have positions."""
-    if position is None:
-        return objective
-    from hedgerow.objectives.ranking.losses import RankingLoss
-    from hedgerow.objectives.ranking.positions import PositionBias
-
-    if not isinstance(objective, RankingLoss):
-        return objective
-    penalty = objective.position_bias_regularization or 0.0
-    n_first = 0 if start is None else start.forest.n_rounds
-
-    def rate(number: int) -> float:
-        return rate_at(params.learning_rate, number, n_first)
-
-    record = None if start is None else start.model.training.get("position_bias")
-    learned: FloatArray | None = None
-    if record is not None and record["positions"]:
-        # Biases are centred at 0, because the loss compares the rows of a query; a new position
-        # starts at the mean of the known ones.
-        mean = math.fsum(record["bias"]) / len(record["bias"])
-        known = dict(zip(record["positions"], record["bias"], strict=True))
-        learned = np.array([known.get(label, mean) - mean for label in position.labels])
-    return objective.with_positions(
-        PositionBias(position.codes, position.labels, penalty, rate, learned)
-    )
-
-
-def bias_record(objective: Objective, n_rounds: int) -> dict[str, Any]:
-    """Return the entry of the training record on positions, after ``n_rounds`` rounds."""
-    positions: PositionBias | None = getattr(objective, "positions", None)
-    return {} if positions is None else {"position_bias": positions.record(n_rounds)}
 
 
 def read_qid(qid: Any, n_rows: int, name: str = "qid") -> IntArray | None:
@@ -272,7 +155,6 @@ def check_values(
         has_folds=has_folds,
         others=others,
     )
-    check_positions(train.position, objective, params)
     named = [(train, "qid"), *((rows, "qid of the validation rows") for rows in validation)]
     for rows, name in named:
         if ranking and rows.query is None:
@@ -362,8 +244,7 @@ def with_queries(
     from hedgerow.objectives.ranking.complete import CompleteQueries
 
     assert train.query is not None
-    of_all = objective.positions is not None  # whose biases come from all rows
     complete = CompleteQueries(
-        train.query, train.target, train.weight, ranks.first_row, ranks.others, of_all
+        train.query, train.target, train.weight, ranks.first_row, ranks.others
     )
     return objective.on_ranks(complete, seed, n_threads)

@@ -23,17 +23,14 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.row_data.checks import check_offset, check_weight, times_of_rows
 from hedgerow.boosting.row_data.groups import read_groups
 from hedgerow.boosting.row_data.queries import (
-    Positions,
     QueryPart,
     gathered_queries,
-    joined_positions,
     joined_queries,
     part_of_queries,
-    read_position,
     read_qid,
     weight_of_rows,
 )
-from hedgerow.comm.base import Alone, Communicator
+from hedgerow.comm.base import Communicator
 from hedgerow.errors import DataError
 from hedgerow.metrics.queries import first_seen
 
@@ -148,23 +145,6 @@ class _Query(RowValue):
         return gathered_queries(parts, others)
 
 
-class _Position(RowValue):
-    name = field = of_fit = "position"
-    of_training = True
-
-    def read(self, given: Any, name: str, rows: Reading) -> Positions:
-        return read_position(given, rows.n_rows, name)
-
-    def join(self, values: Sequence[Positions]) -> Positions:
-        return joined_positions(values, Alone())
-
-    def digested(self, value: Positions) -> AnyArray:
-        return value.codes
-
-    def gather(self, parts: Sequence[Positions], others: Communicator) -> Positions:
-        return joined_positions(parts, others)
-
-
 class _Group(RowValue):
     name, field, of_fit = "groups", "group", "groups"
     of_training = True
@@ -183,7 +163,7 @@ class _Time(RowValue):
 
 
 WEIGHT = _Weight()
-ROW_VALUES: tuple[RowValue, ...] = (WEIGHT, _Offset(), _Query(), _Position(), _Group(), _Time())
+ROW_VALUES: tuple[RowValue, ...] = (WEIGHT, _Offset(), _Query(), _Group(), _Time())
 """All values of rows; CONTRIBUTING.md tells how to add one."""
 
 FURTHER = tuple(value for value in ROW_VALUES if not value.in_vectors)
@@ -200,7 +180,6 @@ class RowValues:
     weight    float64 (n_rows,); None if all weights are 1
     offset    float64 (n_outputs, n_rows): known part of the raw score; trees learn the remainder
     query     int64 (n_rows,), for rankings: rows of a query compete with each other
-    position  at which each row was shown to the users who made its label
     group     uint64 (n_rows,): groups are held out together
               (:mod:`hedgerow.boosting.row_data.groups`)
     time      float64 (n_rows,): later rows are held out
@@ -209,7 +188,6 @@ class RowValues:
     weight: FloatArray | None = None
     offset: FloatArray | None = None
     query: IntArray | None = None
-    position: Positions | None = None
     group: npt.NDArray[np.uint64] | None = None
     time: FloatArray | None = None
 

@@ -78,7 +78,6 @@ def add_train(commands: Any) -> None:
         parser, "--time", "column of numbers or dates: later rows are held out; not a feature"
     )
     inputs.add_column(parser, "--qid", "column with the queries of the rows: train a ranking model")
-    inputs.add_column(parser, "--position", "with --qid: column with positions")
     parser.add_argument(
         "--init-model", metavar="FILE", help="model to continue: n_estimators rounds are added"
     )
@@ -123,8 +122,6 @@ def _check_and_train(options: argparse.Namespace) -> None:
                     f"--{name} has no effect with --qid: rankings hold out complete queries"
                 )
         options.task = "ranking"
-    elif options.position is not None:
-        raise UsageError("--position is for rankings: also name the queries (--qid COL)")
     inputs.check_targets(options.target)
     parse_settings(options.set, options.task)
     inputs.reading(_train, "data", "valid")(options)

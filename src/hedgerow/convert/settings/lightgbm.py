@@ -55,7 +55,6 @@ _COUNTERPARTS: dict[str, tuple[str, Any]] = {
     "path_smooth": ("path_smooth", None),
     "lambdarank_truncation_level": ("truncation_level", None),
     "lambdarank_norm": ("normalize_pairs", None),
-    "lambdarank_position_bias_regularization": ("position_bias_regularization", None),
     "label_gain": ("label_gain", None),
     "is_provide_training_metric": ("train_scores", None),
 }
@@ -135,6 +134,7 @@ _REFUSED: dict[str, tuple[str, tuple[Any, ...]]] = {
     "forcedbins_filename": ("use forced_bins.", ("",)),
     "forcedsplits_filename": ("leave it out: every split is searched for.", ("",)),
     "xgboost_dart_mode": ("dropped trees are scaled as in DART.", (False,)),
+    "lambdarank_position_bias_regularization": (r.POSITIONS, (0,)),
     "snapshot_freq": ("use checkpoint.", (-1, 0)),
 }
 _WITHOUT: dict[str, str] = {

@@ -32,6 +32,7 @@ Value = TypeVar("Value")
 
 SPEED = "it affects only speed, memory or messages, so it has no counterpart."
 IMPORTANCE = "it does not change the model: give kind to importance or feature_importance."
+POSITIONS = "weight the rows by how rarely their positions are looked at (ranking.md)."
 UNLIKE = "the random numbers differ, so models differ in detail."
 CLASS_WEIGHT = "use class_weight, which keeps probabilities calibrated."
 FROM_BEST = "the model starts from the best constant."

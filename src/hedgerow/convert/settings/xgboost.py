@@ -138,7 +138,7 @@ _REFUSED: dict[str, tuple[str, tuple[Any, ...]]] = {
     "process_type": ("to update leaves, use refit.", ("default",)),
     "updater": ("use tree_method and grow_policy.", ()),
     "callbacks": ("callbacks receive a Round (training-control.md).", ()),
-    "lambdarank_unbiased": ("use position of the Dataset.", (False,)),
+    "lambdarank_unbiased": (r.POSITIONS, (False,)),
     "ndcg_exp_gain": ("use label_gain.", (True,)),
 }
 _WITHOUT: dict[str, str] = {
@@ -150,7 +150,7 @@ _WITHOUT: dict[str, str] = {
     "it concerns linear models, which Hedgerow does not have.": "feature_selector top_k",
     "columns of categories are found by type, or use categorical_features.": "enable_categorical",
     "use normalize_pairs.": "lambdarank_score_normalization",
-    "use position_bias_regularization.": "lambdarank_bias_norm",
+    r.POSITIONS: "lambdarank_bias_norm",
     "it concerns updater='refresh': use refit of the booster.": "refresh_leaf",
 }
 _ALIASES: dict[str, str] = {

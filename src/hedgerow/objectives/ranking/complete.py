@@ -7,8 +7,7 @@ receives the scores of the other ranks' rows of these queries::
     rank 1   q2 q3 q3 q4 q4 q4        computes q2, q3, q4;  q2 with a row of rank 0
 
 So ranks send little if rows of a query are adjacent, and nothing if no query is
-divided.  With positions, whose biases come from the derivatives of all rows, every rank computes
-all queries.  The rows of a query are in the order of the complete table, and random draws are
+divided.  The rows of a query are in the order of the complete table, and random draws are
 seeded by row numbers of that table: derivatives have the same bits as with all rows in memory,
 on every rank.
 
@@ -57,7 +56,7 @@ class _Known(NamedTuple):
 
 
 class CompleteQueries:
-    """The rows of all queries of which this rank has rows; ``of_all``: all rows of all ranks.
+    """The rows of all queries of which this rank has rows.
 
     All ranks make one at the same time.  ``query`` has the numbers of queries that all ranks share,
     and ``first_row`` is the number of rows of lower ranks.  ``target`` and ``weight`` are those of
@@ -71,27 +70,17 @@ class CompleteQueries:
         weight: FloatArray | None,
         first_row: int,
         others: Communicator,
-        of_all: bool,
     ) -> None:
         self._others, n_own = others, len(target)
         number = first_row + np.arange(n_own, dtype=np.int64)
         own = _Known(number, query, target, np.ones(n_own) if weight is None else weight)
-        start = first_row if of_all else 0
-        self.own = slice(start, start + n_own)
-        held = self._with_all(own) if of_all else self._with_divided(own, first_row)
+        self.own = slice(0, n_own)
+        held = self._with_divided(own, first_row)
         self.target, self.weight = held.target, held.weight
         rows = np.lexsort((held.number, held.query)).astype(np.int64)  # as in the complete table
         counts = np.bincount(first_seen(held.query[rows]))
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self.queries = QueryRows(rows, starts, held.number[rows])
-
-    def _with_all(self, own: _Known) -> _Known:
-        """Return the rows of all ranks in their order."""
-        held = own.gathered(self._others)
-        self._sent: IntArray = np.arange(len(own.target))
-        self._taken: IntArray = np.arange(len(held.target))
-        self._exchanges, self._received = True, slice(0, None)
-        return held
 
     def _with_divided(self, own: _Known, first_row: int) -> _Known:
         """Return the rows of this rank, then others' rows of its queries."""
@@ -100,7 +89,7 @@ class CompleteQueries:
         )
         divided, n_own = found[counts > 1], len(own.target)
         self._sent = np.flatnonzero(np.isin(own.query, divided))
-        self._exchanges, self._received = len(divided) > 0, slice(n_own, None)
+        self._exchanges = len(divided) > 0
         if not self._exchanges:
             return own
         everyone = own.take(self._sent).gathered(self._others)
@@ -116,5 +105,5 @@ class CompleteQueries:
         if self._exchanges:
             sent = np.ascontiguousarray(own[self._sent]).view(np.int64)
             everyone = gather_numbers(sent, self._others).view(np.float64)
-            held[self._received] = everyone[self._taken]
+            held[len(own) :] = everyone[self._taken]
         return held

@@ -39,7 +39,6 @@ from hedgerow.objectives.base import LossRows, OrderLoss
 from hedgerow.objectives.line_search import limit_without_penalty
 from hedgerow.objectives.ranking import lambdas
 from hedgerow.objectives.ranking.complete import CompleteQueries
-from hedgerow.objectives.ranking.positions import PositionBias
 from hedgerow.params import Interval
 from hedgerow.threads import run_blocks
 
@@ -51,7 +50,6 @@ TRUNCATION_LEVEL = 30
 _ALL = 2**62
 _COUNT = Interval(1, 2**31 - 1, integer=True)
 _POSITIVE = Interval(0.0, 1e6, low_open=True)
-_PENALTY = Interval(0.0, 1e6)
 
 
 _LEAST_WORK = 50_000
@@ -69,24 +67,15 @@ class RankingLoss(OrderLoss):
 
     n_outputs: int = 1
     label_gain: tuple[float, ...] | None = None  # not decreasing; None: ``2**label - 1``
-    # penalty on the squares of the position biases; None means 0
-    position_bias_regularization: float | None = None
     # None: all rows are one query
     queries: QueryRows | None = field(default=None, repr=False, compare=False)
     seed: int = field(default=0, repr=False, compare=False)
     n_threads: int = field(default=1, repr=False, compare=False)
     facts: lambdas.QueryFacts | None = field(default=None, repr=False, compare=False)
-    # updated in the first call of ``derivatives`` in each round
-    positions: PositionBias | None = field(default=None, repr=False, compare=False)
     # the rows of the queries, if those of the fit are divided between ranks
     complete: CompleteQueries | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        penalty = self.position_bias_regularization
-        if penalty is not None and penalty not in _PENALTY:
-            raise ParameterError(
-                f"position_bias_regularization must be {_PENALTY}, or None; got {brief(penalty)}."
-            )
         if self.label_gain is not None:
             object.__setattr__(self, "label_gain", q.checked_gains(self.label_gain))
 
@@ -99,10 +88,6 @@ class RankingLoss(OrderLoss):
     def on_ranks(self, complete: CompleteQueries, seed: int, n_threads: int) -> Self:
         """Return the objective for the rows of one rank."""
         return replace(self.of_queries(complete.queries, seed, n_threads), complete=complete)
-
-    def with_positions(self, positions: PositionBias) -> Self:
-        """Return the objective for rows that were shown at these positions."""
-        return replace(self, positions=positions)
 
     def bound_to(self, target: FloatArray, weight: FloatArray | None) -> Self:
         """Return the objective with the arrays that it computes once for these targets."""
@@ -143,16 +128,12 @@ class RankingLoss(OrderLoss):
         assert queries is not None
         assert facts is not None
         raw = np.ascontiguousarray(rows.raw[0])
-        if self.positions is not None:
-            raw = self.positions.added_to(raw, rows.round)
         rules = self._rules._replace(round=rows.round)
 
         def fill(first: int, stop: int, space: QuerySpace) -> None:
             lambdas.query_gradients(first, stop, queries, facts, rules, raw, g, h, space)
 
         in_blocks(queries, self._work(queries), fill, self.n_threads)
-        if self.positions is not None:
-            self.positions.learn(g, h, rows.weight, rows.round)
 
     @abstractmethod
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
