@@ -10,7 +10,7 @@ import pandas as pd
 
 from hedgerow import HedgerowClassifier
 from hedgerow.datasets import load_pima
-from hedgerow.plot import plot_beeswarm, plot_dependence, plot_waterfall
+from hedgerow.plot import plot_beeswarm, plot_waterfall
 
 pima = load_pima()
 X = pd.DataFrame(pima.X, columns=pima.feature_names)
@@ -25,7 +25,3 @@ plot_beeswarm(explanation)
 # %%
 # The waterfall shows the contributions to one row, from the base value to its raw score.
 plot_waterfall(explanation, row=0)
-
-# %%
-# The contributions of one column.  The colour shows the column with the strongest interaction.
-plot_dependence(explanation, "Glucose")

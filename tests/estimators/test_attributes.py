@@ -55,7 +55,6 @@ def made() -> Iterator[Any]:
     booster = train(ROUNDS, data)
     yield from (booster, booster.explain(X[:2]))
     yield from booster.partial_dependence(X)
-    yield from (booster.individual_curves(X[:2], 0), booster.joint_dependence(X, [0, 1]))
     yield from (booster.importance(), booster.importance("permutation", X, Y, n_repeats=2))
 
 

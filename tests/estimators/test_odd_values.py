@@ -185,8 +185,6 @@ def test_parameters_of_train_and_of_datasets() -> None:
 
 
 _METHODS: dict[str, dict[str, Any]] = {
-    "individual_curves": {"column": 0, "X": X},
-    "joint_dependence": {"columns": [0, 1], "X": X},
     "partial_dependence": {"columns": [0], "X": X},
     "importance": {},
     "explain": {"X": X},

@@ -1,4 +1,4 @@
-"""Partial dependence, curves and importances equal their definitions."""
+"""Partial dependence and importances equal their definitions."""
 
 from __future__ import annotations
 
@@ -275,78 +275,6 @@ def test_rows_are_drawn_by_a_seed_among_those_with_a_weight() -> None:
     assert np.abs(means - values(every)).max() < 0.2 * np.abs(values(every)).max()
     for few, all_ in zip(some, every, strict=True):
         np.testing.assert_array_equal(few.rows, all_.rows)  # of the whole background
-    strange = case.X.assign(a=np.where(weight > 0, case.X["a"], 1e6))
-    chosen = case.booster.joint_dependence(
-        strange, ["b", "wide"], sample_weight=weight, max_rows=20, n_points=5
-    )
-    plain = case.booster.joint_dependence(
-        case.X, ["b", "wide"], sample_weight=weight, max_rows=20, n_points=5
-    )
-    np.testing.assert_array_equal(chosen.values, plain.values)
-
-
-@pytest.mark.parametrize(
-    "name", ["numbers", "categories", "backoff", "classes", "lines", "statistics"]
-)
-def test_joint_dependence_is_the_mean_of_all_rows(name: str) -> None:
-    case = made(name)
-    schema = case.booster.model.schema
-    for one, two in [(0, 1), (schema.n_features - 1, 0), (1, 2)]:
-        found = case.booster.joint_dependence(
-            case.X, [schema.names[one], schema.names[two]], n_points=5
-        )
-        assert found.names == (schema.names[one], schema.names[two])
-        rng = np.random.default_rng(0)
-        firsts, seconds = (some_places(effect) for effect in (found.first, found.second))
-        for a, b in rng.permutation([(a, b) for a in firsts for b in seconds])[:12]:
-            rows = replace_column(case.X, one, value_of(found.first, a))
-            rows = replace_column(rows, two, value_of(found.second, b))
-            np.testing.assert_allclose(
-                np.atleast_1d(found.values[a, b]), case.raw(rows).mean(axis=0), atol=1e-11
-            )
-        total = found.rows.sum()
-        assert total == N_ROWS or (name == "statistics" and total <= N_ROWS)
-
-
-def some_places(effect: Any) -> list[int]:
-    n = len(effect.positions)
-    last = [] if effect.kind == "int" else [n]
-    return sorted({0, n // 2, n - 1, *last})
-
-
-def value_of(effect: Any, place: int) -> Any:
-    if place >= len(effect.positions):
-        return None
-    if effect.kind == "category":
-        return effect.levels[place]
-    value = effect.positions[place]
-    return value if effect.kind != "int" else min(int(value), 2**61)
-
-
-def test_individual_curves_are_predictions() -> None:
-    case = made("categories")
-    rows = case.X.iloc[:7]
-    small = Case(case.booster, rows)
-    for column in range(case.X.shape[1]):
-        found = case.booster.individual_curves(rows, case.X.columns[column], n_points=9)
-        assert found.values.shape == (7, len(found.effect.positions))
-        for place in range(len(found.effect.positions)):
-            want = small.raw(replace_column(rows, column, value_of(found.effect, place)))[:, 0]
-            np.testing.assert_allclose(found.values[:, place], want, atol=1e-12)
-        np.testing.assert_allclose(found.values.mean(axis=0), found.effect.values, atol=1e-12)
-        assert (found.centred().values[:, 0] == 0.0).all()
-    own = case.booster.individual_curves(rows, "colour").own
-    assert own.tolist() == [None if pd.isna(v) else v for v in rows["colour"]]
-
-
-def test_individual_curves_of_probabilities() -> None:
-    X, y = numbers()
-    model = HedgerowClassifier(**PLAIN).fit(X, y > 0)
-    found = model.booster_.individual_curves(X[:5], 0, kind="probability", n_points=6)
-    assert found.values.shape[2] == 2
-    np.testing.assert_allclose(found.values.sum(axis=2), 1.0)
-    rows = replace_column(X[:5], 0, found.effect.positions[2])
-    np.testing.assert_allclose(found.values[:, 2], model.predict_proba(rows))
 
 
 def test_strongest_columns_and_frames() -> None:
@@ -360,7 +288,6 @@ def test_strongest_columns_and_frames() -> None:
     frame = found.to_frame()
     assert set(frame["output"]) == {"0", "1", "2"}
     assert frame.groupby(["column", "output"])["rows"].sum().eq(N_ROWS).all()
-    assert found["colour"].output(1).values.shape == (5,)
 
 
 def test_importances_of_trees() -> None:
@@ -481,9 +408,7 @@ def test_sparse_rows() -> None:
         (lambda b, X: b.partial_dependence(X, kind="probability"), "needs a classifier"),
         (lambda b, X: b.partial_dependence(X, n_points=1), "n_points"),
         (lambda b, X: b.partial_dependence(X, max_rows=0), "max_rows must be an integer"),
-        (lambda b, X: b.joint_dependence(X, [0, 1], random_state=-1), "random_state"),
-        (lambda b, X: b.joint_dependence(X, [0]), "two different columns"),
-        (lambda b, X: b.joint_dependence(X, [0, 0]), "two different columns"),
+        (lambda b, X: b.partial_dependence(X, random_state=-1), "random_state"),
         (lambda b, X: b.importance("worth"), "kind must be one of"),
         (lambda b, X: b.importance("gain", X), "does not use X: "),
         (lambda b, X: b.importance("split", X, X[:, 0], n_repeats=2), "use X, y, n_repeats"),
@@ -501,15 +426,12 @@ def test_wrong_arguments(call: Any, words: str) -> None:
         call(made("numbers").booster, np.nan_to_num(made("numbers").X))
 
 
-def test_wrong_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_rows() -> None:
     booster = made("numbers").booster
     with pytest.raises(DataError, match="0 sample"):
         booster.partial_dependence(np.zeros((0, 4)))
     with pytest.raises(DataError, match="3 features"):
         booster.partial_dependence(np.zeros((5, 3)))
-    monkeypatch.setattr("hedgerow.inspection.partial.MOST_BYTES", 1000)
-    with pytest.raises(DataError, match=r"curves of 50 rows at \d+ values.*fewer rows"):
-        booster.individual_curves(np.zeros((50, 4)), 0)
     strict = regressor(*mixed(), unknown_category="error").booster_
     with pytest.raises(DataError, match="'mauve'"):
         strict.partial_dependence(mixed()[0].assign(colour="mauve"))
@@ -554,10 +476,6 @@ def test_single_trees_with_splits_by_categories(dtype: type) -> None:
     mixed = X.copy()
     mixed[:, 1] = 77
     np.testing.assert_allclose(found.unknown, tree.predict(mixed).mean(), rtol=0, atol=1e-12)
-    curves = tree.individual_curves(X[:40], 1).values
-    mixed = X[:40].copy()
-    mixed[:, 1] = found.levels[2]
-    np.testing.assert_allclose(curves[:, 2], tree.predict(mixed), rtol=0, atol=1e-12)
 
 
 def test_single_trees_of_several_columns_of_y() -> None:
@@ -587,8 +505,7 @@ def test_effects_at_zeros_that_are_missing(lines) -> None:
     assert effect.at([0.0]) == effect.at([None]) == effect.missing
     assert effect.at([0.0]) != effect.at([-1e-9])
     if lines:  # points, where 0 would be a number
-        curves = booster.individual_curves(X[:5], "x0")
-        assert 0.0 not in curves.effect.positions
+        assert 0.0 not in effect.positions
 
 
 def test_effects_at_dates() -> None:
@@ -650,9 +567,7 @@ def test_effects_of_categories_beyond_the_evaluated_ones(options: Any) -> None:
     booster = train({"n_estimators": 2, "early_stopping": False, **options}, Dataset(table, y))
     every = booster.partial_dependence(table)["letter"]
     some = booster.partial_dependence(table, n_points=3)["letter"]
-    curves = booster.individual_curves(table[:5], "letter", n_points=3)
     assert (some.levels, some.left_out, every.left_out) == (tuple("cde"), ("a", "b"), ())
     np.testing.assert_array_equal(some.at(["c", "e", "z", None]), every.at(["c", "e", "z", None]))
-    for effect in (some, curves.effect.output(0)):
-        with pytest.raises(ParameterError, match=r"'letter'.*level 'a'.*again with n_points=5"):
-            effect.at(["c", "a"])
+    with pytest.raises(ParameterError, match=r"'letter'.*level 'a'.*again with n_points=5"):
+        some.at(["c", "a"])

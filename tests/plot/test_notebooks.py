@@ -50,8 +50,6 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "Explanation": lambda: model().explain(some()),
     "ExportReport": lambda: hedgerow.ExportReport("m.json", "json", ("<img>",)),
     "Importances": lambda: model().importance(),
-    "IndividualCurves": lambda: model().individual_curves(some(), MARKUP),
-    "JointEffect": lambda: model().joint_dependence(some(), [MARKUP, "noise"]),
     "MemoryEstimate": lambda: hedgerow.estimate_memory((1_000_000, 28)),
     "PartialDependence": lambda: model().partial_dependence(some()),
     "Translation": lambda: hedgerow.from_lightgbm_params({"num_leaves": 15, "max_bin": 4_000}),
@@ -96,13 +94,8 @@ def drawn() -> dict[str, Callable[[], Any]]:
     return {
         "plot_beeswarm": lambda: p.plot_beeswarm(fitted.explain(X)),
         "plot_calibration": lambda: p.plot_calibration(y, np.linspace(0, 1, 30)),
-        "plot_confusion": lambda: p.plot_confusion(y, y[::-1]),
-        "plot_curves": lambda: p.plot_curves(fitted.individual_curves(X, "day")),
-        "plot_dependence": lambda: p.plot_dependence(fitted.explain(X), "noise", partner="day"),
         "plot_history": lambda: p.plot_history(kept.model),
         "plot_importance": lambda: p.plot_importance(fitted),
-        "plot_interactions": lambda: p.plot_interactions(fitted.explain(X, interactions=True)),
-        "plot_joint_dependence": lambda: p.plot_joint_dependence(RESULTS["JointEffect"]()),
         "plot_partial_dependence": lambda: p.plot_partial_dependence(fitted.partial_dependence(X)),
         "plot_tree": lambda: p.plot_tree(fitted.booster_.model),
         "plot_waterfall": lambda: p.plot_waterfall(fitted.explain(X)),
@@ -137,15 +130,6 @@ def test_notebooks_show_each_picture_once() -> None:
         shown[name] = n_shown(draw())
     plt.close("all")
     assert set(shown.values()) == {1}, shown
-
-
-def test_colour_bars_of_dates_show_dates() -> None:
-    axes = hedgerow.plot.plot_dependence(model().explain(some()), "noise", partner="day")
-    bar = axes.figure.axes[-1]
-    texts = [text.get_text() for text in bar.get_yticklabels()]
-    assert len(texts) > 1
-    assert all(text.startswith(("2024-", "2025-")) for text in texts)
-    plt.close("all")
 
 
 def test_public_modules_need_no_import() -> None:

@@ -20,17 +20,11 @@ from hedgerow.inspection.importance import Importances
 from hedgerow.plot import (
     plot_beeswarm,
     plot_calibration,
-    plot_confusion,
-    plot_curves,
-    plot_dependence,
     plot_importance,
-    plot_interactions,
-    plot_joint_dependence,
     plot_partial_dependence,
     plot_waterfall,
 )
 from hedgerow.plot.classifier import calibration_of, wilson_interval
-from hedgerow.plot.explained import strongest_partner
 from hedgerow.plot.style import LETTERS, cell_text, rounded, short, short_names, signed
 
 LONG = "a_very_long_column_name_that_never_ends_and_goes_on_and_on"
@@ -227,31 +221,6 @@ def test_partial_dependence_of_several_outputs() -> None:
     del fitted
 
 
-def test_curves_and_their_mean() -> None:
-    fitted, frame = model()
-    curves = fitted.individual_curves(frame[:30], NAMES[0])
-    axes = plot_curves(curves)
-    assert len(axes.lines) == 32  # rows, the rows themselves, and the mean
-    own = axes.lines[30]
-    predicted = fitted.predict(frame[:30])
-    x = frame[NAMES[0]][:30].to_numpy()
-    for at, value in zip(own.get_xdata(), own.get_ydata(), strict=True):
-        assert value == pytest.approx(predicted[np.argmin(np.abs(x - at))])
-    axes = plot_curves(fitted.individual_curves(frame[:5], "colour"))
-    assert labels(axes.xaxis) == ["a colour …name", "green", "red"]
-    assert axes.lines[0].get_xdata().tolist() == [0, 1, 2]
-
-
-def test_joint_dependence_is_a_map_of_cells() -> None:
-    fitted, frame = model()
-    joint = fitted.joint_dependence(frame, [NAMES[2], "colour"])
-    axes = plot_joint_dependence(joint)
-    mesh = axes.collections[0]
-    assert mesh.get_array().shape[0] == 3
-    assert labels(axes.yaxis) == ["a colour …name", "green", "red"]
-    assert axes.get_xlabel() == short(NAMES[2])
-
-
 def test_beeswarm_has_a_point_for_each_row() -> None:
     found = explained()
     axes = plot_beeswarm(found)
@@ -263,6 +232,13 @@ def test_beeswarm_has_a_point_for_each_row() -> None:
         own = every[np.abs(every[:, 1] - place) < 0.5]
         np.testing.assert_allclose(np.sort(own[:, 0]), np.sort(found.values[:, column]))
     check_no_overlap(axes.figure)
+
+
+def test_pictures_of_columns_refuse_pairs() -> None:
+    pairs = Explained(np.zeros((5, 4, 4)), 0.0, table(5), NAMES, interactions=True)
+    for draw in (plot_beeswarm, plot_waterfall):
+        with pytest.raises(ParameterError, match="has interactions"):
+            draw(pairs)
 
 
 def test_beeswarm_of_one_row_and_of_outputs() -> None:
@@ -312,61 +288,6 @@ def test_waterfall_with_offsets_begins_where_the_row_does() -> None:
     )
     axes = plot_waterfall(offset, 3, output=1)
     assert axes.patches[-1].get_xy()[0, 0] == pytest.approx(7.0)
-
-
-def test_dependence_of_numbers_and_categories() -> None:
-    found = explained()
-    axes = plot_dependence(found, "plain", partner=None)
-    points = axes.collections[0].get_offsets()
-    assert len(points) == N_ROWS
-    missing = table()["plain"].isna().to_numpy()
-    assert (points[missing, 0] > np.nanmax(table()["plain"])).all()
-    assert [text.get_text() for text in axes.texts] == ["missing"]
-    axes = plot_dependence(found, "colour", partner="plain")
-    assert labels(axes.xaxis) == ["a colour …name", "green", "missing", "red"]
-    x = np.concatenate([p.get_offsets() for p in axes.collections])[:, 0]
-    assert set(np.round(x)) == {0.0, 1.0, 2.0, 3.0}
-    axes = plot_dependence(found, 0, partner="colour")
-    assert axes.get_legend().get_title().get_text() == "colour"
-    check_no_overlap(axes.figure)
-    with pytest.raises(ParameterError, match="there is no column 'nothing'"):
-        plot_dependence(found, "nothing")
-    with pytest.raises(ParameterError, match="numbered from 0 to 3"):
-        plot_dependence(found, 4)
-
-
-def test_the_partner_is_the_column_that_interacts() -> None:
-    rng = np.random.default_rng(0)
-    columns = [rng.normal(size=1000) for _ in range(4)]
-    shap = columns[0] * columns[2] + 0.01 * columns[1]
-    assert strongest_partner(columns, shap, 0) == 2
-    colour = rng.choice(np.array(["a", "b"], dtype=object), 1000)
-    shap = columns[0] * (colour == "a")
-    assert strongest_partner([columns[0], columns[1], colour], shap, 0) == 2
-    assert strongest_partner([np.zeros(2)], np.zeros(2), 0) is None
-
-
-def test_interactions_are_a_triangle() -> None:
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=(50, 4, 4))
-    values = values + values.transpose(0, 2, 1)
-    found = Explained(values, 0.0, table(50), NAMES, interactions=True)
-    axes = plot_interactions(found, most=3)
-    assert len(labels(axes.yaxis)) == 3
-    shown = {float(text.get_text()) for text in axes.texts}
-    sizes = np.abs(2 * values).mean(axis=0)
-    np.fill_diagonal(sizes, 0.0)
-    order = np.argsort(-sizes.max(axis=1), kind="stable")[:3]
-    want = {float(f"{sizes[a, b]:.2g}") for a, b in itertools.combinations(order, 2)}
-    assert shown == want
-    fitted, frame = model()
-    axes = plot_interactions(fitted.explain(frame, interactions=True))
-    check_no_overlap(axes.figure)
-    with pytest.raises(ParameterError, match="no interactions"):
-        plot_interactions(explained())
-    for draw in (plot_beeswarm, plot_waterfall):
-        with pytest.raises(ParameterError, match="has interactions"):
-            draw(found)
 
 
 def test_calibration_is_that_of_its_rows() -> None:
@@ -425,26 +346,6 @@ def test_calibration_of_several_classes() -> None:
         plot_calibration(["a", "b", "c"], p[:3, :2])
 
 
-def test_confusion_counts_rows() -> None:
-    axes = plot_confusion(["a", "a", "b", "c"], ["a", "b", "b", "a"])
-    shown = {text.get_position(): text.get_text() for text in axes.texts}
-    assert shown == {(0, 0): "1", (1, 0): "1", (1, 1): "1", (0, 2): "1"}
-    assert labels(axes.xaxis) == ["a", "b", "c"]
-    with pytest.raises(DataError, match="'c' is not among"):
-        plot_confusion(["a", "c"], ["a", "a"], classes=["a", "b"])
-    with pytest.raises(DataError, match="shape"):
-        plot_confusion(["a", "c"], ["a"])
-
-
-def test_many_classes_are_one_at_the_end() -> None:
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 40, 2000)
-    axes = plot_confusion(y, y, most=6)
-    assert labels(axes.xaxis)[-1] == "35 others"
-    assert sum(int(t.get_text().replace(",", "")) for t in axes.texts) == 2000
-    check_no_overlap(axes.figure)
-
-
 def test_estimators_draw() -> None:
     fitted, frame = model()
     axes = plt.subplots()[1]
@@ -464,30 +365,22 @@ def test_outputs_have_names_and_models_are_importances() -> None:
     y = np.array(["lo", "mid", "hi"])[np.digitize(X[:, 0] + X[:, 1], [-0.5, 0.5])]
     model = HedgerowClassifier(n_estimators=3).fit(X, y)
     names = model.booster_.output_names
-    found, curves = model.partial_dependence(X), model.individual_curves(X, 0)
-    explanation = model.explain(X)
-    pairs = model.explain(X[:20], interactions=True)
-    joint = model.joint_dependence(X, [0, 1])
+    found, explanation = model.partial_dependence(X), model.explain(X)
     pictures: dict[Any, Any] = {
         plot_beeswarm: explanation,
-        plot_dependence: (explanation, "x0"),
         plot_waterfall: explanation,
-        plot_interactions: pairs,
         plot_partial_dependence: found["x0"],
-        plot_curves: curves,
-        plot_joint_dependence: joint,
     }
     for draw, given in pictures.items():
-        drawn = given if isinstance(given, tuple) else (given,)
         images = []
         for output in (names.index("hi"), "hi"):
-            shown = draw(*drawn, output=output)
+            shown = draw(given, output=output)
             buffer = io.BytesIO()
             shown.figure.savefig(buffer, format="png", dpi=30, metadata={"Software": None})
             images.append(buffer.getvalue())
         assert images[0] == images[1]
         with pytest.raises(ParameterError, match=r"output must be .*'lo'.*got 'high'"):
-            draw(*drawn, output="high")
+            draw(given, output="high")
     plot_partial_dependence(found, output="hi")
     model.plot_partial_dependence(X, output="mid")
     for given in (model, model.booster_):

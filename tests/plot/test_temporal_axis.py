@@ -13,12 +13,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 from hedgerow import HedgerowRegressor
-from hedgerow.plot import (
-    plot_curves,
-    plot_dependence,
-    plot_joint_dependence,
-    plot_partial_dependence,
-)
+from hedgerow.plot import plot_partial_dependence
 from hedgerow.plot.style import show_temporal_ticks
 
 N = 300
@@ -67,25 +62,6 @@ def test_effects_have_ticks_at_full_units(missing: bool) -> None:
     assert found["wait"] == ["8:00:00", "16:00:00", "1 day, 0:00:00", "1 day, 8:00:00"]
     assert found["time"] == ["06:00:00", "12:00:00", "18:00:00"]
     assert {"-1", "0", "1"} <= {label.replace("\N{MINUS SIGN}", "-") for label in found["size"]}
-
-
-def test_curves_and_maps_have_such_ticks() -> None:
-    X = rows(False)
-    model = fitted(X)
-    axes = plot_curves(model.individual_curves(X, "day"))
-    assert set(labels(axes.xaxis)) >= {"2024-05-01", "2025-01-01"}
-    axes = plot_joint_dependence(model.joint_dependence(X, ["wait", "day"]))
-    assert "16:00:00" in labels(axes.xaxis)
-    assert "2024-09-01" in labels(axes.yaxis)
-
-
-@pytest.mark.parametrize("missing", [False, True])
-def test_dependence_has_such_ticks(missing: bool) -> None:
-    X = rows(missing)
-    explanation = fitted(X).explain(X)
-    assert "2025-01-01" in labels(plot_dependence(explanation, "day").xaxis)
-    assert "16:00:00" in labels(plot_dependence(explanation, "wait").xaxis)
-    assert "12:00:00" in labels(plot_dependence(explanation, "time").xaxis)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Inspection of models: effects of columns, importances.
 
 ================  =================================================================
-``partial``       partial dependence of columns, and of two together; curves of single rows (ICE)
+``partial``       partial dependence of columns
 ``importance``    importances, some with standard errors; the methods of boosters and estimators
 ----------------  -----------------------------------------------------------------
 ``effects``       the results
@@ -10,24 +10,20 @@
 ================  =================================================================
 """
 
-from hedgerow.inspection.effects import Effect, IndividualCurves, JointEffect, PartialDependence
+from hedgerow.inspection.effects import Effect, PartialDependence
 from hedgerow.inspection.importance import (
     Importances,
     explained_importance,
     model_importance,
     permutation_importance,
 )
-from hedgerow.inspection.partial import individual_curves, joint_dependence, partial_dependence
+from hedgerow.inspection.partial import partial_dependence
 
 __all__ = [
     "Effect",
     "Importances",
-    "IndividualCurves",
-    "JointEffect",
     "PartialDependence",
     "explained_importance",
-    "individual_curves",
-    "joint_dependence",
     "model_importance",
     "partial_dependence",
     "permutation_importance",

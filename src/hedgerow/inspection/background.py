@@ -43,7 +43,6 @@ N_QUANTILES = 101
 _AT_ONCE = 1 << 23
 """Numbers of changed rows in memory at a time."""
 
-_N_POINTS = Interval(2, 1_000_000, integer=True)
 _MAX_ROWS = Interval(1, np.inf, integer=True)
 _SEED = Interval(0, 2**32 - 1, integer=True)
 
@@ -147,16 +146,12 @@ class Background:
 
     def means(self, scores: Iterable[FloatArray]) -> FloatArray:
         """Return mean predictions (n_values, n_outputs) for raw scores with some of the values."""
-        return np.concatenate([self.mean(self.curves(raw)) for raw in scores])
-
-    def curves(self, raw: FloatArray) -> FloatArray:
-        """Return predictions (n_values, n_rows, n_outputs) for raw scores with some values."""
-        predicted = self.predicted(raw)
-        return predicted.reshape(-1, self.n_rows, predicted.shape[1])
-
-    def mean(self, curves: FloatArray) -> FloatArray:
-        """Return the weighted mean over the rows, the second axis."""
-        return np.asarray(np.average(curves, axis=1, weights=self.weight))
+        found = []
+        for raw in scores:
+            predicted = self.predicted(raw)
+            curves = predicted.reshape(-1, self.n_rows, predicted.shape[1])
+            found.append(np.average(curves, axis=1, weights=self.weight))
+        return np.concatenate(found)
 
     def sample(self, max_rows: int | None, random_state: int) -> Background:
         """Return at most ``max_rows`` of the rows, drawn among those with a weight."""
@@ -217,12 +212,6 @@ def positions_of(columns: Columns, model: Model) -> list[int]:
     return found
 
 
-def check_points(n_points: object) -> None:
-    """Raise ``ParameterError`` unless the number of values of a grid is valid."""
-    if n_points not in _N_POINTS:
-        raise ParameterError(f"n_points must be {_N_POINTS}; got {brief(n_points)}.")
-
-
 def check_kind(kind: object, model: Model) -> Kind:
     """Return ``kind`` if the model has it, else raise ``ParameterError``."""
     known = next((known for known in KINDS if is_one_of(kind, (known,))), None)
@@ -278,27 +267,26 @@ def rounds_with(forest: Forest, columns: IntArray) -> BoolArray:
 
 
 class Rescorer:
-    """Scorer of the rows of a background with replaced values of some columns."""
+    """Scorer of the rows of a background with replaced values of a column."""
 
-    def __init__(self, background: Background, *columns: int) -> None:
+    def __init__(self, background: Background, column: int) -> None:
         from hedgerow.model.predict import Predictor
 
         model, forest = background.model, background.model.forest
-        inputs = np.concatenate([inputs_of_column(model, j) for j in columns])
-        asks = rounds_with(forest, inputs)
-        self._background, self._columns, self.n_rounds = background, columns, int(asks.sum())
+        asks = rounds_with(forest, inputs_of_column(model, column))
+        self._background, self._column, self.n_rounds = background, column, int(asks.sum())
         trees = np.flatnonzero(np.repeat(asks, forest.trees_per_round))
         asking = forest.some_trees(trees, np.zeros(forest.n_outputs))
         self._asking = Predictor(asking, model.split_schema.kinds)
         own = self._asking.raw_scores(background.inputs, background.n_threads)
         self._rest = background.raw - own
 
-    def scores(self, *values: AnyArray) -> FloatArray:
-        """Return raw scores, (n_outputs, n_rows); ``values`` replace each column of the table."""
+    def scores(self, values: AnyArray) -> FloatArray:
+        """Return raw scores, (n_outputs, n_rows); ``values`` replace the column of the table."""
         return self._rest + self._added(np.array(self._background.values, order="F"), values)
 
-    def grid_scores(self, *values: AnyArray) -> Iterator[FloatArray]:
-        """Yield raw scores of all rows with some of the values, or pairs of values, at a time.
+    def grid_scores(self, values: AnyArray) -> Iterator[FloatArray]:
+        """Yield raw scores of all rows with some of the values at a time.
 
         The values are float64, or int64 if the table holds keys; the scores have the shape
         (n_outputs, n_some * n_rows), with all rows for the first value first.
@@ -306,22 +294,19 @@ class Rescorer:
         rows = self._background.values
         if rows.dtype == np.float32:  # float32 would round the values
             rows = rows.astype(np.float64)
-        n_rows = len(rows)
         step = max(1, _AT_ONCE // max(1, rows.size))
-        for first in range(0, len(values[0]), step):
-            some = [own[first : first + step] for own in values]
-            repeated = [np.repeat(own, n_rows) for own in some]
-            n_some = len(some[0])
-            added = self._added(np.tile(rows.T, n_some).T, repeated)
-            yield np.tile(self._rest, n_some) + added
+        for first in range(0, len(values), step):
+            some = values[first : first + step]
+            changed = np.tile(rows.T, len(some)).T
+            added = self._added(changed, np.repeat(some, len(rows)))
+            yield np.tile(self._rest, len(some)) + added
 
-    def _added(self, changed: AnyArray, values: Sequence[AnyArray]) -> FloatArray:
-        """Return what the trees that use the columns add, after changing the rows in place."""
+    def _added(self, changed: AnyArray, values: AnyArray) -> FloatArray:
+        """Return what the trees that use the column add, after changing the rows in place."""
         background = self._background
         if self.n_rounds == 0:
             return np.zeros((len(self._rest), len(changed)))
-        for column, own in zip(self._columns, values, strict=True):
-            changed[:, column] = own
+        changed[:, self._column] = values
         return self._asking.raw_scores(background.inputs_of(changed), background.n_threads)
 
 

@@ -194,16 +194,6 @@ class Effect(Viewed):
         numbers = part.plain(f"column {self.name!r} holds numbers; got the text {shown!r}.")
         return rounded_categories(numbers, self.rounding)
 
-    def output(self, number: int) -> Effect:
-        """Return the effect on one output."""
-        if self.values.ndim == 1:
-            return self
-        unknown = None if self.unknown is None else self.unknown[number]
-        return replace(
-            self, values=self.values[:, number], missing=self.missing[number], unknown=unknown,
-            output_names=(),
-        )  # fmt: skip
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PartialDependence(Viewed):
@@ -304,69 +294,3 @@ def place_of_name(key: str | int, names: Sequence[str]) -> int:
             raise ParameterError(f"there is no column {brief(key)}.{did_you_mean(key, names)}")
         return list(names).index(key)
     return key
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class JointEffect(Viewed):
-    """Mean prediction as a function of two columns, for every pair of their values.
-
-    Attributes
-    ----------
-    first, second : Effect
-        Effect of each column alone, at the same values.
-    values : float64, shape (n_first, n_second) or (n_first, n_second, n_outputs)
-        Missing values (and unknown categories, if these are not missing) come last.
-    rows : float64 (n_first, n_second)
-        Weight of the background rows in each pair.
-    kind : str
-    """
-
-    first: Effect
-    second: Effect
-    values: FloatArray
-    rows: FloatArray
-    kind: str
-
-    def _facts(self) -> dict[str, object]:
-        n_first, n_second = self.present.shape[:2]
-        columns, values = some_of(self.names), f"{n_first} x {n_second}"
-        return {"columns": columns, "kind": self.kind, "values": values}
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """The names of the two columns."""
-        return self.first.name, self.second.name
-
-    @property
-    def present(self) -> FloatArray:
-        """Effects of pairs of present values."""
-        return self.values[: len(self.first.positions), : len(self.second.positions)]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class IndividualCurves(Viewed):
-    """The prediction for each row as a function of one column (ICE curves).
-
-    Attributes
-    ----------
-    effect : Effect
-        Mean of the curves.
-    values : float64, shape (n_rows, n) or (n_rows, n, n_outputs)
-        Predictions at the positions of the effect.
-    own : float64 or object, shape (n_rows,)
-        Value of the column in each row: NaN or None if missing.
-    kind : str
-    """
-
-    effect: Effect
-    values: FloatArray
-    own: AnyArray
-    kind: str
-
-    def _facts(self) -> dict[str, object]:
-        rows, n = self.values.shape[:2]
-        return {"column": self.effect.name, "kind": self.kind, "rows": f"{rows:,}", "values": n}
-
-    def centred(self, place: int = 0) -> IndividualCurves:
-        """Return the curves minus their value at a position (Goldstein et al. 2015)."""
-        return replace(self, values=self.values - self.values[:, place : place + 1])

@@ -322,8 +322,6 @@ class Inspections(ABC):
         """Return Shapley values of rows."""
 
     partial_dependence = partial.partial_dependence
-    joint_dependence = partial.joint_dependence
-    individual_curves = partial.individual_curves
 
     def importance(
         self,

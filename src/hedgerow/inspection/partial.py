@@ -1,4 +1,4 @@
-"""Partial dependence: the mean prediction as a function of one or two columns; curves of rows.
+"""Partial dependence: the mean prediction as a function of one column.
 
 Friedman (2001), section 8.2: the mean prediction over the rows of a background, with a column set
 to a value.  The trees that use the column score the background again for each value of a grid.
@@ -6,21 +6,18 @@ to a value.  The trees that use the column score the background again for each v
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.data.binning.cut_sample import codes_of
+from hedgerow.arrays import FloatArray
 from hedgerow.data.categories.levels import Level
-from hedgerow.data.reading.columns import floats_of_column
-from hedgerow.errors import DataError, ParameterError, brief
+from hedgerow.errors import ParameterError, brief
 from hedgerow.inspection import background as bg
 from hedgerow.inspection.background import Background, Columns, Grid, Kind, Rescorer
-from hedgerow.inspection.effects import Effect, IndividualCurves, JointEffect, PartialDependence
+from hedgerow.inspection.effects import Effect, PartialDependence
 from hedgerow.model.model import Model
+from hedgerow.params import Interval
 
 if TYPE_CHECKING:
     from hedgerow.inspection.importance import Inspections
@@ -31,8 +28,7 @@ N_POINTS = 100
 MAX_ROWS = 1000
 """Number of rows over which a prediction is averaged."""
 
-MOST_BYTES = 1 << 31
-"""Limit on the bytes of curves."""
+_N_POINTS = Interval(2, 1_000_000, integer=True)
 
 
 def partial_dependence(
@@ -103,156 +99,17 @@ def partial_dependence(
     """
     own = bg.inspected(model)
     chosen = bg.positions_of(columns, own.model)
-    bg.check_points(n_points)
+    if n_points not in _N_POINTS:
+        raise ParameterError(f"n_points must be {_N_POINTS}; got {brief(n_points)}.")
     background = bg.read_background(own.model, X, kind, sample_weight, offset, n_jobs)
     some = background.sample(max_rows, random_state)
-    mean = some.means([some.raw])[0]
-    effects = [_effect_alone(background, some, column, n_points)[1] for column in chosen]
-    names = own.names_of(background.kind)
-    return PartialDependence(tuple(effects), background.kind, np.squeeze(mean), names)
-
-
-def joint_dependence(
-    model: Model | Inspections,
-    X: Any,
-    columns: Sequence[str | int],
-    *,
-    kind: Kind = "raw",
-    sample_weight: Any = None,
-    offset: Any = None,
-    n_points: int = 20,
-    max_rows: int | None = MAX_ROWS,
-    random_state: int = 0,
-    n_jobs: int | None = None,
-) -> JointEffect:
-    """Compute the mean prediction as a function of two columns.
-
-    Parameters
-    ----------
-    columns : two names or positions
-        The columns whose values are replaced.
-    n_points : int, default=20
-        Maximum number of values of each column to evaluate.
-
-    The other parameters and errors are the same as for :func:`partial_dependence`.
-
-    Returns
-    -------
-    JointEffect
-
-    Examples
-    --------
-    >>> from hedgerow import Dataset, train
-    >>> from hedgerow.inspection import joint_dependence
-    >>> params = {"n_estimators": 1, "learning_rate": 1.0, "min_samples_leaf": 1,
-    ...           "reg_lambda": 0.0, "early_stopping": False}
-    >>> X = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
-    >>> booster = train(params, Dataset(X, [0.0, 0.5, 1.0, 3.0]))
-    >>> joint_dependence(booster.model, X, ["x0", "x1"]).present.round(6).tolist()
-    [[0.0, 0.5], [1.0, 3.0]]
-    """
-    own = bg.inspected(model)
-    chosen = bg.positions_of(columns, own.model)
-    bg.check_points(n_points)
-    if len(set(chosen)) != 2 or len(chosen) != 2:
-        raise ParameterError(f"columns must be two different columns; got {brief(columns)}.")
-    background = bg.read_background(own.model, X, kind, sample_weight, offset, n_jobs)
-    some = background.sample(max_rows, random_state)
-    (one, first), (two, second) = (
-        _effect_alone(background, some, column, n_points) for column in chosen
-    )
-    places = [g.place_of(background.values[:, k]) for k, g in zip(chosen, (one, two), strict=True)]
-    shape = len(one.encoded), len(two.encoded)
-    pairs = np.repeat(one.encoded, shape[1]), np.tile(two.encoded, shape[0])
-    means = some.means(Rescorer(some, *chosen).grid_scores(*pairs))
-    rows = np.zeros((shape[0] + 1, shape[1] + 1))  # the last are levels that are not evaluated
-    np.add.at(rows, tuple(places), 1.0 if background.weight is None else background.weight)
-    values = single_output(means.reshape(*shape, -1))
-    first = replace(first, output_names=own.names_of(background.kind))
-    return JointEffect(first, second, values, rows[:-1, :-1], background.kind)
-
-
-def _effect_alone(
-    background: Background, some: Background, column: int, n_points: int
-) -> tuple[Grid, Effect]:
-    """Return the effect of one column over some of the rows, and the grid that it is known on."""
-    grid = bg.grid_of(background, column, n_points)
-    curve = some.means(Rescorer(some, column).grid_scores(grid.encoded))
-    return grid, effect_of_grid(background, column, grid, curve)
-
-
-def individual_curves(
-    model: Model | Inspections,
-    X: Any,
-    column: str | int,
-    *,
-    kind: Kind = "raw",
-    sample_weight: Any = None,
-    offset: Any = None,
-    n_points: int = N_POINTS,
-    n_jobs: int | None = None,
-) -> IndividualCurves:
-    """Return the prediction for each row as a function of one column.
-
-    Goldstein, Kapelner, Bleich and Pitkin (2015).
-
-    Parameters
-    ----------
-    X : array, data frame, sparse matrix or list of rows
-        One curve for each row; a plot can show a few hundred.
-    column : str or int
-        The column whose values are replaced, by name or position.
-    n_points : int, default=100
-        Maximum number of numbers or categories to evaluate.
-
-    The other parameters are the same as for :func:`hedgerow.inspection.partial_dependence`.
-
-    Returns
-    -------
-    IndividualCurves
-
-    Raises
-    ------
-    ParameterError, DataError, DataTypeError
-        As for partial dependence, or if the curves would take more than 2 GB.
-
-    Examples
-    --------
-    >>> from hedgerow import Dataset, train
-    >>> from hedgerow.inspection import individual_curves
-    >>> params = {"n_estimators": 1, "learning_rate": 1.0, "min_samples_leaf": 1,
-    ...           "reg_lambda": 0.0, "early_stopping": False}
-    >>> X = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
-    >>> booster = train(params, Dataset(X, [0.0, 0.5, 1.0, 3.0]))
-    >>> individual_curves(booster.model, X, "x0").values.round(6).tolist()
-    [[0.0, 1.0], [0.5, 3.0], [0.0, 1.0], [0.5, 3.0]]
-    """
-    own = bg.inspected(model)
-    places = bg.positions_of(column, own.model)
-    if column is None or len(places) != 1:
-        raise ParameterError(f"column must name one column; got {brief(column)}.")
-    place = places[0]
-    bg.check_points(n_points)
-    background = bg.read_background(own.model, X, kind, sample_weight, offset, n_jobs)
-    grid = bg.grid_of(background, place, n_points)
-    size = 8 * background.n_rows * len(grid.encoded) * own.model.forest.n_outputs
-    if size > MOST_BYTES:
-        raise DataError(
-            f"curves of {background.n_rows:,} rows at {len(grid.encoded)} values would take "
-            f"{size / 1e9:.1f} GB, more than {MOST_BYTES / 1e9:.1f} GB: pass fewer rows."
-        )
-    scores = Rescorer(background, place).grid_scores(grid.encoded)
-    curves = np.concatenate([background.curves(raw) for raw in scores])
-    effect = effect_of_grid(background, place, grid, background.mean(curves))
-    effect = replace(effect, output_names=own.names_of(background.kind))
-    values = single_output(curves[: len(grid.positions)].swapaxes(0, 1))
-    column_of_rows: AnyArray = background.values[:, place]
-    if grid.column.kind == "category":
-        levels = np.array([*grid.column.levels, None, None], dtype=object)
-        column_of_rows = levels[codes_of(column_of_rows, len(grid.column.levels))]
-    else:
-        column_of_rows = floats_of_column(column_of_rows, grid.column.kind).astype(np.float64)
-    return IndividualCurves(effect, values, column_of_rows, background.kind)
+    effects = []
+    for column in chosen:
+        grid = bg.grid_of(background, column, n_points)
+        curve = some.means(Rescorer(some, column).grid_scores(grid.encoded))
+        effects.append(effect_of_grid(background, column, grid, curve))
+    mean, names = np.squeeze(some.means([some.raw])), own.names_of(background.kind)
+    return PartialDependence(tuple(effects), background.kind, mean, names)
 
 
 def single_output(values: FloatArray) -> FloatArray:

@@ -8,15 +8,10 @@ from typing import TYPE_CHECKING
 from hedgerow.once import imported_once
 
 if TYPE_CHECKING:
-    from hedgerow.plot.classifier import plot_calibration, plot_confusion
+    from hedgerow.plot.classifier import plot_calibration
     from hedgerow.plot.curves import plot_history
-    from hedgerow.plot.effects import plot_curves, plot_joint_dependence, plot_partial_dependence
-    from hedgerow.plot.explained import (
-        plot_beeswarm,
-        plot_dependence,
-        plot_interactions,
-        plot_waterfall,
-    )
+    from hedgerow.plot.effects import plot_partial_dependence
+    from hedgerow.plot.explained import plot_beeswarm, plot_waterfall
     from hedgerow.plot.importance import plot_importance
     from hedgerow.plot.labels import Division, Labelled
     from hedgerow.plot.picture import plot_tree
@@ -28,13 +23,8 @@ __all__ = [
     "forest_frame",
     "plot_beeswarm",
     "plot_calibration",
-    "plot_confusion",
-    "plot_curves",
-    "plot_dependence",
     "plot_history",
     "plot_importance",
-    "plot_interactions",
-    "plot_joint_dependence",
     "plot_partial_dependence",
     "plot_tree",
     "plot_waterfall",
@@ -46,10 +36,10 @@ __all__ = [
 __getattr__ = imported_once(
     __name__,
     {
-        "classifier": ("plot_calibration", "plot_confusion"),
+        "classifier": ("plot_calibration",),
         "curves": ("plot_history",),
-        "effects": ("plot_curves", "plot_joint_dependence", "plot_partial_dependence"),
-        "explained": ("plot_beeswarm", "plot_dependence", "plot_interactions", "plot_waterfall"),
+        "effects": ("plot_partial_dependence",),
+        "explained": ("plot_beeswarm", "plot_waterfall"),
         "importance": ("plot_importance",),
         "labels": ("Division", "Labelled"),
         "picture": ("plot_tree",),

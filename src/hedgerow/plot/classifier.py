@@ -1,4 +1,4 @@
-"""Plots of predicted classes: calibration and confusion."""
+"""Calibration of predicted probabilities."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, distinct
 from hedgerow.boosting.row_data.checks import check_weight
-from hedgerow.errors import DataError, ParameterError, brief
+from hedgerow.errors import DataError, ParameterError
 from hedgerow.plot import style as s
 
 if TYPE_CHECKING:
@@ -134,62 +134,4 @@ def plot_calibration(
     ax.set(xlim=(-0.02, 1.02), ylim=(0.0, 1.02), aspect="equal")
     s.name_axes(ax, "predicted probability", "share that came true")
     s.literal_legend(ax, loc="upper left")
-    return ax
-
-
-def plot_confusion(
-    y: Any, predicted: Any, classes: Sequence[Any] | None = None, ax: Axes | None = None,
-    *, most: int = 20,
-) -> Axes:  # fmt: skip
-    """Draw the confusion matrix: rows of each class by predicted class.
-
-    Parameters
-    ----------
-    y, predicted : array-like of shape (n_rows,)
-        True and predicted classes.
-    classes : sequence, optional
-        Labels in display order; default: all that occur, sorted.
-    ax : matplotlib Axes, optional
-    most : int, default=20
-        Maximum number of classes, by number of rows; the other classes are merged.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        Shades are shares of the true class; numbers are rows.
-
-    Raises
-    ------
-    DataError
-        If the numbers of true and predicted classes differ.
-    """
-    truth, guess = np.asarray(y), np.asarray(predicted)
-    if truth.shape != guess.shape or truth.ndim != 1:
-        raise DataError(f"y has shape {truth.shape}, predicted {guess.shape}.")
-    known = list(distinct(np.concatenate((truth, guess)))) if classes is None else list(classes)
-    place = {label: k for k, label in enumerate(np.asarray(known).tolist())}
-    try:
-        pairs = [[place[label] for label in labels.tolist()] for labels in (truth, guess)]
-    except KeyError as error:
-        raise DataError(f"{brief(error.args[0])} is not among the classes.") from None
-    table = np.zeros((len(known), len(known)), dtype=np.int64)
-    np.add.at(table, tuple(pairs), 1)
-    names = s.short_names(known, 18)
-    most = s.checked_most(most)
-    if len(known) > most:  # keep the classes with the most rows, and merge all others
-        size = table.sum(axis=0) + table.sum(axis=1)
-        kept = np.sort(np.argsort(-size, kind="stable")[: max(1, most - 1)])
-        group = np.full(len(names), len(kept))
-        group[kept] = np.arange(len(kept))
-        merged = np.zeros((len(kept) + 1, len(kept) + 1), dtype=np.int64)
-        np.add.at(merged, (group[:, None], group[None, :]), table)
-        table = merged
-        names = [*(names[k] for k in kept), f"{len(names) - len(kept)} others"]
-    n = len(names)
-    ax = s.new_axes("plot_confusion", ax, 1.9 + 0.5 * n, 1.5 + 0.46 * n)
-    shares = table / np.maximum(1, table.sum(axis=1, keepdims=True))
-    letters = float(np.clip(9.0 - 0.2 * max(0, n - 6), 7.0, 9.0))
-    texts = np.where(table > 0, [[f"{rows:,}" for rows in line] for line in table.tolist()], "")
-    s.draw_cells(ax, shares, texts, names, letters, 1.0)
-    s.name_axes(ax, "predicted class", "true class")
     return ax

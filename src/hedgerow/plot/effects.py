@@ -1,4 +1,4 @@
-"""Plots of effects: partial dependence with the distribution of the data, ICE curves.
+"""Plots of effects: partial dependence with the distribution of the data.
 
 A strip at the bottom of each panel shows the distribution of the rows.  Where it has no rows, the
 curve is an extrapolation of the trees.
@@ -13,7 +13,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.errors import ParameterError
-from hedgerow.inspection.effects import Effect, IndividualCurves, JointEffect, PartialDependence
+from hedgerow.inspection.effects import Effect, PartialDependence
 from hedgerow.plot import style as s
 
 if TYPE_CHECKING:
@@ -203,18 +203,13 @@ def _draw_numbers(ax: Axes, effect: Effect, chosen: Sequence[int]) -> None:
             ax.plot(at, missing[output], "D", color=s.COLOURS[line], ms=5, mec="white", mew=0.6)
         s.note(ax, "missing", at, data=True)
         ax.axvline(high + 0.05 * span, color=s.PALE, lw=0.8)
-    _finish_numbers(ax, effect, high + (0.16 if effect.missing_rows > 0.0 else 0.03) * span)
-
-
-def _finish_numbers(ax: Axes, effect: Effect, right: float) -> None:
-    """Draw the strip of rows, and ticks only where numbers are."""
-    low, high = range_of(effect)
-    margin = 0.03 * (high - low)
+    margin = 0.03 * span
+    right = high + (0.16 * span if effect.missing_rows > 0.0 else margin)
     _draw_strip(ax, np.linspace(low, high, 31), s.density(effect.quantiles, low, high))
     ax.set_xlim(low - margin, right)
     if effect.temporal is not None:
         s.show_temporal_ticks(ax.xaxis, effect.temporal, low, high)
-        return
+        return  # ticks are only where numbers are
     ax.locator_params(axis="x", nbins=5)
     ax.set_xticks([tick for tick in ax.get_xticks() if low - margin <= tick <= high + margin])
     ax.set_xlim(low - margin, right)
@@ -251,120 +246,3 @@ def _draw_strip(ax: Axes, edges: FloatArray, shares: FloatArray, *, gap: bool = 
     heights = shares / shares.max() * _STRIP * (high - low)
     width = 0.8 if gap else np.diff(edges)
     ax.bar(edges[:-1], heights, width, bottom=low, align="edge", color=s.PALE, lw=0, zorder=0.8)
-
-
-def plot_curves(curves: IndividualCurves, ax: Axes | None = None, *, output: int | str = 0) -> Axes:
-    """Plot the curve of each row, and their mean; dots are the actual rows.
-
-    Parameters
-    ----------
-    curves : IndividualCurves
-        What ``individual_curves`` returned.
-    ax : matplotlib Axes, optional
-    output : int or str, default=0
-        Number or name of the output, if there are several.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    ParameterError
-
-    Examples
-    --------
-    >>> from hedgerow import Dataset, train
-    >>> from hedgerow.datasets import load_pima
-    >>> from hedgerow.plot import plot_curves
-    >>> X, y, names, _ = load_pima()
-    >>> booster = train({"n_estimators": 20}, Dataset(X, y, feature_names=names))
-    >>> plot_curves(booster.individual_curves(X[:50], "BMI")).get_xlabel()
-    'BMI'
-    """
-    (chosen,) = s.checked_output(output, curves.effect.n_outputs, curves.effect.output_names)
-    ax = s.new_axes("plot_curves", ax, 5.2, 3.8)
-    effect = curves.effect.output(chosen)
-    values = curves.values if curves.values.ndim == 2 else curves.values[..., chosen]
-    x, places = _corners(effect)
-    ax.set_ylim(*_limits([values[:, places].reshape(-1)]))
-    s.finish(ax, "y")
-    faint = float(np.clip(12.0 / max(1, len(values)), 0.05, 0.5))
-    many = len(values) > 200
-    ax.plot(x, values[:, places].T, color=s.LINE, lw=0.8, alpha=faint, rasterized=many)
-    if effect.kind == "category":
-        s.name_categories(ax, s.short_names((effect.levels[k] for k in places), 14))
-    else:
-        low, high = range_of(effect)
-        own = np.asarray(curves.own, dtype=np.float64)
-        inside = np.flatnonzero((own >= low) & (own <= high))
-        cuts = effect.positions.astype(np.float64)
-        if effect.is_exact:
-            at = values[inside, np.searchsorted(cuts[:-1], own[inside], side="left")]
-        else:
-            at = np.array([np.interp(own[row], cuts, values[row]) for row in inside])
-        ax.plot(own[inside], at, "o", ms=2.6, color=s.FAINT, mew=0, alpha=0.7)
-        _finish_numbers(ax, effect, high + 0.03 * (high - low))
-    ax.plot(x, effect.values[places], color=s.COLOURS[0], lw=2.2, label="mean")
-    s.literal_legend(ax)
-    s.name_axes(ax, s.short(effect.name), _UNITS[curves.kind])
-    return ax
-
-
-def plot_joint_dependence(
-    joint: JointEffect, ax: Axes | None = None, *, output: int | str = 0
-) -> Axes:
-    """Plot the joint effect of two columns as a map.
-
-    Parameters
-    ----------
-    joint : JointEffect
-        What ``joint_dependence`` returned.
-    ax, output
-        As for :func:`plot_curves`.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        Missing values are not shown.
-
-    Raises
-    ------
-    ParameterError
-    """
-    values = joint.present.reshape(*joint.present.shape[:2], -1)
-    (chosen,) = s.checked_output(output, values.shape[2], joint.first.output_names)
-    ax = s.new_axes("plot_joint_dependence", ax, 5.6, 4.4)
-    first, at_first = _edges(joint.first)
-    second, at_second = _edges(joint.second)
-    shown = values[at_first][:, at_second, chosen].T
-    mesh = ax.pcolormesh(first, second, shown, cmap=s.SHADES, rasterized=True)
-    s.shade_bar(ax, mesh, f"mean {_UNITS[joint.kind]}")
-    s.finish(ax)
-    for effect, axis, places, edges in (
-        (joint.first, ax.xaxis, at_first, first),
-        (joint.second, ax.yaxis, at_second, second),
-    ):
-        if effect.kind == "category":
-            names = s.short_names((effect.levels[k] for k in places), 14)
-            axis.set_ticks(range(len(names)), names, parse_math=False, fontsize=s.SMALL)
-        elif effect.temporal is not None:
-            s.show_temporal_ticks(axis, effect.temporal, float(edges[0]), float(edges[-1]))
-    if joint.first.kind == "category":
-        ax.tick_params(axis="x", rotation=90)
-    s.name_axes(ax, s.short(joint.first.name), s.short(joint.second.name))
-    return ax
-
-
-def _edges(effect: Effect) -> tuple[FloatArray, IntArray]:
-    """Return the edges of the cells of one axis, and the positions that they show."""
-    positions = _drawn(effect)
-    if effect.kind == "category":
-        return np.arange(len(positions) + 1, dtype=np.float64) - 0.5, positions
-    low, high = range_of(effect)
-    x = effect.positions.astype(np.float64)[positions]
-    if effect.is_exact:
-        return np.append(low, np.minimum(x, high)), positions
-    if len(x) < 2:
-        return np.array([low, high]), positions
-    return np.concatenate((x[:1], (x[1:] + x[:-1]) / 2, x[-1:])), positions

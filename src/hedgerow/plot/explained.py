@@ -1,8 +1,7 @@
-"""Plots of SHAP values: all rows at once, one row, one column, pairs of columns.
+"""Plots of SHAP values: all rows at once, and one row.
 
 The functions take an explanation (``explain`` of boosters and estimators) with ``values`` of
-shape (rows, columns[, outputs]), or (rows, columns, columns[, outputs]) with interactions,
-``base_values``, ``data``, ``feature_names``, ``output_names``, ``interactions``.
+shape (rows, columns[, outputs]), ``base_values``, ``data``, ``feature_names``, ``output_names``.
 """
 
 from __future__ import annotations
@@ -13,40 +12,29 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.errors import DataTypeError, ParameterError, brief
-from hedgerow.inspection.effects import place_of_name
 from hedgerow.params import Interval
 from hedgerow.plot import style as s
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_BAR: dict[str, Any] = {"aspect": 40, "pad": 0.02, "fraction": 0.03}
-"""Size and place of a colour bar beside points."""
-
-_MOST_CATEGORIES = 12
-
 _BINS = 120
 """Number of parts of the axis within which a beeswarm stacks points."""
 
 
 def values_of_output(
-    explanation: Any, output: int | str | None, what: str = ""
+    explanation: Any, output: int | str | None
 ) -> tuple[FloatArray, FloatArray, str]:
-    """Return SHAP values of one output, the base value of each row, and the output's name.
-
-    ``what`` names a plot of single columns; without it the explanation must have interactions.
-    """
+    """Return SHAP values of one output, the base value of each row, and the output's name."""
     if not hasattr(explanation, "base_values") or not hasattr(explanation, "interactions"):
         raise DataTypeError(
             "explanation must be the result of explain, such as booster.explain(X); got "
             f"{brief(explanation)}."
         )
-    if bool(what) == bool(explanation.interactions):
+    if explanation.interactions:
         raise ParameterError(
-            f"{what} shows single columns, but this explanation has interactions of pairs: use "
-            "plot_interactions, or explain without interactions=True."
-            if what
-            else "this explanation has no interactions: explain with interactions=True."
+            "the plot shows single columns, but this explanation has interactions of pairs: "
+            "explain without interactions=True."
         )
     names = tuple(explanation.output_names)
     values, base = np.asarray(explanation.values), np.asarray(explanation.base_values)
@@ -93,7 +81,7 @@ def plot_beeswarm(
         If ``most`` or ``output`` is out of range, or the explanation has interactions.
     """
     most = s.checked_most(most)
-    values, _, output_name = values_of_output(explanation, output, "plot_beeswarm")
+    values, _, output_name = values_of_output(explanation, output)
     columns = s.table_columns(explanation.data, explanation.feature_names)
     order = np.argsort(-np.abs(values).mean(axis=0), kind="stable")[:most]
     ax = s.new_axes("plot_beeswarm", ax, 7.2, 1.2 + 0.36 * len(order))
@@ -112,7 +100,11 @@ def plot_beeswarm(
     if output_name:
         s.title(ax, s.short(output_name))
     if points is not None and len(values) > 1:  # one row has no rank
-        s.shade_bar(ax, points, "value of the column", ends=("low", "high"), **_BAR)
+        bar = ax.figure.colorbar(points, ax=ax, aspect=40, pad=0.02, fraction=0.03)
+        bar.outline.set_visible(False)
+        bar.set_label("value of the column", color=s.INK, fontsize=s.SMALL, labelpad=0)
+        bar.ax.tick_params(colors=s.FAINT, labelsize=s.SMALL, length=0)
+        bar.set_ticks([0.0, 1.0], labels=["low", "high"])
     return ax
 
 
@@ -188,7 +180,7 @@ def plot_waterfall(
         If there is no such row or output, or the explanation has interactions.
     """
     most = s.checked_most(most)
-    values, bases, output_name = values_of_output(explanation, output, "plot_waterfall")
+    values, bases, output_name = values_of_output(explanation, output)
     if row not in Interval(-len(values), len(values) - 1, integer=True):
         raise ParameterError(f"row must be from 0 to {len(values) - 1}; got {brief(row)}.")
     row = int(row) % len(values)
@@ -240,215 +232,3 @@ def _draw_arrow(ax: Axes, place: int, start: float, end: float, head: float) -> 
         s.signed(size), (end, place), xytext=(4 * sign, 0), textcoords="offset points",
         ha="left" if size >= 0 else "right", va="center", fontsize=s.SMALL, color=s.INK, zorder=3,
     )  # fmt: skip
-
-
-def plot_dependence(
-    explanation: Any,
-    column: str | int,
-    ax: Axes | None = None,
-    *,
-    partner: str | int | None = "auto",
-    output: int | str | None = None,
-) -> Axes:
-    """Plot the SHAP values of one column against its values, shaded by a second column.
-
-    Parameters
-    ----------
-    explanation, ax, output
-        As for :func:`plot_beeswarm`.
-    column : str or int
-        Column of the horizontal axis, by name or position.
-    partner : str, int or None, default="auto"
-        Column for the shades; None means no shades.  ``"auto"`` chooses the column on whose
-        ranks the SHAP values depend most, among rows with similar values of ``column``.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    ParameterError
-        If there is no such column or output, or the explanation has interactions.
-    """
-    values, _, output_name = values_of_output(explanation, output, "plot_dependence")
-    names = tuple(explanation.feature_names)
-    place = _checked_place(column, names)
-    given = s.table_columns(explanation.data, names)
-    columns = [s.in_numbers(column) for column in given]
-    own, shap = columns[place], values[:, place]
-    chosen = strongest_partner(columns, shap, place) if partner == "auto" else partner
-    other = None if chosen is None else _checked_place(chosen, names)
-    ax = s.new_axes("plot_dependence", ax, 5.6, 3.8)
-    s.finish(ax, "y")
-    ax.axhline(0.0, color=s.LINE, lw=0.8)
-    x, kept = _positions(ax, own)
-    if (temporal := s.held_temporal(given[place])) is not None:
-        s.show_temporal_ticks(ax.xaxis, temporal, float(np.nanmin(own)), float(np.nanmax(own)))
-    points = _shade_points(ax, x, shap[kept], None if other is None else columns[other][kept])
-    s.name_axes(ax, s.short(names[place]), "SHAP value")
-    if output_name:
-        s.title(ax, s.short(output_name))
-    if other is not None:
-        label = s.short(names[other])
-        if points is None:
-            s.literal_legend(ax, title=label, markerscale=2.0)
-        else:
-            s.shade_bar(ax, points, label, temporal=s.held_temporal(given[other]), **_BAR)
-    return ax
-
-
-def _checked_place(column: str | int, names: tuple[str, ...]) -> int:
-    place = place_of_name(column, names)
-    if place not in Interval(0, len(names) - 1, integer=True):
-        raise ParameterError(
-            f"columns are numbered from 0 to {len(names) - 1}; got {brief(column)}."
-        )
-    return int(place)
-
-
-def strongest_partner(columns: list[AnyArray], shap: FloatArray, place: int) -> int | None:
-    """Return the column with the largest influence on another's SHAP values.
-
-    Rows are sorted by the column, and divided into parts of about 50.  Within a part the values
-    of the column hardly differ, so the remaining variation is due to another column.
-    """
-    n_rows = len(shap)
-    order = np.argsort(_codes(columns[place]), kind="stable")
-    n_parts = max(1, n_rows // 50)
-    parts = np.array_split(order, n_parts)
-    if n_rows < 3:
-        return None
-    best, found = 0.0, None
-    for other, column in enumerate(columns):
-        if other == place:
-            continue
-        codes = ranks_of(_codes(column))
-        strength = sum(_dependence(codes[part], shap[part]) for part in parts)
-        if strength > best * (1 + 1e-9):
-            best, found = strength, other
-    return found
-
-
-def _codes(column: AnyArray) -> FloatArray:
-    """Return numbers that sort a column: categories by their text, missing values first."""
-    if column.dtype != object:
-        low = np.nanmin(column) - 1.0 if not np.isnan(column).all() else 0.0
-        return np.where(np.isnan(column), low, column)
-    texts = np.array(["" if value is None else f"_{value}" for value in column])
-    return np.unique(texts, return_inverse=True)[1].reshape(-1).astype(np.float64)
-
-
-def _dependence(codes: FloatArray, shap: FloatArray) -> float:
-    """Return the absolute covariance with standardised codes."""
-    spread = codes.std()
-    if len(codes) < 3 or spread < 1e-12:
-        return 0.0
-    return float(abs(np.sum((codes - codes.mean()) / spread * (shap - shap.mean()))))
-
-
-def _positions(ax: Axes, own: AnyArray) -> tuple[FloatArray, AnyArray]:
-    """Return the x positions of rows, and which rows are shown."""
-    rng = np.random.default_rng(0)
-    if own.dtype != object:
-        present = ~np.isnan(own)
-        if present.all() or not present.any():
-            return np.where(present, own, 0.0), np.arange(len(own))
-        low, high = float(own[present].min()), float(own[present].max())
-        span = (high - low) or 1.0
-        at = high + 0.08 * span
-        jitter = rng.uniform(-0.02, 0.02, len(own)) * span
-        ax.axvline(high + 0.04 * span, color=s.PALE, lw=0.8)
-        s.note(ax, "missing", at, data=True)
-        return np.where(present, own, at + jitter), np.arange(len(own))
-    levels, codes, counts = np.unique(_texts(own), return_inverse=True, return_counts=True)
-    codes = codes.reshape(-1)
-    shown = np.sort(np.argsort(-counts, kind="stable")[:_MOST_CATEGORIES])
-    kept = np.flatnonzero(np.isin(codes, shown))
-    names = s.short_names(levels[shown].tolist(), 14)
-    s.name_categories(ax, names, len(levels) - len(shown))
-    return np.searchsorted(shown, codes[kept]) + rng.uniform(-0.25, 0.25, len(kept)), kept
-
-
-def _texts(column: AnyArray) -> AnyArray:
-    return np.array(["missing" if value is None else str(value) for value in column])
-
-
-def _shade_points(ax: Axes, x: FloatArray, y: FloatArray, shades: AnyArray | None) -> Any:
-    """Draw points, shaded by numbers or marked by categories; return the points with shades."""
-    size = float(np.clip(6000.0 / max(1, len(x)), 5.0, 20.0))
-    style: dict[str, Any] = {"s": size, "lw": 0, "rasterized": len(x) > 500}
-    if shades is None:
-        ax.scatter(x, y, color=s.COLOURS[0], **style)
-        return None
-    if shades.dtype == object:
-        texts = _texts(shades)
-        levels, counts = np.unique(texts, return_counts=True)
-        frequent = levels[np.argsort(-counts, kind="stable")[: s.MOST_LINES - 1]]
-        others = ~np.isin(texts, frequent)
-        for k, level in enumerate(frequent):
-            at = texts == level
-            look: dict[str, Any] = {
-                "color": s.COLOURS[k],
-                "marker": s.MARKS[k],
-                "label": s.short(level, 14),
-            }
-            ax.scatter(x[at], y[at], **look, **style)
-        if others.any():
-            ax.scatter(x[others], y[others], color=s.PALE, label="others", **style)
-        return None
-    missing = np.isnan(shades)
-    ax.scatter(x[missing], y[missing], color=s.PALE, **style)
-    present = shades[~missing]
-    low, high = np.percentile(present, [2, 98]) if len(present) else (0.0, 1.0)
-    return ax.scatter(
-        x[~missing], y[~missing], c=present, cmap=s.SHADES, vmin=low, vmax=high, **style
-    )
-
-
-def plot_interactions(
-    explanation: Any, ax: Axes | None = None, *, most: int = 12, output: int | str | None = None
-) -> Axes:
-    """Plot the interactions of pairs of columns as a shaded table.
-
-    Parameters
-    ----------
-    explanation : hedgerow.explain.Explanation
-        With ``interactions=True``; the mean absolute SHAP interaction values of pairs (both
-        halves together) are shown.
-    ax, output
-        As for :func:`plot_beeswarm`.
-    most : int, default=12
-        Maximum number of columns; columns with the strongest interactions are shown.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    ParameterError
-        If ``most`` or ``output`` is out of range, or there are no interactions.
-    """
-    most = s.checked_most(most)
-    values, _, output_name = values_of_output(explanation, output)
-    # Each of the two entries of a pair holds half of its value.
-    table = np.abs(values + np.swapaxes(values, 1, 2)).mean(axis=0)
-    np.fill_diagonal(table, 0.0)
-    order = np.argsort(-table.max(axis=1), kind="stable")[:most]
-    table, shown = (
-        table[np.ix_(order, order)],
-        s.short_names((explanation.feature_names[k] for k in order), 24),
-    )
-    n = len(order)
-    ax = s.new_axes("plot_interactions", ax, 2.6 + 0.46 * n, 2.2 + 0.42 * n)
-    below = np.tril(np.ones((n, n), dtype=np.bool_), -1)
-    texts = np.where(below, [[f"{size:.2g}" for size in row] for row in table], "")
-    shades = np.ma.masked_where(~below, table)
-    mesh = s.draw_cells(ax, shades, texts, shown, s.SMALL - 1.5, float(table.max()) or 1.0)
-    ax.set_xlim(-0.5, max(n - 1.5, 0.5))
-    ax.set_ylim(n - 0.5, min(0.5, n - 1.5))
-    s.shade_bar(ax, mesh, "mean |SHAP interaction value|", aspect=30, pad=0.02, shrink=0.8)
-    if output_name:
-        s.title(ax, s.short(output_name))
-    return ax

@@ -152,44 +152,6 @@ def literal_legend(ax: Axes, **options: Any) -> None:
         text.set_parse_math(False)
 
 
-def shade_bar(
-    ax: Axes, shades: Any, label: str, *, ends: Sequence[str] = (),
-    temporal: Temporal | None = None, **options: Any,
-) -> None:  # fmt: skip
-    """Draw a colour bar, with numbers, with dates, or with words at its ends."""
-    bar = ax.figure.colorbar(shades, ax=ax, **options)
-    bar.outline.set_visible(False)
-    bar.set_label(label, color=INK, fontsize=SMALL, labelpad=0 if ends else 4, parse_math=False)
-    bar.ax.tick_params(colors=FAINT, labelsize=SMALL, length=0)
-    if ends:
-        bar.set_ticks([0.0, 1.0], labels=list(ends))
-    if temporal is not None:
-        show_temporal_ticks(bar.ax.yaxis, temporal, *shades.get_clim())
-
-
-def draw_cells(
-    ax: Axes,
-    shades: Any,
-    texts: FloatArray | Any,
-    names: Sequence[str],
-    fontsize: float,
-    top: float,
-) -> Any:
-    """Draw a square table of shades from 0 to ``top``, with a text in each cell that has one."""
-    mesh = ax.imshow(shades, cmap=SHADES, vmin=0.0, vmax=top)
-    for i, j in zip(*np.nonzero(texts != ""), strict=True):
-        colour = "white" if shades[i, j] < 0.55 * top else INK
-        ax.text(j, i, texts[i, j], ha="center", va="center", fontsize=fontsize, color=colour)
-    finish(ax)
-    ax.spines[["left", "bottom"]].set_visible(False)
-    steep = max(map(len, names)) > 3
-    places = range(len(names))
-    ax.set_xticks(places, names, rotation=90 if steep else 0, parse_math=False, fontsize=SMALL)
-    ax.set_yticks(places, names, parse_math=False, fontsize=SMALL)
-    ax.tick_params(length=0, colors=FAINT)
-    return mesh
-
-
 def named_rows(ax: Axes, names: Sequence[str]) -> None:
     """Put names at 0, 1, ... of the y axis, the first on top."""
     ax.set_yticks(range(len(names)), list(names), parse_math=False)
@@ -339,7 +301,6 @@ def held_temporal(column: Any) -> Temporal | None:
 
 def show_temporal_ticks(axis: Axis, temporal: Temporal, low: float, high: float) -> None:
     """Put ticks at full days, hours or other units from ``low`` to ``high``, with their text."""
-    from matplotlib.axis import XAxis
     from matplotlib.dates import AutoDateLocator
     from matplotlib.ticker import MaxNLocator
 
@@ -353,6 +314,5 @@ def show_temporal_ticks(axis: Axis, temporal: Temporal, low: float, high: float)
         full = MaxNLocator(_MOST_TICKS).tick_values(low / unit, high / unit)
         places = [round(at * unit) for at in full]
     shown = [place for place in places if low <= place <= high]
-    slanted: dict[str, Any] = {"rotation": 35, "ha": "right"} if isinstance(axis, XAxis) else {}
     texts = [text_of_ticks(place, temporal) for place in shown]
-    axis.set_ticks(shown, texts, fontsize=SMALL, **slanted)
+    axis.set_ticks(shown, texts, fontsize=SMALL, rotation=35, ha="right")

@@ -22,7 +22,7 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.booster import objective_of
 from hedgerow.objectives.distributions.losses import DistributionLoss
 from hedgerow.plot import style as s
-from hedgerow.plot.classifier import plot_calibration, plot_confusion, wilson_interval
+from hedgerow.plot.classifier import plot_calibration, wilson_interval
 from hedgerow.report.findings import SAMPLE, Findings, part_of
 from hedgerow.report.html import inline_figure, inline_plot, new_figure, table_html
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_PANELS = 6
+_MOST_CLASSES = 20
+_MOST_FREQUENT = f", of the {_MOST_CLASSES} most frequent classes"
 _PLACES = 15
 _LEVELS = (0.5, 0.8, 0.9, 0.95)
 _GROUPS = ("lowest third of risk", "middle third", "highest third")
@@ -58,7 +60,7 @@ def _panels(drawn: Sequence[str]) -> str:
 def _of_classes(found: Findings) -> list[str]:
     assert found.classes is not None
     labels = found.classes.tolist()
-    n = min(len(labels), 20)
+    n = min(len(labels), _MOST_CLASSES)
     drawn = [
         inline_plot(
             (4.6, 4.4),
@@ -69,11 +71,27 @@ def _of_classes(found: Findings) -> list[str]:
         ),
         inline_plot(
             (max(4.6, 1.9 + 0.5 * n), max(4.4, 1.5 + 0.46 * n)),
-            lambda ax: plot_confusion(found.y, found.predicted, labels, ax),
-            "Rows by true and predicted class; shades are shares of a row.",
+            lambda ax: _draw_confusion(ax, found),
+            f"Share of each true class by predicted class{_MOST_FREQUENT * (len(labels) > n)}.",
         ),
     ]
     return ["<h2>Calibration and confusion</h2>", _panels(drawn)]
+
+
+def _draw_confusion(ax: Axes, found: Findings) -> None:
+    from sklearn.metrics import ConfusionMatrixDisplay
+
+    assert found.classes is not None
+    rows = np.array([np.count_nonzero(found.y == label) for label in found.classes])
+    shown = found.classes[np.sort(np.argsort(-rows, kind="stable")[:_MOST_CLASSES])]
+    ConfusionMatrixDisplay.from_predictions(
+        found.y, found.predicted, labels=shown, sample_weight=found.weight, normalize="true",
+        display_labels=s.short_names(shown.tolist(), 18), xticks_rotation="vertical", ax=ax,
+        cmap="Blues", colorbar=False, values_format=".0%", text_kw={"fontsize": s.SMALL},
+    )  # fmt: skip
+    for label in (*ax.get_xticklabels(), *ax.get_yticklabels()):
+        label.set_parse_math(False)
+    s.name_axes(ax, "predicted class", "true class")
 
 
 def _of_labels(found: Findings) -> list[str]:
