@@ -93,14 +93,6 @@ def _amounts(rows: int) -> tuple[np.ndarray, np.ndarray]:
     return X, counts * np.random.default_rng(2).gamma(2.0, 1.0, rows)
 
 
-def row_poisson(y: float, raw: float) -> float:
-    """Return the loss of a row; Hedgerow compiles and differentiates it at first use."""
-    return math.exp(raw) - y * raw
-
-
-row_poisson.link = "log"  # type: ignore[attr-defined]
-
-
 def numpy_poisson(y: np.ndarray, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     mean = np.exp(raw)
     return mean - y, mean
@@ -142,7 +134,6 @@ def comparisons() -> dict[str, Comparison]:
     classes = Settings("multiclass", classes=7)
     own = (
         HedgerowWithLoss("built in", {"objective": "poisson"}),
-        HedgerowWithLoss("own loss of a row", {"objective": row_poisson}),
         HedgerowWithLoss("own (g, h), Numba", {"objective": numba_poisson()}),
         HedgerowWithLoss("own (g, h), NumPy", {"objective": numpy_poisson}),
     )

@@ -73,8 +73,8 @@ def pytest_collection() -> Any:
 def pytest_runtest_call(item: pytest.Item) -> Any:
     """Skip tests that need the compiler if compilation is forbidden.
 
-    They use kernels that only other kernels call, or the compiled loops of own losses.  A kernel
-    that is missing from the built library is a failure.
+    They use kernels that only other kernels call.  A kernel that is missing from the built library
+    is a failure.
     """
     with _skipped_without_compiler():
         return (yield)

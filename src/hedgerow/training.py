@@ -29,7 +29,7 @@ from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.errors import DataTypeError, ParameterError, brief
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.objectives import PARAMETERS
-from hedgerow.objectives.custom.losses import check_form
+from hedgerow.objectives.own import check_form
 from hedgerow.params import (
     BOOST_PARAMETER_NAMES,
     CHECKPOINT_SECONDS,
@@ -78,7 +78,7 @@ def train(
         on the rows.  ``objective`` is the name of a loss for numbers, survival times or
         rankings (default: ``"squared_error"``); ``"logistic"``, ``"exponential"``, ``"focal"``
         or ``"hinge"`` for targets 0 and 1; ``"softmax"`` or ``"one_vs_all"`` for targets 0, 1,
-        ... K - 1; or a custom loss (:mod:`hedgerow.objectives.custom.losses`).
+        ... K - 1; or a custom loss (:mod:`hedgerow.objectives.own`).
     dataset : Dataset
         Training rows with ``y``.
     valid : Dataset, or mapping from str to Dataset, optional

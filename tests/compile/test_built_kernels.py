@@ -32,7 +32,7 @@ def entry_kernels() -> set[str]:
     """Return names of all kernels of the package that Python calls."""
     names = set()
     for found in pkgutil.walk_packages(hedgerow.__path__, "hedgerow."):
-        if found.name.endswith("_llvm") or ".objectives.jets" in found.name:
+        if found.name.endswith("_llvm"):
             continue
         if not found.name.startswith(
             ("hedgerow.cart", "hedgerow.kernels", "hedgerow.growing", "hedgerow.objectives")

@@ -296,41 +296,6 @@ def test_without_numba_the_error_names_the_extra(tmp_path) -> None:
     assert "pip install 'hedgerow[jit]'" in done.stderr
 
 
-LOSS = """
-import warnings
-import numpy as np
-from hedgerow import HedgerowRegressor, HedgerowWarning
-
-def squares(y, raw):
-    return 0.5 * (raw - y) ** 2
-
-X = np.random.default_rng(0).normal(size=(200, 2))
-with warnings.catch_warnings(record=True) as seen:
-    warnings.simplefilter("always")
-    own = HedgerowRegressor(objective=squares, n_estimators=5).fit(X, X[:, 0])
-(one,) = [each for each in seen if each.category is HedgerowWarning]
-known = HedgerowRegressor(n_estimators=5).fit(X, X[:, 0])
-print(one.message, np.allclose(own.predict(X), known.predict(X), atol=1e-6))
-"""
-
-
-@pytest.mark.parametrize(
-    ("first", "variables", "reason"),
-    [
-        ("import sys\nsys.modules['numba'] = None\n", {}, "Numba is not installed. Install it"),
-        ("", {"HEDGEROW_COMPILE": "never"}, "HEDGEROW_COMPILE is 'never'. Unset"),
-    ],
-    ids=["no Numba", "never"],
-)
-def test_python_calls_a_loss_of_a_row_without_the_compiler(
-    tmp_path, first, variables, reason
-) -> None:
-    done = run(tmp_path, tmp_path / "cache", first + LOSS, **variables)
-    assert done.returncode == 0, done.stderr
-    assert f"a loss of your own has to be compiled, but {reason}" in done.stdout
-    assert done.stdout.endswith(" True\n")
-
-
 def test_compilation_is_announced_unless_it_is_quiet(compiled, tmp_path) -> None:
     """The kernels of ``compiled`` were compiled without a message."""
     loud = run(tmp_path, tmp_path / "cache", CALL, HEDGEROW_QUIET="")

@@ -85,7 +85,7 @@ def grower(loss: str, y: np.ndarray, weight: Any, **settings: Any) -> Iterator[A
     if loss == "softmax":
         objective: Any = make_objective("softmax", 3)
     else:
-        objective = several_targets(lambda _: make_objective(loss, 1), y, weight)
+        objective = several_targets(make_objective(loss, 1), y.shape[1])
     base = objective.initial_score(y, weight)
     raw = np.repeat(base[:, None], len(X), axis=1)
     matrix = engine.binned(X, weight=weight)

@@ -101,7 +101,7 @@ def imported_modules(file: Path) -> Iterator[str]:
 
 
 def test_numba_is_imported_by_few() -> None:
-    """Only the compiler, LLVM hints of kernels, and custom losses import Numba."""
+    """Only the compiler and LLVM hints of kernels import Numba."""
     allowed = {
         "compile/just_in_time.py",
         "compile/entry_code.py",
@@ -111,7 +111,6 @@ def test_numba_is_imported_by_few() -> None:
         "kernels/cuda/intrinsics_llvm.py",
         "kernels/primitives/intrinsics_llvm.py",
         "kernels/simd/lanes_llvm.py",
-        "objectives/jets.py",
     }
     found = {
         relative(file)

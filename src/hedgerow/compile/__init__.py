@@ -6,8 +6,7 @@ two places:
 built     a shared library inside the installed package (:mod:`~hedgerow.compile.library`),
           made when the package was built.  Numba is not imported.
 just in time   Numba compiles the kernel when it is first called and keeps the code on disk
-          (:mod:`~hedgerow.compile.just_in_time`): for user-defined losses, and where no library
-          fits.
+          (:mod:`~hedgerow.compile.just_in_time`), where no library fits.
 
 ==================  ==========================================================================
 ``kernels``         :class:`Kernel` and :class:`Intrinsic`, the objects that modules define

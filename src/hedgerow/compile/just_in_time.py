@@ -1,7 +1,6 @@
 r"""Compilation by Numba: the only module that uses the private interfaces of Numba and LLVM.
 
-It is imported only to compile: kernels without fitting built code, user-defined losses,
-and the package itself.
+It is imported only to compile: kernels without fitting built code, and the package itself.
 
 Numba's own on-disk cache notices a change of the file in which a kernel stands, but not
 of the kernels that it calls in other files, and it may end with an error where no folder
@@ -39,7 +38,6 @@ from numba.core.codegen import AOTCPUCodegen, JITCodeLibrary
 from numba.core.compiler import Compiler, DefaultPassBuilder, Flags
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import register_pass
-from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 from numba.core.typed_passes import NativeLowering
 
@@ -250,39 +248,30 @@ class _EntryCompiler(_KernelCompiler):
             return super().compile_extra(func)
 
 
-class _InnerCompiler(_KernelCompiler):
-    """Compiler of functions that only kernels call."""
-
-    def define_pipelines(self) -> list[Any]:
-        pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        passes = [
-            (_InnerLowering if step is NativeLowering else step, text)
-            for step, text in pipeline.passes
-        ]
-        pipeline.passes = passes
-        pipeline._finalized = False  # noqa: SLF001  (no public way to replace a pass)
-        pipeline.finalize()
-        return [pipeline]
-
-
 def _run_pass(pipeline: Any, _: int, step: Any, state: Any) -> None:
     step.analysis = pipeline._analysis  # noqa: SLF001
     step.run_pass(state)
 
 
-class _InnerKernelCompiler(_InnerCompiler):
+class _InnerCompiler(_KernelCompiler):
     """Compiler of inner kernels, which need less than half of Numba's passes."""
 
     # None for closures, ``with``, exceptions and whole arrays; no analysis of variables after each.
     _PASSES = (
         *("TranslateByteCode", "FixupArgs", "IRProcessing", "RewriteSemanticConstants"),
         *("DeadBranchPrune", "GenericRewrites", "ReconstructSSA", "NopythonTypeInference"),
-        *("PreLowerStripPhis", "IRLegalization", "_InnerLowering", "NoPythonBackend"),
+        *("PreLowerStripPhis", "IRLegalization", "NativeLowering", "NoPythonBackend"),
     )
 
     def define_pipelines(self) -> list[Any]:
-        (pipeline,) = super().define_pipelines()
-        pipeline.passes = [step for step in pipeline.passes if step[0].__name__ in self._PASSES]
+        pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        pipeline.passes = [
+            (_InnerLowering if step is NativeLowering else step, text)
+            for step, text in pipeline.passes
+            if step.__name__ in self._PASSES
+        ]
+        pipeline._finalized = False  # noqa: SLF001  (no public way to replace a pass)
+        pipeline.finalize()
         pipeline._runPass = functools.partial(_run_pass, pipeline)  # noqa: SLF001
         self.state.type_annotation = None
         return [pipeline]
@@ -292,7 +281,7 @@ def make_dispatcher(kernel: Kernel, inner: bool) -> Any:
     """Make Numba's dispatcher of a kernel, for calling kernels (``inner``) or for Python."""
     dispatcher = numba.njit(
         nogil=True,
-        pipeline_class=_InnerKernelCompiler if inner else _EntryCompiler,
+        pipeline_class=_InnerCompiler if inner else _EntryCompiler,
         error_model="numpy",
         forceinline=kernel.inline,
         no_cpython_wrapper=inner,
@@ -323,21 +312,6 @@ def processor_has(feature: str) -> bool:
     """Return whether code is compiled for a processor with this feature (Numba's options count)."""
     features = cpu_target.target_context.codegen().magic_tuple()[2]
     return f"+{feature}" in features.split(",")
-
-
-def compile_inner(function: Callable[..., Any]) -> Any:
-    """Compile a function of a user, or one made at run time, anew in each process for kernels."""
-    if isinstance(function, Dispatcher | Kernel):
-        return function
-    return _compile_now(function, pipeline_class=_InnerCompiler, no_cpython_wrapper=True)
-
-
-def compile_entry(function: Callable[..., Any]) -> Any:
-    """Compile a function that is made at run time, for calls from Python."""
-    return _compile_now(function)
-
-
-_compile_now = functools.partial(numba.njit, nogil=True, error_model="numpy", no_cfunc_wrapper=True)
 
 
 # -- machine code for the package ---------------------------------------------------------

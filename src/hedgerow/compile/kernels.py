@@ -154,14 +154,6 @@ def entry_of(kernel: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
     return kernel.entry(arguments) if isinstance(kernel, Kernel) else kernel
 
 
-def compiler_of_functions(what: str) -> Callable[[Callable[..., Any]], Any]:
-    """Return the compiler of functions that a user defines or that are made at run time."""
-    _check_may_compile(what, could_be_built=False)
-    from hedgerow.compile import just_in_time
-
-    return just_in_time.compile_inner
-
-
 def compile_seconds() -> float:
     """Return the seconds that this process spent compiling kernels or loading them from disk."""
     module = sys.modules.get("hedgerow.compile.just_in_time")

@@ -239,7 +239,7 @@ class HedgerowEstimator(
 
     def _check_objective(self) -> None:
         if not isinstance(self.objective, str):
-            from hedgerow.objectives.custom.losses import check_form  # names need no such loss
+            from hedgerow.objectives.own import check_form  # names need no such loss
 
             check_form(self.objective)
             return  # a custom objective is called later, with the targets

@@ -176,8 +176,8 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         - ``"auto"``: ``"logistic"`` for two classes, ``"softmax"`` for more.
         - Two classes: ``"logistic"``, ``"exponential"``, ``"focal"``; ``"hinge"`` (labels only).
         - Any number of classes: ``"softmax"``, ``"one_vs_all"``.
-        - A function of one row (two classes) or of all rows, which returns gradient and hessian:
-          :mod:`hedgerow.objectives.custom.losses`.
+        - A function of all rows, which returns gradient and hessian:
+          :mod:`hedgerow.objectives.own`.
     focal_gamma : float >= 0, or None, default=None
         How much ``"focal"`` reduces the weight of well-classified rows; None means 2.
     focal_alpha : float in (0, 1), or None, default=None

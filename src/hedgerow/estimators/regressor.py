@@ -171,8 +171,8 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         - Times of events, which may be censored: ``"cox"``, ``"aft"``.
         - A distribution for each row (``predict_distribution``): ``"normal"``, ``"log_normal"``,
           ``"gamma_dist"``, ``"negative_binomial"``, ``"poisson"``.
-        - A function of one row or of all rows, which returns gradient and hessian:
-          :mod:`hedgerow.objectives.custom.losses`.
+        - A function of all rows, which returns gradient and hessian:
+          :mod:`hedgerow.objectives.own`.
     quantile : float in (0, 1), ascending sequence of such, or None, default=None
         Quantile for ``"quantile"``; None means 0.5.  A sequence gives columns, which never cross.
     delta : float > 0, or None, default=None

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from hedgerow.argument_types import listed
-from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError, brief
 from hedgerow.objectives.base import Objective, RowLoss
 from hedgerow.objectives.catalogue import (
@@ -81,17 +80,15 @@ def make_objective(
 
 def objective_for(
     given: Any,
-    target: FloatArray,
     n_outputs: int = 1,
     parameters: Mapping[str, Any] | None = None,
     task: Task = "regression",
+    n_targets: int = 1,
     names: tuple[str, ...] | None = None,
 ) -> Objective:
-    """Return the objective for a name or a loss of the user, for the targets of the rows."""
-    if target.ndim == 2 and not (isinstance(given, str) and given in SURVIVAL):
-        return several_targets(
-            lambda column: objective_for(given, column, n_outputs, parameters, task), target, names
-        )
+    """Return the objective for a name or a loss of the user; ``names`` are of several targets."""
+    if n_targets > 1 and not (isinstance(given, str) and given in SURVIVAL):
+        return several_targets(objective_for(given, n_outputs, parameters, task), n_targets, names)
     if isinstance(given, str):
         return make_objective(given, n_outputs, parameters=parameters)
     for name, value in (parameters or {}).items():
@@ -100,11 +97,9 @@ def objective_for(
                 f"{name}={brief(value)} has no effect with a custom objective: leave {name} at "
                 "None."
             )
-    from hedgerow.objectives.custom.losses import make_own_classes, make_own_loss
+    from hedgerow.objectives.own import make_own_loss
 
-    if task == "classes" or hasattr(given, "n_classes"):
-        return make_own_classes(given, target, getattr(given, "n_classes", n_outputs))
-    return make_own_loss(given, target, task)
+    return make_own_loss(given, task, n_outputs)
 
 
 def parameters_of(objective: Objective) -> dict[str, Any]:
@@ -126,7 +121,7 @@ def loss_record(objective: Objective) -> dict[str, Any]:
     """Return the parameters of the objective for the training record of a model."""
     if isinstance(objective, SeveralTargets):
         return loss_record(objective.single) | targets_record(objective)
-    from hedgerow.objectives.custom.losses import Linked
+    from hedgerow.objectives.own import Linked
 
     if isinstance(objective, Linked):
         known = {"name": objective.label, "link": objective.link, "task": objective.task}
@@ -145,7 +140,7 @@ def objective_of_record(name: str, n_outputs: int, training: Mapping[str, Any]) 
     if name == CUSTOM:
         if not isinstance(given, Mapping) or set(given) != {"name", "link", "task"}:
             raise ParameterError("the name and link of a custom loss are missing.")
-        from hedgerow.objectives.custom.losses import Linked
+        from hedgerow.objectives.own import Linked
 
         return Linked(given["name"], given["link"], given["task"], n_outputs)
     if not isinstance(given, Mapping) or not set(given) <= set(PARAMETERS):

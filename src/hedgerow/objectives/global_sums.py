@@ -63,8 +63,7 @@ class AllRows:
         """Return the targets and weights of the rows of all ranks."""
         own = np.zeros(0) if self.weight is None else self.weight
         weight = gather_numbers(own, self.communicator)
-        parts = [self.target] if len(self.target) > 0 else []
-        target = gather_targets(parts, self.communicator)
+        target = _gathered_targets(self.target, self.communicator)
         return target, weight if len(weight) > 0 else None
 
     def means(self, arrays: Sequence[FloatArray]) -> list[float]:
@@ -164,14 +163,12 @@ class AllRows:
         return communicator.allreduce(sums.to_array(limbs).reshape(-1)).reshape(-1, n_groups), limbs
 
 
-def gather_targets(parts: Sequence[FloatArray], communicator: Communicator) -> FloatArray:
+def _gathered_targets(own: FloatArray, communicator: Communicator) -> FloatArray:
     """Concatenate the targets of all ranks: (n_rows,), or (n_rows, n_targets) in Fortran order."""
-    # A rank without parts does not know the number of targets.
-    n_targets = max((part.shape[1] for part in parts if part.ndim == 2), default=0)
+    # A rank without rows does not know the number of targets.
+    n_targets = own.shape[1] if own.ndim == 2 and len(own) > 0 else 0
     n_targets = int(communicator.allreduce(np.array([n_targets], np.int64), "max")[0])
-    empty = np.zeros((0, n_targets)) if n_targets > 0 else np.zeros(0)
-    own = np.ascontiguousarray(np.concatenate([empty, *parts]))
-    found = gather_numbers(own.reshape(-1), communicator)
+    found = gather_numbers(np.ascontiguousarray(own).reshape(-1), communicator)
     return np.asfortranarray(found.reshape(-1, n_targets)) if n_targets > 0 else found
 
 

@@ -12,7 +12,7 @@ are a multi-label problem.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
@@ -146,13 +146,9 @@ def mean_of(values: Iterator[float]) -> float:
 
 
 def several_targets(
-    make: Callable[[FloatArray], Objective],
-    target: FloatArray,
-    names: tuple[str, ...] | None = None,
+    single: Objective, n_targets: int, names: tuple[str, ...] | None = None
 ) -> Objective:
-    """Return the loss of all columns of ``target``."""
-    n_targets = target.shape[1]
-    single = make(np.ascontiguousarray(target[:, 0]))
+    """Return the loss of several targets, of which each has the loss ``single``."""
     _check_single(single)
     chosen = names if names is not None else tuple(f"y{k}" for k in range(n_targets))
     return SeveralTargets((single,) * n_targets, chosen, names is not None)

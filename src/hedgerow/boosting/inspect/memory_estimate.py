@@ -368,5 +368,5 @@ def _read_params(
     )
     if objective.n_outputs == 1 and n_outputs > 1:
         single = objective
-        objective = several_targets(lambda _: single, np.zeros((1, n_outputs)))
+        objective = several_targets(single, n_outputs)
     return resolve_strategy(trees, objective), stopping, objective, given.get("n_jobs")

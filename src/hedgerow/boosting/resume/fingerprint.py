@@ -34,7 +34,7 @@ from hedgerow.boosting.validation.stopping import CLOCK_FIELDS, StoppingParams
 from hedgerow.data import AnyTable, Schema, SparseTable, Table
 from hedgerow.metrics import Metric
 from hedgerow.objectives import Objective, parameters_of
-from hedgerow.objectives.custom.losses import Linked
+from hedgerow.objectives.own import Linked
 from hedgerow.params import BoostParams
 from hedgerow.schedules import rate_text
 from hedgerow.threads import run_blocks

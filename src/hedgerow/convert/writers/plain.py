@@ -24,7 +24,7 @@ from hedgerow.model.forest import UNKNOWN_BIN, without_vectors
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import CUSTOM, SeveralTargets, objective_of_record
-from hedgerow.objectives.custom.losses import Linked
+from hedgerow.objectives.own import Linked
 from hedgerow.once import once
 
 _EXACT = 2**53

@@ -1,11 +1,9 @@
 """Specification of a loss before the data that complete it are known.
 
-The number of classes is the largest target plus one, and a user-defined loss is tried on
-the first targets, of all ranks of a cluster if there are some.
+The number of classes is the largest target plus one, of all ranks of a cluster if there are some.
 
-Most losses have derivatives that depend on one row alone
-(:attr:`hedgerow.objectives.base.Objective.rowwise`), so chunks of rows are enough.
-:func:`needs_all_rows` tells the others.
+Most losses have derivatives of one row alone (:attr:`hedgerow.objectives.base.Objective.rowwise`),
+so chunks of rows are enough; :func:`needs_all_rows` tells the others.
 """
 
 from __future__ import annotations
@@ -35,9 +33,9 @@ from hedgerow.objectives import (
     objective_for,
 )
 from hedgerow.objectives.catalogue import SURVIVAL, Task
-from hedgerow.objectives.custom.losses import TRIED, OwnObject, OwnRowLoss
 from hedgerow.objectives.derivatives import PRECOMPUTED
-from hedgerow.objectives.global_sums import gather_targets, largest_of_ranks
+from hedgerow.objectives.global_sums import largest_of_ranks
+from hedgerow.objectives.own import OwnObject
 from hedgerow.params import BoostParams
 
 _CLASSES = ("softmax", "one_vs_all")
@@ -119,7 +117,6 @@ class LossSpec:
         targets_of = targets_of or partial(_targets_of, name)
         targets = job.continued(targets_of(job.rows, n_rows, "y", None))
         target = counted(targets.values, weight)
-        first = gather_targets([target[:TRIED]], others)[:TRIED]
         n_outputs = self.n_classes or 1
         if self.counts_classes:
             if targets.several:
@@ -136,7 +133,11 @@ class LossSpec:
                     f"{largest:g}, which makes more classes than there are rows ({n_all}): "
                     f"renumber the classes, or use {self.labelled}, which takes any labels."
                 )
-        objective = objective_for(name, first, n_outputs, self.parameters, self.task, targets.names)
+        columns = targets.values.shape[1] if targets.several else 1  # a rank without rows: 1
+        n_targets = int(others.allreduce(np.array([columns], dtype=np.int64), "max")[0])
+        objective = objective_for(
+            name, n_outputs, self.parameters, self.task, n_targets, targets.names
+        )
 
         def read(rows: Dataset, n_rows: int, y: str) -> FloatArray:
             return same_targets(targets_of(rows, n_rows, y, targets), targets, y)
@@ -165,8 +166,7 @@ def needs_all_rows(objective: Objective) -> bool:
     """
     if isinstance(objective, SeveralTargets):
         objective = objective.single
-    alone = objective.kernel_id != PRECOMPUTED or isinstance(objective, OwnRowLoss)
-    if alone or objective.name in RANKING:
+    if objective.kernel_id != PRECOMPUTED or objective.name in RANKING:
         return False
     if not objective.rowwise:
         return True

@@ -1,23 +1,20 @@
 """Custom losses written in Python; a model stores each of them under the name ``custom``.
 
-There are three forms; a trial with the first rows determines the form:
+There are two forms:
 
-(a) ``loss(y, raw)``, the loss of one row as a function of numbers.  If Numba can compile
-    it, its derivatives are exact (:mod:`hedgerow.objectives.jets`); otherwise they are
-    finite differences.
-(b) ``function(y, raw)`` or ``function(y, raw, weight)`` of all rows.  It returns two
-    arrays, gradient and hessian, like an objective of XGBoost and LightGBM.  With two
-    arguments Hedgerow multiplies by the weights; with three the function does.
-    For more than two classes raw scores, gradient and hessian have a column for each.
-(c) an object that derives from :class:`hedgerow.objectives.RowLoss`, or has the
-    attributes and methods of :class:`hedgerow.objectives.base.Objective`.
+* ``function(y, raw)`` or ``function(y, raw, weight)`` of all rows.  It returns two
+  arrays, gradient and hessian, like an objective of XGBoost and LightGBM.  With two
+  arguments Hedgerow multiplies by the weights; with three the function does.
+  For more than two classes raw scores, gradient and hessian have a column for each.
+* an object that derives from :class:`hedgerow.objectives.RowLoss`, or has the
+  attributes and methods of :class:`hedgerow.objectives.base.Objective`.
 
 A function may have these attributes:
 
 ``link``   from raw score to prediction: ``"identity"`` (default), ``"log"`` (the
            prediction is exp(raw)) or ``"logit"``; of classes ``"softmax"`` (default) or
            ``"logit"``, the logistic function of each
-``loss``   of form (b): ``loss(y, raw)``, an array, for learning curves
+``loss``   ``loss(y, raw)``, an array, for learning curves
 ``n_classes``  number of classes, for :func:`hedgerow.train`; estimators count them
 
 A model file holds no code; it stores the name of the function and the name of the link.
@@ -26,8 +23,6 @@ A model file holds no code; it stores the name of the function and the name of t
 from __future__ import annotations
 
 import inspect
-import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast, get_args
@@ -37,14 +32,13 @@ from scipy.special import expit
 
 from hedgerow.argument_types import is_one_of, name_of_function
 from hedgerow.arrays import FloatArray, read_only
-from hedgerow.errors import HedgerowWarning, LossError, ParameterError, brief
+from hedgerow.errors import LossError, ParameterError, brief
 from hedgerow.objectives.base import LossRows, MeanLoss, check_number
 from hedgerow.objectives.catalogue import CUSTOM, Task
 from hedgerow.objectives.classes import Softmax
-from hedgerow.objectives.custom.row_loops import RowLoops, loops_of
 from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
 from hedgerow.objectives.global_sums import AllRows, root_of_mean
-from hedgerow.objectives.line_search import LeafRows, LeafRule, Slopes, root_rule
+from hedgerow.objectives.line_search import LeafRows, LeafRule, Slopes
 from hedgerow.params import Interval
 
 _LINKED: dict[str, Callable[[FloatArray], Any]] = {
@@ -58,7 +52,6 @@ _LINKED: dict[str, Callable[[FloatArray], Any]] = {
 LINKS = tuple(_LINKED)
 
 _OF_CLASSES = ("identity", "logit", "softmax")
-TRIED = 3
 _N_CLASSES = Interval(2, 10_000, integer=True)
 _MOST = 1e140
 """Largest derivative, so that squares of sums of derivatives are finite."""
@@ -136,42 +129,8 @@ class Linked(MeanLoss):
 
 
 @dataclass(frozen=True)
-class OwnRowLoss(Linked):
-    """Form (a): the loss of one row."""
-
-    loops: RowLoops = field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        Linked.__post_init__(self)
-        object.__setattr__(self, "rowwise", self.loops.compiled)
-
-    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
-        self.loops.derivatives(rows.target, np.ascontiguousarray(rows.raw[output]), g, h)
-        _resolve_derivatives(g, h, self.label)
-
-    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
-        g, h = np.empty((2, len(target)))
-        self.loops.derivatives(target, np.ascontiguousarray(raw), g, h)
-        return g, h
-
-    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
-        out = np.empty(len(target))
-        self.loops.losses(target, np.ascontiguousarray(raw[0]), out)
-        if not np.isfinite(out).all():
-            raise _not_finite(self.label, "loss", out)
-        return out
-
-    def start_of(self, rows: AllRows) -> FloatArray:
-        """Return the root of the mean first derivative, searched from 0 outwards, else 0."""
-        return np.array([root_of_mean(rows, self.slopes, 0.0)])
-
-    def leaf_rule(self, output: int) -> LeafRule:
-        return root_rule(self.slopes, output)
-
-
-@dataclass(frozen=True)
 class OwnGradient(Linked):
-    """Form (b): a function that returns gradient and hessian of all rows."""
+    """A function that returns gradient and hessian of all rows."""
 
     function: Callable[..., Any] = field(kw_only=True)
     weighs: bool = field(kw_only=True)
@@ -280,7 +239,7 @@ class OwnClassGradient(OwnGradient):
 
 @dataclass(frozen=True)
 class OwnObject(Linked):
-    """Form (c): an object that is an objective itself, stored under the name ``custom``."""
+    """An object that is an objective itself, stored under the name ``custom``."""
 
     inner: Any = field(kw_only=True)
 
@@ -323,10 +282,21 @@ class OwnObject(Linked):
         return self.inner.leaf_steps(leaves, output)
 
 
-def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> Linked:
+def make_own_loss(given: Any, task: Task = "regression", n_outputs: int = 1) -> Linked:
     """Return the objective for a custom function or object."""
     check_form(given)
-    label = name_of_function(given)
+    label, n_classes = name_of_function(given), getattr(given, "n_classes", n_outputs)
+    if task == "classes" or hasattr(given, "n_classes"):
+        check_number(n_classes, f"n_classes of objective {label!r}", _N_CLASSES)
+        if hasattr(given, "derivatives"):
+            raise ParameterError(
+                f"objective {label!r}: for more than two classes give a function of (y, raw) that "
+                "returns gradient and hessian, an array of shape (n_rows, n_classes) each."
+            )
+        weighs, link = _check_signature(given, label), getattr(given, "link", "softmax")
+        return OwnClassGradient(
+            label, link, "classes", int(n_classes), function=given, weighs=weighs
+        )
     link = getattr(given, "link", "identity")
     if hasattr(given, "derivatives"):
         missing = [name for name in _METHODS if not hasattr(given, name)]
@@ -337,43 +307,7 @@ def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> 
             )
         return OwnObject(label, link, task, int(given.n_outputs), inner=given)
     weighs = _check_signature(given, label)
-    some = target[: min(TRIED, len(target))].copy()
-    if weighs or _returns_pair(given, some):
-        return OwnGradient(label, link, task, 1, function=given, weighs=weighs)
-    _check_scalar(given, label, float(some[0]))
-    loops = loops_of(given, some)
-    if not loops.compiled:
-        warnings.warn(
-            f"objective {label!r} cannot be compiled, so Python calls it and differentiates it "
-            f"numerically. {loops.reason}",
-            HedgerowWarning,
-            stacklevel=2,
-        )
-    return OwnRowLoss(label, link, task, 1, loops=loops)
-
-
-def make_own_classes(given: Any, target: FloatArray, n_classes: Any) -> Linked:
-    """Return the objective for a function of several classes, tried with the first targets."""
-    label = name_of_function(given)
-    check_number(n_classes, f"n_classes of objective {label!r}", _N_CLASSES)
-    if hasattr(given, "derivatives") or not callable(given):
-        raise ParameterError(
-            f"objective {label!r}: for more than two classes give a function of (y, raw) that "
-            "returns gradient and hessian, an array of shape (n_rows, n_classes) each."
-        )
-    weighs = _check_signature(given, label)
-    link = getattr(given, "link", "softmax")
-    loss = OwnClassGradient(label, link, "classes", int(n_classes), function=given, weighs=weighs)
-    some = target[: min(TRIED, len(target))].copy()
-    try:
-        loss.results(some, np.zeros((len(some), loss.n_outputs)), None)
-    except LossError as error:
-        raise ParameterError(
-            f"for {n_classes} classes objective {label!r} is called with the classes of the rows "
-            f"and raw scores of shape (n_rows, {n_classes}), and returns gradient and hessian of "
-            f"that shape. {error}"
-        ) from error.__cause__
-    return loss
+    return OwnGradient(label, link, task, 1, function=given, weighs=weighs)
 
 
 def _check_signature(function: Callable[..., Any], label: str) -> bool:
@@ -395,29 +329,6 @@ def _check_signature(function: Callable[..., Any], label: str) -> bool:
             "(y, raw, weight) if it multiplies gradient and hessian by weights itself."
         )
     return len(names) == 3
-
-
-def _returns_pair(function: Callable[..., Any], target: FloatArray) -> bool:
-    """Return whether a function takes arrays and returns two arrays."""
-    try:
-        with np.errstate(all="ignore"):
-            return _is_pair(function(target, np.zeros(len(target))))
-    except Exception:  # the function may take numbers: _check_scalar decides
-        return False
-
-
-def _check_scalar(function: Callable[..., Any], label: str, y: float) -> None:
-    found = _called(label, function, y, 0.0)
-    try:
-        if math.isnan(float(found)):
-            found = None
-    except (TypeError, ValueError):
-        found = None
-    if found is None:
-        raise LossError(
-            f"objective {label!r} must return the loss of a row, a number, or a pair of arrays, "
-            f"gradient and hessian; for y = {y!r} and raw = 0.0 it returned neither."
-        )
 
 
 def check_form(given: Any) -> None:

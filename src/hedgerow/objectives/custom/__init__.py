@@ -1,1 +1,0 @@
-"""Losses written by the user."""
