@@ -15,80 +15,17 @@ from scipy.sparse import csr_array
 
 from hedgerow import DataError, Dataset, DataTypeError, ParameterError, train
 from hedgerow.boosting.external.file_dataset import FileDataset
-from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.validation.stopping import rows_aside
-from hedgerow.data import BinSpec, bin_table, drop_unused_levels, fit_bins
 from hedgerow.errors import StorageError
-from hedgerow.params import BoostParams
-from tests.helpers.chunked import bins_of_files
 from tests.helpers.file_tables import all_kinds, simple, split, write
 
 LIMIT = 200_000_000
-Stored = tuple[BinSpec, np.ndarray, np.ndarray, np.ndarray | None]
+SMALL: dict[str, Any] = {"n_estimators": 4, "max_leaves": 16, "min_samples_leaf": 2}
 
 
-def stored(
-    data: FileDataset, fraction: float | None = None, **params: Any
-) -> tuple[Stored, Stored | None]:
-    """Return the spec, bins by column, targets and weights that a fit receives."""
-    settings = BoostParams(**params)
-    data.survey(settings, fraction is not None)
-    aside = None
-    if fraction is not None:
-        aside = rows_aside(np.asarray(data.y), fraction, False, settings.seed)
-    try:
-        seen, *unseen = bins_of_files(data, settings, aside)
-        return seen, unseen[0] if unseen else None
-    finally:
-        data.close()
-
-
-def in_memory(
-    data: Dataset, fraction: float | None = None, **params: Any
-) -> tuple[Stored, Stored | None]:
-    """Return the same data from a table in memory."""
-    settings = BoostParams(**params)
-    table = data.table(zero_missing=settings.zero_as_missing)
-    sample = data.sample(table, data.targets(table.n_rows).values, 1).without_zero_weights()
-    aside = None
-    if fraction is not None:
-        chosen = rows_aside(sample.target, fraction, False, settings.seed)
-        kept, out = np.flatnonzero(~chosen), np.flatnonzero(chosen)
-        sample, aside = sample.take(kept), sample.take(out)
-    own = table_of(sample)
-    spec = fit_bins(own, settings.max_bins, sample.weight, settings.seed)
-    train = _binned(own, spec, sample)
-    if aside is None:
-        return train, None
-    from hedgerow.data import recode
-
-    seen = aside.table if own.schema is table.schema else recode(aside.table, own.schema, "missing")
-    return train, _binned(seen, spec, aside)
-
-
-def table_of(sample: Sample) -> Any:
-    if hasattr(sample.table, "row_start"):
-        return sample.table
-    return drop_unused_levels(sample.table, weight=sample.weight)
-
-
-def _binned(table: Any, spec: BinSpec, sample: Sample) -> Stored:
-    bins = bin_table(table, spec).by_column[:, : table.n_rows]
-    return spec, bins, sample.target, sample.weight
-
-
-def assert_same(found: Stored | None, expected: Stored | None) -> None:
-    if expected is None or found is None:
-        assert found is expected
-        return
-    assert found[0].schema == expected[0].schema
-    for name in ("cut_keys", "cut_start", "level_bin", "level_start", "stride"):
-        np.testing.assert_array_equal(getattr(found[0], name), getattr(expected[0], name))
-    np.testing.assert_array_equal(found[1], expected[1])
-    np.testing.assert_array_equal(found[2], expected[2])
-    assert (found[3] is None) == (expected[3] is None)
-    if found[3] is not None:
-        np.testing.assert_array_equal(found[3], expected[3])
+def trained(data: Dataset, stops: bool = False, **params: Any) -> bytes:
+    """Return the bytes of a model, whose early stopping sets rows aside if it ``stops``."""
+    params = {**SMALL, "early_stopping": stops, **params}
+    return train(params, data).to_bytes()
 
 
 def memory_of(table: pa.Table, **more: Any) -> Dataset:
@@ -110,9 +47,9 @@ def cache(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("suffix", [".parquet", ".feather", ".arrow", ".arrows"])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("fraction", [None, 0.25])
+@pytest.mark.parametrize("stops", [False, True])
 def test_all_kinds_of_columns(
-    suffix: str, weighted: bool, fraction: float | None, tmp_path: Path, cache: Path
+    suffix: str, weighted: bool, stops: bool, tmp_path: Path, cache: Path
 ) -> None:
     table = all_kinds(900)
     if not weighted:
@@ -127,10 +64,7 @@ def test_all_kinds_of_columns(
         plain = table["number_dict"].combine_chunks().dictionary_decode()
         table = table.set_column(place, "number_dict", plain)
     data = from_files(files, cache, weight="w" if weighted else None)
-    found = stored(data, fraction, max_bins=40)
-    expected = in_memory(memory_of(table), fraction, max_bins=40)
-    assert_same(found[0], expected[0])
-    assert_same(found[1], expected[1])
+    assert trained(data, stops, max_bins=40) == trained(memory_of(table), stops, max_bins=40)
 
 
 @pytest.mark.parametrize("frames", ["pandas", "polars", "arrow", "stream", "dict"])
@@ -154,10 +88,7 @@ def test_batches_of_frames(frames: str, cache: Path) -> None:
     X: Any = table.drop_columns(["y"])
     if frames in ("pandas", "polars", "dict"):
         X = make[frames](X)
-    found = stored(data, 0.2)
-    expected = in_memory(Dataset(X, table["y"].to_numpy()), 0.2)
-    assert_same(found[0], expected[0])
-    assert_same(found[1], expected[1])
+    assert trained(data, True) == trained(Dataset(X, table["y"].to_numpy()), True)
 
 
 def test_groups_without_held_out_rows_are_refused(cache: Path) -> None:
@@ -199,10 +130,7 @@ def test_batches_of_arrays(dtype: Any, is_sparse: bool, cache: Path) -> None:
             yield X[a:b], y[a:b], weight[a:b]
 
     data = Dataset.from_batches(batches, cache_dir=cache, memory_limit=LIMIT)
-    found = stored(data, 0.3)
-    expected = in_memory(Dataset(X, y, weight), 0.3)
-    assert_same(found[0], expected[0])
-    assert_same(found[1], expected[1])
+    assert trained(data, True) == trained(Dataset(X, y, weight), True)
 
 
 def test_named_columns_of_unnamed_batches(cache: Path) -> None:
@@ -214,10 +142,8 @@ def test_named_columns_of_unnamed_batches(cache: Path) -> None:
         cache_dir=cache,
         memory_limit=LIMIT,
     )
-    expected = in_memory(
-        Dataset(X, X[:, 0], feature_names=["p", "q", "r"], categorical_features=["q"])
-    )
-    assert_same(stored(data)[0], expected[0])
+    names = {"feature_names": ["p", "q", "r"], "categorical_features": ["q"]}
+    assert trained(data) == trained(Dataset(X, X[:, 0], **names))
 
 
 def test_levels_of_training_rows_only(tmp_path: Path, cache: Path) -> None:
@@ -229,10 +155,8 @@ def test_levels_of_training_rows_only(tmp_path: Path, cache: Path) -> None:
     path = write(table, tmp_path / "a.parquet", 11)
     for unknown in ("missing", "error"):
         data = from_files(path, cache, weight="w", unknown_category=unknown)
-        found = stored(data, 0.3)
-        expected = in_memory(memory_of(table, unknown_category=unknown), 0.3)
-        assert_same(found[0], expected[0])
-        assert_same(found[1], expected[1])
+        expected = memory_of(table, unknown_category=unknown)
+        assert trained(data, True) == trained(expected, True)
 
 
 def test_partitioned_folder(tmp_path: Path, cache: Path) -> None:
@@ -253,10 +177,8 @@ def test_partitioned_folder(tmp_path: Path, cache: Path) -> None:
         part = part.append_column("year", years.dictionary_encode())
         named.append(part.append_column("town", towns.dictionary_encode()))
     (root / "_SUCCESS").write_text("")
-    order = [0, 1, 2, 3]
-    whole = pa.concat_tables([named[place] for place in order]).unify_dictionaries()
-    found = stored(from_files(root, cache))
-    assert_same(found[0], in_memory(memory_of(whole))[0])
+    whole = pa.concat_tables(named).unify_dictionaries()
+    assert trained(from_files(root, cache)) == trained(memory_of(whole))
 
 
 def test_order_and_choice_of_columns(tmp_path: Path, cache: Path) -> None:
@@ -271,11 +193,11 @@ def test_order_and_choice_of_columns(tmp_path: Path, cache: Path) -> None:
     ]
     with pytest.raises(DataError, match=r"b\.parquet has a column 'z', which .*a\.parquet lacks"):
         from_files(files, cache)
-    found = stored(from_files(files, cache, drop=["z"]), max_bins=9)
-    assert_same(found[0], in_memory(memory_of(table), max_bins=9)[0])
+    found = trained(from_files(files, cache, drop=["z"]), max_bins=9)
+    assert found == trained(memory_of(table), max_bins=9)
     data = from_files(files, cache, features=["c", "a"])
     assert data.feature_names == ("c", "a")
-    assert_same(stored(data)[0], in_memory(memory_of(table.select(["c", "a", "y"])))[0])
+    assert trained(data) == trained(memory_of(table.select(["c", "a", "y"])))
     with pytest.raises(DataError, match=r"a\.parquet has no column 'z'"):
         from_files(files[::-1], cache)
 
@@ -320,8 +242,9 @@ def test_types_that_differ_between_files(
             for part in (first, second)
         ]
     )
-    expected = in_memory(memory_of(pa.table({"x": whole, "o": other, "y": y})))
-    assert_same(stored(from_files(files, cache))[0], expected[0])
+    expected = memory_of(pa.table({"x": whole, "o": other, "y": y}))
+    few = {"min_samples_leaf": 1, "min_data_per_group": 1, "min_child_weight": 0.0}
+    assert trained(from_files(files, cache), **few) == trained(expected, **few)
 
 
 WRONG: list[tuple[Any, Any, type[Exception], str]] = [
@@ -358,10 +281,10 @@ def test_types_that_cannot_be_one(
         for name, part in (("a", first), ("b", second))
     ]
     with pytest.raises(error, match=match):
-        stored(from_files(files, cache))
+        trained(from_files(files, cache))
     if "categories" in match:
         named = from_files(files, cache, categorical_features=["x"])
-        assert stored(named)[0][0].schema.columns[0].levels == (1, 2)
+        assert train(SMALL, named).model.schema.columns[0].levels == (1, 2)
 
 
 # ---- bad input -----------------------------------------------------------------------
@@ -407,7 +330,7 @@ def test_bad_columns(tmp_path: Path, cache: Path) -> None:
         table = simple(50)
         write(table, tmp_path / "good.parquet")
         with pytest.raises((DataError, DataTypeError), match=match):
-            stored(Dataset.from_files(path, target, **limits))
+            trained(Dataset.from_files(path, target, **limits))
 
 
 def test_bad_weights_and_rows(tmp_path: Path, cache: Path) -> None:
@@ -423,7 +346,7 @@ def test_bad_weights_and_rows(tmp_path: Path, cache: Path) -> None:
         ([], "the data have no rows|weight is zero"),
     ):
         with pytest.raises(DataError, match=match):
-            stored(from_files(table(weight), cache, weight="w"))
+            trained(from_files(table(weight), cache, weight="w"))
 
 
 def test_bad_limits(tmp_path: Path, cache: Path) -> None:
@@ -440,13 +363,17 @@ def test_bad_limits(tmp_path: Path, cache: Path) -> None:
             Dataset.from_files(path, "y", **arguments)
 
 
-def test_changed_files(tmp_path: Path, cache: Path) -> None:
+def test_changed_files(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(simple(50), tmp_path / "a.parquet")
-    data = from_files(path, cache)
-    data.survey()
-    write(simple(51), path)
+    survey = FileDataset.survey
+
+    def survey_and_change(self: Any, *given: Any) -> None:
+        survey(self, *given)
+        write(simple(51), path)
+
+    monkeypatch.setattr(FileDataset, "survey", survey_and_change)
     with pytest.raises(StorageError, match=r"a\.parquet has changed since this training began"):
-        bins_of_files(data, BoostParams())
+        trained(from_files(path, cache))
     assert list(cache.iterdir()) == []
 
 
@@ -460,7 +387,7 @@ def test_unreadable_files(tmp_path: Path, cache: Path) -> None:
     damaged[len(whole) // 3 : len(whole) // 2] = b"\xff" * (len(whole) // 2 - len(whole) // 3)
     path.write_bytes(damaged)
     with pytest.raises(StorageError, match=r"a\.parquet"):
-        stored(from_files(path, cache))
+        trained(from_files(path, cache))
     assert list(cache.iterdir()) == []
 
 
@@ -473,7 +400,7 @@ def test_functions_that_give_other_rows(cache: Path) -> None:
         yield np.arange(n * 2.0).reshape(n, 2), np.arange(n * 1.0)
 
     with pytest.raises(StorageError, match="gave 20 rows when it was called first, now 21"):
-        stored(Dataset.from_batches(batches, cache_dir=cache, memory_limit=LIMIT))
+        trained(Dataset.from_batches(batches, cache_dir=cache, memory_limit=LIMIT))
 
     rng = np.random.default_rng(0)
 
@@ -482,7 +409,7 @@ def test_functions_that_give_other_rows(cache: Path) -> None:
         yield y[:, None], y
 
     with pytest.raises(StorageError, match="returned other targets, or another order"):
-        stored(Dataset.from_batches(shuffled, cache_dir=cache, memory_limit=LIMIT))
+        trained(Dataset.from_batches(shuffled, cache_dir=cache, memory_limit=LIMIT))
     for wrong, match in (
         (iter([]), "a function that gives a new iterator"),
         (lambda: 3, "it gave int"),
@@ -491,7 +418,7 @@ def test_functions_that_give_other_rows(cache: Path) -> None:
         (list, "the data have no rows"),
     ):
         with pytest.raises((DataError, DataTypeError, ParameterError), match=match):
-            stored(Dataset.from_batches(wrong, cache_dir=cache, memory_limit=LIMIT))  # type: ignore[arg-type]
+            trained(Dataset.from_batches(wrong, cache_dir=cache, memory_limit=LIMIT))  # type: ignore[arg-type]
 
 
 def test_rows_in_files_are_no_table(tmp_path: Path, cache: Path) -> None:

@@ -8,22 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from hedgerow import Booster, Dataset, train
-from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.loop.setup.job import Job
-from hedgerow.boosting.loop.setup.training_matrix import prepare_rows
-from hedgerow.boosting.row_data.statistics import Encoded
-from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.data.external import disk_store, memory_plan
-from hedgerow.data.external.row_store import MemoryStore
 from hedgerow.data.reading import mapped_table
-from hedgerow.growing.limits.constraints import resolve_constraints
-from hedgerow.objectives import make_objective
-from hedgerow.params import BoostParams
 
 
 @contextmanager
@@ -103,27 +94,3 @@ def same_bytes(
     files = train(params, rows.in_batches(size), unseen and unseen.in_batches(size), **more)
     assert files.to_bytes() == memory.to_bytes()
     return memory
-
-
-def bins_of_files(data: FileDataset, params: BoostParams, aside: Any = None) -> list[tuple]:
-    """Return spec, bins by column, targets and weights of training and held-out rows."""
-    given = [data.sample(data.table(), np.asarray(data.y), 1)]
-    if aside is not None:
-        given = [given[0].take(np.flatnonzero(chosen)) for chosen in (~aside, aside)]
-    numbers = given[0].table.numbers
-    cuts = data.cuts = data.pass_one(params, numbers, given[0].weight).sample
-    train, *others = (
-        replace(rows, table=replace(rows.table, schema=cuts.table.schema, is_seen=k == 0))
-        for k, rows in enumerate(given)
-    )
-    own = resolve_constraints(params, cuts.table.schema, make_objective("squared_error", 1))
-    seen, unseen, _ = prepare_rows(Encoded(train, others), own, 1, 1)
-    found = []
-    for rows in (seen, *unseen):
-        store = rows.matrix
-        if isinstance(store, BinnedMatrix):
-            store = MemoryStore(store)
-        bins = [np.zeros((store.spec.n_features, 0), np.uint8)]
-        bins += [chunk.matrix.by_column[:, : chunk.n_rows].copy() for chunk in store.chunks()]
-        found.append((store.spec, np.hstack(bins), rows.target, rows.weight))
-    return found
