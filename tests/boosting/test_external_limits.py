@@ -131,7 +131,7 @@ def test_a_checkpoint_of_lines_belongs_to_the_values_of_rows(tmp_path: Path) -> 
     train(params, ROWS.in_batches(), checkpoint=tmp_path, checkpoint_every=0.0)
     largest = TABLE.a == TABLE.a.max()
     other = replace(ROWS, table=TABLE.assign(a=TABLE.a + largest))  # in the same bin
-    with pytest.raises(ParameterError, match=r"another fit: X in batches has changed\."):
+    with pytest.raises(ParameterError, match=r"another fit: X has changed\."):
         train(params, other.in_batches(), checkpoint=tmp_path, checkpoint_every=0.0)
 
 

@@ -177,6 +177,7 @@ def test_refusals() -> None:
         ({"boosting": "dart"}, "boosting='dart', whose trees are rescaled"),
         ({"boosting": "rf", "subsample": 0.5}, "boosting='rf'"),
         ({"monotone_constraints": {0: 1}}, "monotone_constraints"),
+        ({"linear_leaves": True}, "linear leaves"),
         ({"objective": lambda y, raw: (raw - y, np.ones_like(y))}, "a custom loss"),
     ]:
         with pytest.raises(ParameterError, match=words):
@@ -232,16 +233,6 @@ def test_vector_leaves_are_refitted_like_leaves_of_each_target(decay, tmp_path) 
         np.testing.assert_allclose(new.predict(X[rest])[:, k], raw, atol=1e-12)
     new.save(tmp_path / "m")
     np.testing.assert_array_equal(load(tmp_path / "m").predict(X), new.predict(X))
-
-
-def test_lines_of_vector_leaves_are_refitted() -> None:
-    data = Dataset(X, BOTH)
-    booster = train({**VECTORS, "linear_leaves": True}, data)
-    again = booster.refit(X, BOTH, decay=0.0)
-    np.testing.assert_allclose(again.predict(X), booster.predict(X), atol=1e-5)
-    moved = booster.refit(X, 3.0 * BOTH, decay=0.0).predict(X)
-    np.testing.assert_allclose(moved, 3.0 * booster.predict(X), atol=0.05)
-    assert np.abs(moved - booster.predict(X)).max() > 1.0
 
 
 def test_a_target_far_above_the_mean_has_its_leaves_again() -> None:

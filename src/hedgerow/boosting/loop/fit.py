@@ -94,7 +94,7 @@ def fit(
         sets = tuple(name for some in others if some.sets for name in some.sets.names)
         contents = {}
         if not on_cluster:  # which checks its partitions itself, and may divide them anew
-            contents = contents_of(rows, others, plan.n_threads)
+            contents = contents_of(rows, others)
         return plan.fingerprint(contents, count_rows(rows.n_rows, ranks.others)[1], sets)
 
     with ExitStack() as stack:

@@ -16,9 +16,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from hedgerow.boosting.loop.callbacks import Callback, History, Round, call_all, read_only
 from hedgerow.boosting.loop.rounds import BoostState
-from hedgerow.boosting.resume.checkpoint import Rounds, one_round
+from hedgerow.boosting.resume.checkpoint import Rounds
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import BestRound
@@ -249,8 +251,14 @@ class Watch:
             curve[-1] for rows in self.scored for curve in self.history.get(rows, {}).values()
         ]
         improvement = state.oob_improvement[-1] if state.oob_improvement else math.nan
-        number = state.n_rounds - self.n_first - 1
-        return one_round(number, state.mode.newest(), state.base, scores, improvement, ended)
+        return Rounds(
+            first=state.n_rounds - self.n_first - 1,
+            trees=tuple(state.mode.newest()),
+            base_score=state.base,
+            scores=np.array([scores], dtype=np.float64),
+            improvement=np.array([improvement]),
+            ended=ended,
+        )
 
     def note_forest(self, state: BoostState) -> None:
         """Score a random forest on each row by the trees that were not grown on it."""

@@ -28,7 +28,6 @@ Rows in memory, in files and on ranks share one loop
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -267,16 +266,3 @@ def recording(
             recorder.write(last=True)
     finally:
         checkpoint.store.close()
-
-
-def one_round(
-    number: int,
-    trees: Sequence[GrownTree],
-    base: FloatArray,
-    scores: Sequence[float],
-    improvement: float = math.nan,
-    ended: bool = False,
-) -> Rounds:
-    """Return round ``number`` (0 for the first) as an argument of :meth:`Recorder.note`."""
-    table = np.array(scores, dtype=np.float64).reshape(1, -1)
-    return Rounds(number, tuple(trees), base, table, np.array([improvement]), ended)

@@ -9,19 +9,14 @@ A fingerprint omits what does not affect the model: threads, callbacks, the prog
 time budget, which is new for each run, and
 ``n_estimators``, since the trees of a fit do not depend on the number of later trees.  A
 user-defined metric is identified by name; its code cannot be compared.
-
-Blocks of an array have separate digests, so that threads can share the work; the
-digest of an array depends neither on the number of threads nor on its strides.
 """
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,29 +26,18 @@ from hedgerow.arrays import AnyArray
 from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation.stopping import CLOCK_FIELDS, StoppingParams
-from hedgerow.data import AnyTable, Schema, SparseTable, Table
+from hedgerow.data import AnyTable, Schema, Table
+from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.metrics import Metric
 from hedgerow.objectives import Objective, parameters_of
 from hedgerow.objectives.own import Linked
 from hedgerow.params import BoostParams
 from hedgerow.schedules import rate_text
-from hedgerow.threads import run_blocks
 
 _BLOCK_BYTES = 1 << 22
 _DIGEST_BYTES = 20
 _LONGEST = 200
 """Longest text of a setting; longer texts are replaced by a digest."""
-
-_SOURCES = (
-    "boosting",
-    "data",
-    "growing",
-    "kernels",
-    "metrics",
-    "objectives",
-    "params.py",
-    "schedules.py",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +80,14 @@ def _names(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
     return [*one, *(name for name in other if name not in one)]
 
 
-def contents_of(train: Sample, validation: Sequence[Sample], n_threads: int = 1) -> dict[str, str]:
-    """Return digests of rows of positive weight, in memory before rows are held out.
+def contents_of(train: Sample, validation: Sequence[Sample]) -> dict[str, str]:
+    """Return digests of rows of positive weight, before rows in memory are held out.
 
     Those of files take a pass over them, and depend neither on batches nor on chunks.
     """
-    contents = {"columns": schema_digest(train.table.schema)} | _contents_of(train, "", n_threads)
+    contents = {"columns": schema_digest(train.table.schema)} | _contents_of(train, "")
     for number, rows in enumerate(validation):
-        contents |= _contents_of(rows, f"_val[{number}]" if number else "_val", n_threads)
+        contents |= _contents_of(rows, f"_val[{number}]" if number else "_val")
     return contents
 
 
@@ -123,7 +107,7 @@ def settings_of(
     else:
         loss = {name: text_of(value) for name, value in parameters_of(objective).items()}
     texts = {
-        "Hedgerow": f"{__version__} ({_digest_of_sources()})",
+        "Hedgerow": __version__,
         "NumPy": np.__version__,
         "processor": platform.machine(),
         "objective": objective.name,
@@ -154,54 +138,34 @@ def text_of(value: Any) -> str:
     return repr(value if item is None else item())
 
 
-@functools.cache
-def _digest_of_sources() -> str:
-    """Return a digest of the source files that affect fits: one version may have several."""
-    digest = hashlib.blake2b(digest_size=6)
-    package = Path(__file__).parents[2]
-    for name in _SOURCES:
-        place = package / name
-        for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
-            digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
-    return digest.hexdigest()
+def _contents_of(sample: Sample, suffix: str) -> dict[str, str]:
+    arrays = {"y": sample.target, **sample.digested()}
+    if sample.sets is not None:
+        arrays["sets"] = sample.sets.codes
+    digests = {f"{name}{suffix}": array_digest(array) for name, array in arrays.items()}
+    return {f"X{suffix}": _table_digest(sample.table), **digests}
 
 
-def _contents_of(sample: Sample, suffix: str, n_threads: int) -> dict[str, str]:
-    table = sample.table
-    arrays = {
-        "X": [_digest_of_blocks(table)] if isinstance(table, FileTable) else _arrays_of(table),
-        "y": [sample.target],
-        **{name: [array] for name, array in sample.digested().items()},
-        "sets": [] if sample.sets is None else [sample.sets.codes],
-    }
-    found = {
-        f"{name}{suffix}": " ".join(array_digest(array, n_threads) for array in given)
-        for name, given in arrays.items()
-        if given
-    }
-    if isinstance(table, FileTable):  # another digest than that of a table in memory
-        found[f"X{suffix} in batches"] = found.pop(f"X{suffix}")
-    return found
-
-
-def _arrays_of(table: AnyTable) -> list[AnyArray]:
-    if isinstance(table, Table):
-        return [table.values]
-    return [table.row_start, table.column, table.value]
-
-
-def _digest_of_blocks(table: FileTable) -> AnyArray:
-    """Return digests of all values of rows that are read in blocks, however these are divided."""
+def _table_digest(table: AnyTable) -> str:
+    """Return a digest of all values, however their rows are divided into blocks."""
     digests = [hashlib.blake2b(digest_size=_DIGEST_BYTES) for _ in range(3)]
-    for block in table.blocks():
-        arrays = _arrays_of(block)
-        if isinstance(block, SparseTable):
-            arrays[0] = np.diff(arrays[0])
+    for block in table.blocks() if isinstance(table, FileTable | MappedTable) else (table,):
+        if isinstance(block, Table):
+            arrays = [block.values]
+        else:
+            arrays = [np.diff(block.row_start), block.column, block.value]
         for digest, array in zip(digests, arrays, strict=False):
             # Blocks of one column may differ in the size of their numbers.
-            plain = array.astype(np.int64 if array.dtype.kind in "iu" else np.float64, order="C")
-            digest.update(plain.reshape(-1).view(np.uint8).data)
-    return np.frombuffer(b"".join(digest.digest() for digest in digests), np.uint8)
+            _add_rows(digest, array, np.int64 if array.dtype.kind in "iu" else np.float64)
+    return " ".join(digest.hexdigest() for digest in digests)
+
+
+def _add_rows(digest: hashlib.blake2b, array: AnyArray, dtype: Any) -> None:
+    """Add the elements to a digest, which do not depend on strides."""
+    n_rows = max(1, _BLOCK_BYTES // max(1, array.nbytes // max(1, len(array))))
+    for start in range(0, len(array), n_rows):
+        rows = np.ascontiguousarray(array[start : start + n_rows], dtype)
+        digest.update(rows.reshape(-1).view(np.uint8).data)
 
 
 def schema_digest(schema: Schema) -> str:
@@ -215,23 +179,8 @@ def schema_digest(schema: Schema) -> str:
     return digest.hexdigest()
 
 
-def array_digest(array: AnyArray, n_threads: int = 1) -> str:
+def array_digest(array: AnyArray) -> str:
     """Return a digest of type, shape and elements, independent of strides."""
-    length = max(1, len(array))
-    n_rows = max(1, _BLOCK_BYTES // max(1, array.nbytes // length))
-    n_blocks = -(-length // n_rows)
-    digests = [b""] * n_blocks
-
-    def work(start: int, stop: int) -> None:
-        for block in range(start, stop):
-            rows = np.ascontiguousarray(array[block * n_rows : (block + 1) * n_rows])
-            digests[block] = hashlib.blake2b(
-                rows.reshape(-1).view(np.uint8).data, digest_size=_DIGEST_BYTES
-            ).digest()
-
-    run_blocks(work, n_blocks, n_threads, 1)
-    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-    digest.update(f"{array.dtype.str} {array.shape}".encode())
-    for part in digests:
-        digest.update(part)
+    digest = hashlib.blake2b(f"{array.dtype.str} {array.shape}".encode(), digest_size=_DIGEST_BYTES)
+    _add_rows(digest, array, array.dtype)
     return digest.hexdigest()

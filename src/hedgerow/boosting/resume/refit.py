@@ -5,7 +5,6 @@
     for each tree, in order
         g, h of all rows at the current raw scores
         new value of a leaf   the step of the loss on its rows, times the learning rate
-        slopes of a leaf      likewise
         value                 decay * old + (1 - decay) * new
         raw scores            plus these values
 
@@ -19,7 +18,6 @@ keeps its value.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
@@ -43,26 +41,8 @@ from hedgerow.boosting.row_data.offsets import offset_of_rows
 from hedgerow.boosting.row_data.queries import queries_without_effect, with_queries
 from hedgerow.boosting.row_data.targets import in_order
 from hedgerow.data import SparseTable, numbers_of
-from hedgerow.data.reading.columns import floats_of
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.growing.core.setup import newton_limit
-from hedgerow.kernels.prediction.slope_fit import (
-    ROWS_A_TERM,
-    SlopeRules,
-    empty_terms,
-    fit_space,
-    fit_terms,
-)
-from hedgerow.kernels.prediction.slope_fit import (
-    LeafRows as SlopeRows,
-)
-from hedgerow.kernels.prediction.slopes import (
-    TERMS,
-    Slopes,
-    lines_at,
-    part_of_slopes,
-    writable_slopes,
-)
 from hedgerow.kernels.primitives.exact_sum import exact_sum
 from hedgerow.metrics import scored_as
 from hedgerow.model.booster_part import BoosterPart
@@ -97,10 +77,10 @@ def refit(
     objective = objective.limited_for(rows)
     start = objective.start(rows)
     base = decay * model.forest.base_score + (1.0 - decay) * start
-    values, slopes, raw = _values(model, objective, sample, params, float(decay), base, n_threads)
+    values, raw = _values(model, objective, sample, params, float(decay), base, n_threads)
     has_vectors = model.forest.vectors is not None
     new: dict[str, Any] = {"vectors": values} if has_vectors else {"value": values[:, 0]}
-    forest = replace(model.forest, base_score=base, slopes=slopes, **new)
+    forest = replace(model.forest, base_score=base, **new)
     record = {**model.training, "refit": {"n_rows": sample.n_rows, "decay": float(decay)}}
     for stale in ("history", "init_scores", "best_round", "out_of_bag"):  # from old leaf values
         record.pop(stale, None)
@@ -120,6 +100,11 @@ def _params_of(model: Model, objective: Objective) -> BoostParams:
         raise ParameterError(
             "the model is the mean of several fold models, whose trees are concatenated: refit the "
             "model of a fold, or that of cross_fit(model='refit')."
+        )
+    if model.forest.slopes is not None:
+        raise ParameterError(
+            "the model has linear leaves, whose slopes refit would leave as they were: train it "
+            "with linear_leaves=False, or train a new model instead."
         )
     if BLEND in model.training:
         raise ParameterError(
@@ -163,8 +148,8 @@ def _values(
     decay: float,
     base: FloatArray,
     n_threads: int,
-) -> tuple[FloatArray, Slopes | None, FloatArray]:
-    """Return values and slopes of all nodes, and the resulting raw scores of the rows."""
+) -> tuple[FloatArray, FloatArray]:
+    """Return the values of all nodes, and the resulting raw scores of the rows."""
     forest, n_lines = model.forest, model.forest.lines_of_node
     value = (forest.value[:, None] if forest.vectors is None else forest.vectors).copy()
     raw = np.repeat(base[:, None], sample.n_rows, axis=1)
@@ -177,12 +162,6 @@ def _values(
     bound = objective.bound_to(sample.target, sample.weight)
     waits = forest.n_parallel > 1 or bound.coupled
     start = searched_at = raw
-    refitted = None
-    if forest.slopes is not None:
-        dense = values.dense() if isinstance(values, SparseTable) else values
-        numbers = np.asfortranarray(floats_of(dense, kinds))
-        longest = objective.line_limit(params.reg_lambda, params.highest_rate)
-        refitted = RefittedSlopes(forest.slopes, numbers, decay, longest)
     for number in range(forest.n_trees):
         round_, turn = divmod(number, forest.trees_per_round)
         first = turn % forest.outputs_in_turn
@@ -213,10 +192,7 @@ def _values(
             raw[output] += own[leaf]
             if searched_at is not raw:
                 searched_at[output] += forest.n_parallel * own[leaf]
-            if refitted is not None:
-                lines = slice(n_lines * nodes.start, n_lines * nodes.stop)
-                raw[output] += refitted.of_tree(lines, n_lines * leaf + k, *gradients[k], now)
-    return value, None if refitted is None else refitted.slopes, raw
+    return value, raw
 
 
 def _mass_of(sample: Sample) -> FloatArray:
@@ -278,54 +254,6 @@ def _searched(
     return means_of_leaves(tree.left, tree.right, cover, value), cover > 0.0
 
 
-class RefittedSlopes:
-    """Slopes of a model that are refitted tree by tree.
-
-    The columns of a leaf do not change; slopes, centers and bounds become
-    ``decay * old + (1 - decay) * new``, as values do.  A leaf with fewer than two rows for
-    each term plus two more keeps the old ones.  ``numbers`` are the values of the new rows in
-    Fortran order, ``longest`` is the largest contribution of the terms of a leaf, before the
-    learning rate.
-    """
-
-    def __init__(self, slopes: Slopes, numbers: FloatArray, decay: float, longest: float) -> None:
-        self.slopes = writable_slopes(slopes)
-        self._numbers, self._decay, self._longest = numbers, decay, (longest, math.inf)
-        self._space = np.empty((2 + TERMS, len(numbers)))
-
-    def of_tree(
-        self, nodes: slice, leaf: IntArray, g: FloatArray, h: FloatArray, params: BoostParams
-    ) -> FloatArray:
-        """Refit the tree of ``nodes``; return the contribution of its terms to each row."""
-        part = part_of_slopes(self.slopes, nodes.start, nodes.stop)
-        assert part is not None
-        order = np.argsort(leaf, kind="stable")
-        count = np.bincount(leaf, minlength=len(part.low))
-        start = np.cumsum(count) - count
-        exact, unused = np.column_stack((g, h)).reshape(-1), np.zeros(0, dtype=np.int32)
-        data = SlopeRows(
-            order.astype(np.uint32), start, count, unused, exact, 1.0, 1.0, self._numbers,
-            self._space,
-        )  # fmt: skip
-        n_terms, none = np.diff(part.start), np.zeros(0)
-        terms = empty_terms(len(n_terms))
-        terms.column[np.arange(TERMS) < n_terms[:, None]] = part.column
-        terms.count[:] = np.where(count >= ROWS_A_TERM * (n_terms + 1), n_terms, 0)
-        free = np.zeros((2, 0))  # leaves of models with monotone constraints are not refitted
-        rate, penalty = float(params.learning_rate), float(params.linear_lambda)
-        rules = SlopeRules(penalty, rate, self._longest, none, free)
-        fit_terms(data, terms, rules, 0, len(count), *fit_space(), none)
-        fitted = np.flatnonzero(terms.count > 0)
-        places = np.arange(TERMS) < terms.count[fitted, None]
-        at = (part.start[fitted, None] + np.arange(TERMS))[places]
-        old, new = self._decay, 1.0 - self._decay
-        for mixed, found in ((part.slope, terms.slope), (part.center, terms.center)):
-            mixed[at] = old * mixed[at] + new * found[fitted][places]
-        for mixed, bound in ((part.low, terms.bounds[0]), (part.high, terms.bounds[1])):
-            mixed[fitted] = old * mixed[fitted] + new * bound[fitted]
-        return lines_at((np.zeros(len(count)), part, self._numbers), leaf)
-
-
 class Refitting(BoosterPart):
     """Base class of boosters whose leaves may be refitted."""
 
@@ -368,8 +296,8 @@ class Refitting(BoosterPart):
         Raises
         ------
         ParameterError
-            For random forests, DART, monotone constraints, and user-defined losses; for ``qid``
-            if the model is not for rankings.
+            For random forests, DART, linear leaves, monotone constraints, and user-defined losses;
+            for ``qid`` if the model is not for rankings.
         DataError, DataTypeError
             If X or y does not fit the model.
 
