@@ -12,14 +12,12 @@ import pandas as pd
 import pytest
 
 from hedgerow import Dataset, train
-from hedgerow.boosting.external import encoded, file_dataset
-from hedgerow.boosting.row_data import statistics
+from hedgerow.boosting.external import encoded
 from hedgerow.data import read_table
 from hedgerow.errors import (
     AllRowsNeededError,
     ParameterError,
 )
-from hedgerow.objectives import make_objective
 from hedgerow.params import boost_params
 from tests.helpers.chunked import Rows, divided_into
 
@@ -72,28 +70,12 @@ def test_what_folds_cannot_do() -> None:
 # -- statistics --------------------------------------------------------------------------
 
 
-def test_fewer_threads_where_memory_is_short() -> None:
-    loss, groups = make_objective("squared_error"), [(0,), (0, 1)]
-    limits = (1, 150, 400, 4000)  # in MB
-    found = [encoded.threads_that_fit(groups, 10**6, loss, 16, mb * 10**6) for mb in limits]
-    assert found == [1, 1, 4, 16]  # 48 bytes a row, and 56 for each thread
-
-
-def test_what_does_not_fit_names_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "COPIED_ROWS", 1)
-    monkeypatch.setattr(encoded, "_ROW_SHARE", 1e-12)
-    monkeypatch.setattr(file_dataset, "_BYTES_OF_A_CELL", 10**12)
-    with pytest.raises(ParameterError, match=r"takes \d+ bytes of each of 600 rows in memory"):
-        train(SMALL | {"target_statistics": True}, Rows(TABLE, ["a", "street"]).in_batches())
-
-
 def test_what_needs_a_table_names_the_columns() -> None:
-    loss, params = make_objective("squared_error"), boost_params({"target_statistics": True})
+    params = boost_params({"target_statistics": True})
     schema = read_table(TABLE[["street", "a", "town"]]).schema
-    given = [(0,), (2,)], schema
     with pytest.raises(AllRowsNeededError, match=r"'street', 'town', of several copies"):
-        encoded.check_memory(*given, N, loss, params, 10**9)
-    encoded.check_memory(*given, 10**6, loss, params, 10**9)
+        encoded.check_copies([(0,), (2,)], schema, N, params)
+    encoded.check_copies([(0,), (2,)], schema, 10**6, params)
 
 
 # -- models to continue, checkpoints -------------------------------------------------

@@ -142,9 +142,7 @@ def test_what_needs_more_memory_than_there_may_be(tmp_path: Path, monkeypatch: A
     data = Dataset.from_files(
         path, "y", unknown_category="backoff", cache_dir=tmp_path, memory_limit=LIMIT
     )
-    with pytest.raises(
-        ParameterError, match=r"'c': a validation row has a category.*Read into"
-    ) as found:
+    with pytest.raises(ParameterError, match=r"'backoff' ends the predictions.*Read into") as found:
         train({"early_stopping": True, "target_statistics": False}, data)
     assert "memory, 200 rows of" in str(found.value)
     assert [item.name for item in tmp_path.iterdir()] == ["b.parquet"]

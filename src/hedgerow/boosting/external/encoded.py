@@ -33,14 +33,12 @@ from hedgerow.boosting.row_data.statistics import (
     compute,
     copies_of,
     kept_columns,
-    n_means_of,
     n_values,
 )
 from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
 from hedgerow.data import Table
 from hedgerow.data.binning.bins import sampled_rows
 from hedgerow.data.binning.cut_sample import codes_of
-from hedgerow.data.external.memory import shown_bytes
 from hedgerow.data.inputs import Cross, Inputs, with_kept
 from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.data.schema import Schema
@@ -53,60 +51,21 @@ from hedgerow.params import BoostParams
 TableOfBlocks: TypeAlias = FileTable | MappedTable
 """Tables whose columns are read block by block: from the user's files, or from a file of ours."""
 
-_ROW_BYTES, _CODE_BYTES, _CLASS_BYTES, _THREAD_BYTES = 32, 4, 8, 56
-"""Memory of a row while statistics are computed: targets, weights and orders; the codes of each
-column that a statistic uses; the values for each class or target; and the joint keys, with a hash
-table, of the statistic that a thread computes."""
-
-_ROW_SHARE = 0.75
-"""Share of the memory limit that this may take; there is no store yet."""
+_THREAD_BYTES = 56
+"""Memory for each row of the statistic that a thread computes: joint keys, with a hash table."""
 
 
-def check_memory(
-    groups: Sequence[tuple[int, ...]],
-    schema: Schema,
-    n_rows: int,
-    objective: Objective,
-    params: BoostParams,
-    memory_limit: int,
+def check_copies(
+    groups: Sequence[tuple[int, ...]], schema: Schema, n_rows: int, params: BoostParams
 ) -> None:
-    """Raise ``AllRowsNeededError`` unless statistics of these columns can be computed."""
-    if not groups:
-        return
-    names = ", ".join(repr(schema.names[j]) for j in columns_of(groups))
-    text = (
-        f"target_statistics={params.target_statistics!r} computes statistics of the columns {names}"
-    )
-    if copies_of(n_rows, params) > 1:
+    """Raise ``AllRowsNeededError`` if statistics of these columns are trained on several times."""
+    if groups and copies_of(n_rows, params) > 1:
+        names = ", ".join(repr(schema.names[j]) for j in columns_of(groups))
         raise AllRowsNeededError(
-            f"{text}, of several copies of these few rows, which needs all rows in memory: use "
+            f"target_statistics={params.target_statistics!r} computes statistics of the columns "
+            f"{names}, of several copies of these few rows, which needs all rows in memory: use "
             "target_statistics=False, or train on a table in memory."
         )
-    each = _bytes_of_a_row(groups, objective) + _THREAD_BYTES
-    least = int(each * n_rows / _ROW_SHARE)
-    if least > memory_limit:
-        raise AllRowsNeededError(
-            f"{text}, which takes {each} bytes of each of {n_rows:,} rows in memory, and needs a "
-            f"memory_limit of {shown_bytes(least)}: raise it, or use target_statistics=False."
-        )
-
-
-def _bytes_of_a_row(groups: Sequence[tuple[int, ...]], objective: Objective) -> int:
-    """Return the memory of a row beside what each thread needs."""
-    n_means = n_means_of(objective)
-    return _ROW_BYTES + _CODE_BYTES * len(columns_of(groups)) + _CLASS_BYTES * n_means
-
-
-def threads_that_fit(
-    groups: Sequence[tuple[int, ...]],
-    n_rows: int,
-    objective: Objective,
-    n_threads: int,
-    memory_limit: int,
-) -> int:
-    """Return the number of threads whose arrays fit, at most ``n_threads``, at least one."""
-    room = _ROW_SHARE * memory_limit / max(1, n_rows) - _bytes_of_a_row(groups, objective)
-    return max(1, min(n_threads, int(room / _THREAD_BYTES)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,14 +119,13 @@ def encode_blocks(
     """Do the work of :func:`hedgerow.boosting.row_data.statistics.encode`, block by block."""
     table = cast(TableOfBlocks, train.table)
     others: Communicator = table.others if isinstance(table, FileTable) else Alone()
-    schema, limit = table.schema, table.memory_limit
+    schema = table.schema
     encoded = EncodedRows(Inputs(kept_columns(schema, groups), (), crosses), schema, n_threads)
     if groups:
         first_row, n_rows = count_rows(train.n_rows, others)
-        check_memory(groups, schema, n_rows, objective, params, limit)
         rows = statistics_rows(columns_of(groups), train, others)
         values = table.empty((n_values(schema, groups, objective), n_rows))
-        fitting = threads_that_fit(groups, n_rows, objective, n_threads, limit)
+        fitting = max(1, min(n_threads, table.memory_limit // (_THREAD_BYTES * max(1, n_rows))))
         found = compute(rows, groups, objective, params.seed, 1, values, fitting)
         weight = rows.weight
         if weight is not None:

@@ -26,8 +26,8 @@ Exact and approximate search (``tree_method`` "exact" or "approx")::
 
 Sorted columns, and the lists that trees divide, are in mapped files if they take more than a part
 of the memory (:meth:`hedgerow.data.reading.mapped_table.RowSpace.lists`); they are read from front
-to back.  The arrays of a row are in memory, see :func:`bytes_of_a_row`.  Everything else is as for
-rows in memory, so the model has the same bytes.
+to back.  The arrays of a row are in memory.  Everything else is as for rows in memory, so the model
+has the same bytes.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from typing import cast
 import numpy as np
 
 from hedgerow.boosting.automatic.blending import asks_for_several
-from hedgerow.boosting.external.encoded import check_memory
+from hedgerow.boosting.external.encoded import check_copies
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.file_table import FileTable, by_dataset, read_together
-from hedgerow.boosting.loop.driver import FitOptions, with_out_of_bag
+from hedgerow.boosting.loop.driver import with_out_of_bag
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.training_matrix import sortable
 from hedgerow.boosting.resume.continuing import Start, check_reading
@@ -53,26 +53,14 @@ from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import count_rows
 from hedgerow.data import SparseTable, Table, recode
 from hedgerow.data.binning.cut_sample import CutSample, masses_of_levels
-from hedgerow.data.external.blocks import ENTRY_BYTES, SORT_BYTES
-from hedgerow.data.external.memory import give_back_memory, shown_bytes
+from hedgerow.data.external.memory import give_back_memory
 from hedgerow.data.reading.mapped_table import MappedTable, RowFile, RowSpace
 from hedgerow.data.schema import check_same_names, with_more_levels
-from hedgerow.errors import AllRowsNeededError, ParameterError, brief
+from hedgerow.errors import AllRowsNeededError, brief
 from hedgerow.growing.limits.constraints import resolve_constraints
-from hedgerow.growing.sampling.goss import weighs_sample
 from hedgerow.metrics import scored_as
-from hedgerow.objectives import RANKING, Objective
-from hedgerow.objectives.precomputed import prepared_shape
+from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
-from hedgerow.threads import resolve_threads
-
-_ROW_SHARE = 0.75
-_GROWER_BYTES = 17
-"""Integer gradients, row ids and room to move them, and the side of a split."""
-
-_RANKING_BYTES = 64
-_LINE_SEARCH_BYTES = 48
-_SAMPLE_WEIGHT_BYTES = 16
 
 _ASIDE_SHARE = 0.2
 """Share of the memory limit for the bins of rows that are held out."""
@@ -120,7 +108,7 @@ def first_pass(
     rows: Sample,
     objective: Objective,
     params: BoostParams,
-    options: FitOptions,
+    stopping: StoppingParams,
     start: Start | None,
     has_validation: bool,
 ) -> tuple[Sample, list[Sample]]:
@@ -128,7 +116,7 @@ def first_pass(
 
     Rows are held out before the schema is known: their categories must be unknown to the model.
     """
-    data, stopping = cast(FileTable, rows.table).data, options.stopping
+    data = cast(FileTable, rows.table).data
     others = data.communicator
     ranks = scored_as(objective) == "ranking"
     if ranks and rows.query is None:
@@ -156,9 +144,17 @@ def first_pass(
     groups = list[tuple[int, ...]]()
     if start is None:
         groups = choose_columns(schema, n_rows, objective, own)
-        check_memory(groups, schema, n_rows, objective, own, data.memory_limit)
+        check_copies(groups, schema, n_rows, own)
     if params.tree_method != "hist":
-        check_sorting(train, groups, objective, own, options, start is not None)
+        sortable(cuts.of_columns(kept_columns(schema, groups)).table, params.tree_method)
+        data.cuts = None
+    is_scored = unseen is not None or has_validation
+    if is_scored and schema.unknown == "backoff" and schema.has_categories:
+        raise AllRowsNeededError(
+            "unknown_category='backoff' ends the predictions of validation rows at inner nodes, "
+            "which rows in chunks do not support: use unknown_category='missing', or a table in "
+            "memory."
+        )
     if unseen is None:
         return train, []
     table = replace(cast(FileTable, unseen.table), schema=schema, room=room)
@@ -191,56 +187,6 @@ def _sample_in_model(sample: CutSample, start: Start, data: FileDataset) -> CutS
             each = recode(Table(levels, sample.table.schema), table.schema, "missing")
             masses[j] = masses_of_levels(each.values[:, j], n_levels, mass)
     return replace(sample, table=table, level_mass=masses)
-
-
-def bytes_of_a_row(objective: Objective, params: BoostParams, n_threads: int) -> int:
-    """Return the memory in bytes that exact growth needs for each row, for any limit.
-
-    It covers raw scores, arrays of the loss and of the grower, one temporary float64, the queries
-    of a ranking and, for a line search, the rows by leaf, with the weights of a sample that follows
-    gradients; and before that the sorting of a column.
-    """
-    prepared = prepared_shape(objective, 1)[0]
-    searches = params.leaf_estimation == "line_search" or not objective.second_order
-    needed = 8 * (objective.n_outputs + prepared + 1) + _LINE_SEARCH_BYTES * searches
-    needed += _RANKING_BYTES * (objective.name in RANKING)
-    needed += _GROWER_BYTES + ENTRY_BYTES * n_threads
-    needed += _SAMPLE_WEIGHT_BYTES * weighs_sample(params)
-    return max(needed, SORT_BYTES + 8)
-
-
-def check_sorting(
-    train: Sample,
-    groups: Sequence[tuple[int, ...]],
-    objective: Objective,
-    params: BoostParams,
-    options: FitOptions,
-    goes_on: bool,
-) -> None:
-    """Raise an error unless the columns can be sorted and the rows fit: it saves a pass.
-
-    ``groups`` are the columns of target statistics, and ``params`` those of the fit.
-    """
-    table = cast(FileTable, train.table)
-    assert table.data.cuts is not None
-    sample, schema, limit = table.data.cuts.table, table.schema, table.memory_limit
-    table.data.cuts = None
-    n_threads, n_rows = resolve_threads(options.n_jobs), table.data.n_rows
-    if groups:
-        kept = list(kept_columns(schema, groups))
-        columns = tuple(schema.columns[j] for j in kept)
-        sample = Table(cast(Table, sample).values[:, kept], replace(schema, columns=columns))
-    sortable(sample, params.tree_method)
-    each = bytes_of_a_row(objective, params, n_threads)
-    each += 8 * objective.n_outputs * goes_on  # its scores
-    least = int(each * n_rows / _ROW_SHARE)
-    if least > limit:
-        raise ParameterError(
-            f"memory_limit of {shown_bytes(limit)} is too small: "
-            f"tree_method={params.tree_method!r} keeps {each} bytes of each of "
-            f"{n_rows:,} rows in memory, and needs at least {shown_bytes(least)}; give as "
-            "much, or use tree_method='hist'."
-        )
 
 
 def mapped(samples: Sequence[Sample]) -> list[Sample]:

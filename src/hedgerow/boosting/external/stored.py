@@ -24,13 +24,12 @@ from hedgerow.boosting.loop.setup.resolved import numbers_for, outputs_of_tree
 from hedgerow.boosting.loop.setup.training_matrix import bundle_rules
 from hedgerow.boosting.resume.continuing import start_scores
 from hedgerow.boosting.row_data.statistics import Encoded
-from hedgerow.data import AnyTable, Table, bin_table
+from hedgerow.data import bin_table
 from hedgerow.data.binning.bins import BinSpec
-from hedgerow.data.binning.matrix import BinnedMatrix, backs_off, check_bundled
+from hedgerow.data.binning.matrix import BinnedMatrix, check_bundled
 from hedgerow.data.external.disk_store import ChunkSink
 from hedgerow.data.external.memory import give_back_memory
 from hedgerow.data.external.row_store import ChunkStore
-from hedgerow.errors import AllRowsNeededError
 from hedgerow.model.forest import Forest
 from hedgerow.params import BoostParams
 
@@ -51,17 +50,6 @@ def store_rows(
     check_bundled(spec, bundle_rules(params))
     give_back_memory()
 
-    def binned(table: AnyTable, is_seen: bool, columns: bool = True) -> BinnedMatrix:
-        unknown = backs_off(table) if isinstance(table, Table) and not is_seen else None
-        if unknown is not None:
-            raise AllRowsNeededError(
-                f"column {unknown!r}: a validation row has a category that no training row "
-                "has. With unknown_category='backoff' its prediction ends at an inner node, "
-                "which rows in chunks do not support: use unknown_category='missing', or a "
-                "table in memory."
-            )
-        return bin_table(table, spec, n_threads, columns=columns)
-
     def read(
         tables: Sequence[FileTable], samples: Sequence[Sample], sinks: Sequence[ChunkSink]
     ) -> list[FloatArray | None]:
@@ -78,7 +66,7 @@ def store_rows(
                     offset = None if rows.offset is None else rows.offset[:, place]
                     own = Sample(part, rows.target[place], offset=offset)
                     starts[k].append(start_scores(first, own, n_threads))
-                sinks[k].append(binned(part, tables[k].is_seen), numbers_for(params, part))
+                sinks[k].append(bin_table(part, spec, n_threads), numbers_for(params, part))
         if first is None:
             return [None] * len(tables)
         return [np.concatenate([np.zeros((first.n_outputs, 0)), *own], axis=1) for own in starts]
@@ -113,7 +101,7 @@ def store_rows(
         if not isinstance(rows.table, FileTable):
             start = None if first is None else start_scores(first, rows, n_threads)
             found[id(rows.table)] = TrainingData(
-                binned(rows.table, is_seen=False, columns=False), rows.target, rows.weight,
+                bin_table(rows.table, spec, n_threads, columns=False), rows.target, rows.weight,
                 rows.offset, start=start, numbers=numbers_for(params, rows.table),
             )  # fmt: skip
     return found[id(encoded.train.table)], tuple(

@@ -172,7 +172,7 @@ class Job:
             start = replace(start, model=rescaled(start.model, known.by_class))
         train, samples = self._sample(None, rows, table, known.values, known), list[Sample]()
         if self.in_chunks:
-            given = known.objective, params, options, start
+            given = known.objective, params, options.stopping, start
             train, samples = first_pass.first_pass(train, *given, has_validation)
         sets = {
             name: self._validation(name, given_rows, train.table.schema, known, params)
