@@ -45,7 +45,6 @@ from hedgerow.boosting.automatic.candidates import strongest_crosses
 from hedgerow.boosting.automatic.cost import FastRate, seconds_of_round
 from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, TestedRows, warn_of_doubts
 from hedgerow.boosting.automatic.recipe import HIGHEST_RATE, SHORT_PATH, BudgetSchedule
-from hedgerow.boosting.loop.callbacks import FoldRound, report_folds
 from hedgerow.boosting.loop.driver import FitPlan
 from hedgerow.boosting.loop.setup.resolved import resolved
 from hedgerow.boosting.loop.training_loop import TWICE, is_second
@@ -452,18 +451,20 @@ class ModelSelection:
         requested = params_of_folds(params, request)
         # The report must not hold this object, which holds the folds: they hold the report.
         best_before = self.best.score if self.tried else None
-        number, n_folds, callbacks = len(self.tried) + 1, len(folds), plan.callbacks
+        n_folds, bar, most = len(folds), plan.bar, requested.n_estimators
         more = (request.plain, request.tries_crosses or None, request.finest_rate)
         n_all = 1 + len(request.candidates) + len(request.rare) + len(more) - more.count(None)
+        trial_name = "1 fold" if n_folds == 1 else f"{n_folds} folds"
+        trial_name += f": candidate {len(self.tried) + 1} of at most {n_all}"
 
         def report(n_rounds: int, score: float) -> None:
+            if bar is None:
+                return
             best = trial.score
             if best_before is not None and metric.improves(best_before, best):
                 best = best_before
-            report_folds(callbacks, FoldRound(
-                number, n_all, n_folds, n_rounds, requested.n_estimators, metric.name, score,
-                best, time.monotonic() - request.began,
-            ))  # fmt: skip
+            elapsed = time.monotonic() - request.began
+            bar.show_folds(trial_name, (n_rounds, most), metric.name, score, best, elapsed)
 
         try:
             rows = self.rows.for_trees(requested)

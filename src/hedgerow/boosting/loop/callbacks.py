@@ -2,8 +2,7 @@
 
 A callback is any callable that takes one :class:`Round`.  It is called after each
 round and ends the fit by returning True; an exception from it ends the fit and
-leaves the estimator unchanged.  While folds choose the settings of the fit, only callbacks
-with a method ``on_folds`` are called, with a :class:`FoldRound`.
+leaves the estimator unchanged.  While folds choose the settings of the fit, only the bar moves.
 """
 
 from __future__ import annotations
@@ -64,41 +63,6 @@ class Round:
     model: Callable[[], Model] = _no_model
 
 
-@dataclass(frozen=True, slots=True)
-class FoldRound:
-    """State of the folds that choose rounds and settings, before the rounds of the model.
-
-    A callback receives it if it has a method ``on_folds``, which returns None.  Rounds that are
-    grown together are reported once.
-
-    Attributes
-    ----------
-    candidate : int
-        Number of the candidate on trial, a set of parameters; 1 for the recipe.
-    n_candidates : int
-        Most candidates that will be tried.
-    n_folds : int
-        Number of folds on which the candidate is tried now.
-    round, n_rounds : int
-        Number of rounds that all these folds have, and the most that they may have.
-    metric : str
-    score, best_score : float
-        Score of the tested rows after this round, and the best of all candidates so far.
-    elapsed : float
-        Seconds since the fit began.
-    """
-
-    candidate: int
-    n_candidates: int
-    n_folds: int
-    round: int
-    n_rounds: int
-    metric: str
-    score: float
-    best_score: float
-    elapsed: float
-
-
 Callback: TypeAlias = Callable[[Round], "bool | None"]
 
 _Line: TypeAlias = tuple[int, int, list[str]]
@@ -134,21 +98,6 @@ def call_all(callbacks: Sequence[Callback], state: Round) -> bool:
             )
         stop = stop or bool(answer)
     return stop
-
-
-def report_folds(callbacks: Sequence[Callback], state: FoldRound) -> None:
-    """Call the ``on_folds`` of each callback that has one.
-
-    Raise ``ParameterError`` if it returns anything but None.
-    """
-    for callback in callbacks:
-        asks = getattr(callback, "on_folds", None)
-        answer = None if asks is None else asks(state)
-        if answer is not None:
-            raise ParameterError(
-                f"on_folds of callback {name_of_function(callback)!r} returned {brief(answer)}; "
-                "return None: the folds go on until they have chosen."
-            )
 
 
 CELLS = 24
@@ -245,16 +194,14 @@ class ProgressBar:
         self._latest = state
         self._show(lambda: self._line_of(state, state.round), state.round == state.n_rounds)
 
-    def on_folds(self, state: FoldRound) -> None:
-        """Redraw the bar while folds choose, at most ten times a second."""
-        self._of_folds = [f"best {state.metric} of folds {state.best_score:.5g}"]
-        n_folds = "1 fold" if state.n_folds == 1 else f"{state.n_folds} folds"
-        trial = (
-            f"choosing on {n_folds}: candidate {state.candidate} of at most {state.n_candidates}"
-        )
-        words = [trial, f"{state.metric} {state.score:.5g}", *self._of_folds]
-        parts = [*words, f"{state.elapsed:.1f} s"]
-        self._show(lambda: (state.round, state.n_rounds, parts))
+    def show_folds(
+        self, trial: str, rounds: tuple[int, int], metric: str, score: float, best: float,
+        elapsed: float,
+    ) -> None:  # fmt: skip
+        """Redraw the bar while folds choose, at most ten times a second; ``best`` so far."""
+        self._of_folds = [f"best {metric} of folds {best:.5g}"]
+        words = [f"choosing on {trial}", f"{metric} {score:.5g}", *self._of_folds]
+        self._show(lambda: (*rounds, [*words, f"{elapsed:.1f} s"]))
 
     def tell(self, record: Mapping[str, Any]) -> None:
         """Show why the fit of this record ended before its last round, and its best round."""
