@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import replace
@@ -31,13 +31,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.external.file_rows import LabelNumbers, RowFacts, RowReader, Rows
+from hedgerow.boosting.external.file_rows import LabelNumbers, RowReader, Rows, joined_values
 from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.row_values import FURTHER, RowValues
 from hedgerow.boosting.validation.row_sets import stack_tables
-from hedgerow.comm.base import Alone, Communicator
+from hedgerow.comm.base import Alone, Communicator, count_rows
 from hedgerow.data.binning.cut_sample import CutSample
 from hedgerow.data.categories.columns import CategoricalFeatures, check_unknown
 from hedgerow.data.external.block_files import temporary_folder
@@ -282,29 +282,31 @@ class FileDataset(Dataset):
         self.close()
         alone = self.communicator.size == 1 and roles.weight is None
         survey = None if sets_aside or not alone else self._new_survey(params)
-        facts, self.is_weighted = RowFacts(roles), False
-        for rows in self._reader.read(features=survey is not None):
-            facts.add(rows)
-            if rows.weight is not None:
+        targets, values, self.is_weighted = list[FloatArray](), list[Mapping[str, Any]](), False
+        for rows in self._reader.read(features=survey is not None, values=True):
+            targets.append(rows.target.copy())
+            values.append(rows.values)
+            if rows.is_weighted:
                 survey, self.is_weighted = None, True
             if survey is not None:
                 self._begin(survey, rows)
                 survey.add(rows.batch, None, None, rows.part.name)
-        if facts.finish(self.communicator) == 0:
+        self._survey, self.n_rows = survey, sum(map(len, targets))
+        self._values = joined_values(values, self.n_rows, roles, self.communicator)
+        if count_rows(self.n_rows, self.communicator)[1] == 0:
             what = "weight is zero in all rows" if self.is_weighted else "the data have no rows"
             raise DataError(f"{self.source.name}: {what}.")
-        self._survey, self.n_rows, self._values = survey, len(facts.target), facts.values
         for value in FURTHER:
-            setattr(self, value.name, getattr(facts.values, value.field))
-        self.y = facts.target if labels is None else labels.labels(facts.target)
+            setattr(self, value.name, getattr(self._values, value.field))
+        none = np.zeros((0, len(roles.targets)) if len(roles.targets) > 1 else 0)
+        target = np.asfortranarray(np.concatenate([none, *targets]))
+        self.y = target if labels is None else labels.labels(target)
         if self.target_names is not None:
             others = (~self._reader.are_truths).astype(np.int64)
             others = self.communicator.allreduce(others, "max")
             self.y = {
                 name: y if has_others else y.astype(bool)
-                for name, y, has_others in zip(
-                    self.target_names, facts.target.T, others, strict=True
-                )
+                for name, y, has_others in zip(self.target_names, target.T, others, strict=True)
             }
 
     def _new_survey(self, params: BoostParams, largest_weight: float | None = None) -> Survey:
@@ -340,17 +342,17 @@ class FileDataset(Dataset):
             features = json.dumps(list(self._reader.features())).encode("ascii")
             known = [json.loads(message) for message in self.communicator.allgather(features)]
             names = tuple(next(filter(None, known), ()))
-            for part in self._reader.read():
-                stop = start + part.n_rows
-                self._begin(survey, part, names)
+            for rows in self._reader.read():
+                stop, kept = start + rows.n_rows, rows.kept
+                self._begin(survey, rows, names)
                 own = slice(start, stop)
                 if numbers is not None:
-                    wanted = np.zeros(part.n_rows, dtype=np.bool_)
                     own = slice(*np.searchsorted(numbers, (start, stop)))
-                    wanted[numbers[own] - start] = True
-                    part = part.where(wanted)
+                    if own.stop - own.start < rows.n_rows:
+                        places = numbers[own] - start
+                        kept = places if kept is None else kept[places]
                 some = None if weight is None else weight[own]
-                survey.add(part.batch, part.kept, some, part.part.name)
+                survey.add(rows.batch, kept, some, rows.part.name)
                 start = stop
             if self.communicator.size > 1:  # in the order of the ranks: the same on each of them
                 own_rows, survey = survey, self._new_survey(params)

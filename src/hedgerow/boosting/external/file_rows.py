@@ -6,8 +6,8 @@ Rows of weight 0 count as absent: they are dropped here, before rows are numbere
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,13 @@ import numpy as np
 from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.boosting.row_data.checks import check_finite, check_offset, check_weight
 from hedgerow.boosting.row_data.classes import CodedLabels
-from hedgerow.boosting.row_data.row_values import FURTHER, ROW_VALUES, Reading, RowValue, RowValues
+from hedgerow.boosting.row_data.row_values import FURTHER, Reading, RowValues
 from hedgerow.comm.base import Communicator
 from hedgerow.data.reading.columns import ReadColumn
 from hedgerow.data.sources.base import Batch, Part, Roles, check_same_columns, no_column
 from hedgerow.data.sources.batches import vector_of
 from hedgerow.data.sources.opening import Source
 from hedgerow.data.sources.paths import changed
-from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import (
     DataError,
     DataTypeError,
@@ -41,52 +40,20 @@ class Rows:
 
     batch   the batch with all of its rows
     kept    indices of these rows in the batch; None: all of its rows
-    target  float64 (n_rows,), or (n_rows, n_targets) in Fortran order: of these rows, as are the
-            next three
-    offset  float64 (n_outputs, n_rows)
-    others  further values, as given, by argument
+    target  float64 (n_rows,), or (n_rows, n_targets) in Fortran order
+    values  parts of the values of these rows, by field, if they were asked for
     """
 
     part: Part
     batch: Batch
     kept: IntArray | None
     target: FloatArray
-    weight: FloatArray | None
-    offset: FloatArray | None
-    others: Mapping[str, AnyArray] = field(default_factory=dict)
+    is_weighted: bool
+    values: Mapping[str, Any]
 
     @property
     def n_rows(self) -> int:
         return len(self.target)
-
-    def where(self, wanted: BoolArray) -> Rows:
-        """Return some of these rows."""
-        if wanted.all():
-            return self
-        places = np.flatnonzero(wanted)
-        return Rows(
-            self.part,
-            self.batch,
-            places if self.kept is None else self.kept[places],
-            np.asfortranarray(self.target[places]),
-            None if self.weight is None else self.weight[places],
-            None if self.offset is None else np.ascontiguousarray(self.offset[:, places]),
-            {role: values[places] for role, values in self.others.items()},
-        )
-
-    def of(self, table: AnyTable) -> AnyTable:
-        """Return these rows of a table that has all rows of the batch."""
-        return table if self.kept is None else table.take(self.kept)
-
-    def part_of(self, value: RowValue) -> Any:
-        """Return a value of these rows, checked and converted; None if they do not have it."""
-        if value.in_vectors:
-            own = getattr(self, value.field)
-            return None if own is None else own.copy()  # a function may yield one array again
-        if value.name not in self.others:
-            return None
-        name, rows = f"{self.part.name}: {value.name}", Reading(self.others, self.n_rows)
-        return value.read_part(self.others[value.name], name, rows)
 
 
 class LabelNumbers:
@@ -167,8 +134,8 @@ class RowReader:
             return ()
         return self.source.roles.features_of(self._columns, self._first)
 
-    def read(self, features: bool = True) -> Iterator[Rows]:
-        """Yield all rows from the start."""
+    def read(self, features: bool = True, values: bool = False) -> Iterator[Rows]:
+        """Yield all rows from the start, with or without their features and values."""
         for number, part in enumerate(self.source.parts):
             n_rows, checksum, wanted = 0, 0, None
             if self._columns is not None:
@@ -178,7 +145,7 @@ class RowReader:
                     continue
                 self._look_at(batch, part, features)
                 try:
-                    rows = self._rows(part, batch)
+                    rows = self._rows(part, batch, values)
                 except HedgerowError as error:
                     if str(error).startswith(part.name):
                         raise
@@ -220,31 +187,43 @@ class RowReader:
     def _roles(self) -> Roles:
         return self.source.roles
 
-    def _rows(self, part: Part, batch: Batch) -> Rows:
-        roles = self._roles
-        values = self._targets(batch)
-        weight = self._vector(batch, batch.weight, roles.weight, "weight")
+    def _rows(self, part: Part, batch: Batch, with_values: bool) -> Rows:
+        target, weight, kept = self._targets(batch), None, None
+        given = self._vector(batch, batch.weight, self._roles.weight, "weight")
         if self._has_weight is None:
-            self._has_weight = weight is not None
-        if self._has_weight != (weight is not None):
+            self._has_weight = given is not None
+        if self._has_weight != (given is not None):
             raise DataError("some batches have weights and others have none.")
-        offset = None
-        if roles.offset:
-            parts = [
-                vector_of(self._column(batch, name, "offset"), name, "offset")
-                for name in roles.offset
-            ]
-            offset = check_offset(np.column_stack(parts), batch.n_rows, len(parts))
-        known = {
-            role: self._column(batch, name, role).as_array() for role, name in roles.of_rows.items()
-        }
-        numbers = None
+        if given is not None:
+            weight = vector_of(given, self._roles.weight or "weight", "weight")
+            if weight.any():  # all weights of a batch may be 0
+                check_weight(weight, len(weight), "weight")
+            if not (weight > 0.0).all():
+                kept = np.flatnonzero(weight > 0.0)
+                target = np.asfortranarray(target[kept])
+        values = self._values(part, batch, weight, kept) if with_values else {}
+        return Rows(part, batch, kept, target, weight is not None, values)
+
+    def _values(
+        self, part: Part, batch: Batch, weight: FloatArray | None, kept: IntArray | None
+    ) -> dict[str, Any]:
+        """Return the values of the rows of positive weight, checked and converted, by field."""
+        roles, found = self._roles, dict[str, Any]()
+        some = slice(None) if kept is None else kept
         if weight is not None:
-            numbers = vector_of(weight, roles.weight or "weight", "weight")
-            if numbers.any():  # all weights of a batch may be 0
-                numbers = check_weight(numbers, len(numbers), "weight")
-        rows = Rows(part, batch, None, values, numbers, offset, known)
-        return rows if numbers is None else rows.where(numbers > 0.0)
+            found["weight"] = weight[some].copy()  # a function may yield one array again
+        if roles.offset:
+            columns = [self._column(batch, name, "offset") for name in roles.offset]
+            parts = map(vector_of, columns, roles.offset, ["offset"] * len(columns))
+            offset = check_offset(np.column_stack([*parts]), batch.n_rows, len(columns))
+            assert offset is not None
+            found["offset"] = offset[:, some].copy()
+        for value in FURTHER:
+            if value.name in roles.of_rows:
+                own = self._column(batch, roles.of_rows[value.name], value.name).as_array()[some]
+                reading = Reading({value.name: own}, len(own))
+                found[value.field] = value.read_part(own, f"{part.name}: {value.name}", reading)
+        return found
 
     def _targets(self, batch: Batch) -> FloatArray:
         """Return the target of each row of a batch, or several as columns in Fortran order."""
@@ -294,48 +273,22 @@ def _is_truth(column: ReadColumn) -> bool:
     return str(column.dtype) == "object" and column.is_small
 
 
-class RowFacts:
-    """What all rows of positive weight have beside features, in order: arrays in memory.
+def joined_values(
+    parts: Sequence[Mapping[str, Any]], n_rows: int, roles: Roles, communicator: Communicator
+) -> RowValues:
+    """Join the values of all rows, numbered on all ranks in the same way.
 
-    target  float64 (n_rows,), or (n_rows, n_targets) in Fortran order
-    values  numbered on all ranks in the same way; no weights if all of all ranks are 1
+    There are no weights if all of all ranks are 1.
     """
-
-    def __init__(self, roles: Roles) -> None:
-        several = len(roles.targets) > 1
-        self.target: FloatArray = np.zeros((0, len(roles.targets)) if several else 0)
-        self.values = RowValues()
-        self._roles = roles
-        self._targets: list[FloatArray] = []
-        self._parts: dict[str, list[Any]] = {}
-
-    def add(self, rows: Rows) -> None:
-        """Add the next rows."""
-        self._targets.append(rows.target.copy())
-        for value in ROW_VALUES:
-            own = rows.part_of(value)
-            if own is not None:
-                self._parts.setdefault(value.field, []).append(own)
-
-    def finish(self, communicator: Communicator) -> int:
-        """Join the rows, and number their values on all ranks; return the rows of all ranks."""
-        n_rows = sum(map(len, self._targets))
-        weights = self._parts.get("weight", [])
-        weighted = any(not (part == 1.0).all() for part in weights)
-        facts = np.array([n_rows, weighted], dtype=np.int64)
-        n_all, n_weighted = communicator.allreduce(facts).tolist()
-        if n_rows > 0:
-            self.target = np.asfortranarray(np.concatenate(self._targets))
-        found: dict[str, Any] = {}
-        if n_weighted > 0 and (weights or n_rows == 0):
-            found["weight"] = np.concatenate([np.zeros(0), *weights])
-        if self._roles.offset:
-            none = np.zeros((len(self._roles.offset), 0))
-            found["offset"] = np.concatenate([none, *self._parts.get("offset", [])], axis=1)
-        for value in FURTHER:
-            if value.name in self._roles.of_rows:
-                parts = self._parts.get(value.field, [])
-                found[value.field] = value.gather(parts, communicator)
-        self.values = RowValues(**found)
-        self._targets, self._parts = [], {}
-        return int(n_all)
+    of_field = {field: [part[field] for part in parts] for field in (parts[0] if parts else ())}
+    weights, found = of_field.get("weight", []), dict[str, Any]()
+    is_weighted = np.array([any(not (part == 1.0).all() for part in weights)], dtype=np.int64)
+    if communicator.allreduce(is_weighted, "max")[0] and (weights or n_rows == 0):
+        found["weight"] = np.concatenate([np.zeros(0), *weights])
+    if roles.offset:
+        none = np.zeros((len(roles.offset), 0))
+        found["offset"] = np.concatenate([none, *of_field.get("offset", [])], axis=1)
+    for value in FURTHER:
+        if value.name in roles.of_rows:
+            found[value.field] = value.gather(of_field.get(value.field, []), communicator)
+    return RowValues(**found)
