@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from hedgerow import Dataset, HedgerowRegressor, train
-from hedgerow.boosting.row_data.event_times import read_times
+from hedgerow.boosting.row_data.targets import read_times
 from hedgerow.errors import DataError, DataTypeError
 
 RNG = np.random.default_rng(0)
@@ -38,8 +38,7 @@ EVENTS = {
     "dict of integers": lambda: [{"time": TIME, "event": CODES}],
     "frames of integers": lambda: frames(event=CODES, time=TIME),
     "structured, of integers": lambda: [structured(event=CODES, time=TIME)],
-    "other names": lambda: frames(Survival_in_days=TIME, Status=CODES.astype(float)),
-    "one telling name": lambda: [{"x": CODES, "duration": TIME}, {"died": CODES, "x": TIME}],
+    "other names": lambda: frames(Survival_time=TIME, Status=CODES.astype(float)),
     "truth values of any name": lambda: [{"a": TIME, "b": EVENT}, structured(e=EVENT, t=TIME)],
     "truth values as objects": lambda: [np.array(list(zip(EVENT, TIME, strict=True)), object)],
 }
@@ -103,7 +102,7 @@ def test_ends_of_zero_and_one_are_known_by_their_names_or_by_other_rows() -> Non
 @pytest.mark.parametrize(
     ("y", "fault", "message"),
     [
-        ({"status": CODES + 1, "time": TIME}, DataError, r"\(status\) .* row 1 has 2: .*== 2"),
+        ({"event": CODES + 1, "time": TIME}, DataError, r"\(event\) .* row 1 has 2: .*== 2"),
         ({"censored": ~EVENT, "time": TIME}, DataError, "'censored' of y .* which rows are"),
         ({"a": EVENT, "b": EVENT}, DataError, "both columns of y hold booleans"),
         ({"event": CODES, "time": TIME[1:]}, DataError, r"y \(time\) has 199 values"),

@@ -11,8 +11,13 @@ from sklearn.base import RegressorMixin
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.row_data.checks import check_vector, check_weight
-from hedgerow.boosting.row_data.event_times import read_times
-from hedgerow.boosting.row_data.targets import Targets, has_columns, require_target, target_column
+from hedgerow.boosting.row_data.targets import (
+    Targets,
+    has_columns,
+    read_times,
+    require_target,
+    target_column,
+)
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.common import of_one_fit
 from hedgerow.estimators.scores import r2
