@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from hedgerow import DaskHedgerowRanker, Dataset, train
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
-from hedgerow.boosting.row_data.queries import gathered_queries, part_of_queries, read_qid
+from hedgerow.boosting.row_data.groups import read_groups
+from hedgerow.boosting.row_data.queries import gathered_queries, read_qid
 from hedgerow.comm.base import Alone
 from hedgerow.distributed.partition import Partition, checksum_of
 from hedgerow.errors import DataError, DataTypeError, ParameterError
@@ -111,7 +112,7 @@ def test_partitions_with_other_queries_are_refused(tmp_path: Path) -> None:
 
 
 def numbers_of(parts: list[Any], ranks: Any) -> Any:
-    read = [part_of_queries(part, f"part {number}: qid") for number, part in enumerate(parts)]
+    read = [read_groups(part, len(part), "qid") for part in parts]
     return gathered_queries(read, ranks)
 
 
@@ -145,5 +146,5 @@ def test_numbers_of_queries(values: list[int], borders: list[int], kind: str) ->
 def test_queries_are_the_same_if_values_are() -> None:
     parts = [np.array([1, 2]), np.array([2.0, 1.5]), np.array([True, 2], dtype=object)]
     assert numbers_of(parts, Alone()).tolist() == [0, 1, 1, 2, 0, 1]
-    with pytest.raises(DataTypeError, match="part 0: qid must hold numbers, text or dates"):
-        numbers_of([np.array([(1, 2), 3], dtype=object)], Alone())
+    with pytest.raises(DataTypeError, match="qid must hold numbers, text or dates"):
+        numbers_of([np.array([object(), 3], dtype=object)], Alone())

@@ -36,11 +36,11 @@ def read_groups(groups: Any, n_rows: int, name: str = "groups") -> GroupKeys | N
     if groups is None:
         return None
     codes, values = number_values(groups, n_rows, name, "its group")
-    keys = np.array([_hash(value) for value in values], dtype=np.uint64)
+    keys = np.array([_hash(value, name) for value in values], dtype=np.uint64)
     return keys[codes]
 
 
-def _hash(value: Any) -> int:
+def _hash(value: Any, name: str) -> int:
     """Return a 64-bit hash of a value, the same in every process."""
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, float) and not value.is_integer():
@@ -49,8 +49,8 @@ def _hash(value: Any) -> int:
         text = f"number {int(value)}"
     elif object.__repr__(value) == str(value):
         raise DataTypeError(
-            f"groups must hold numbers, text or dates; got an object of {type(value).__name__}, "
-            "whose text is its address: fits would not repeat. Number the groups."
+            f"{name} must hold numbers, text or dates; got an object of {type(value).__name__}, "
+            "whose text is its address: fits would not repeat. Number the objects."
         )
     else:
         text = f"{'text' if isinstance(value, str) else type(value).__name__} {value}"

@@ -6,19 +6,19 @@ model.  Rows of a query need not be adjacent.
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, IntArray, distinct
+from hedgerow.arrays import IntArray, distinct
 from hedgerow.boosting.row_data.checks import (
     number_values,
 )
 from hedgerow.boosting.row_data.groups import (
+    GroupKeys,
     check_held_out,
     latest_rows_aside,
     rows_of_groups_aside,
@@ -26,7 +26,7 @@ from hedgerow.boosting.row_data.groups import (
 from hedgerow.boosting.validation.stopping import StoppingParams, queries_aside, rows_aside
 from hedgerow.comm.base import Alone, Communicator, gather_numbers
 from hedgerow.cuda.arrays import host_array
-from hedgerow.errors import DataError, DataTypeError, HedgerowWarning, ParameterError
+from hedgerow.errors import DataError, HedgerowWarning, ParameterError
 from hedgerow.metrics import Metric, metrics_of_queries, scored_as, task_of
 from hedgerow.metrics.queries import first_seen, query_rows
 from hedgerow.objectives import Objective
@@ -46,52 +46,18 @@ def read_qid(qid: Any, n_rows: int, name: str = "qid") -> IntArray | None:
     return first_seen(codes)
 
 
-class QueryPart(NamedTuple):
-    """Queries of a part of the rows.
-
-    codes  int64 (n_rows,): number of the query of each row among those of the part
-    texts  a text for each query, the same in any part and on any rank
-    """
-
-    codes: IntArray
-    texts: list[str]
+def gathered_queries(parts: Sequence[GroupKeys], others: Communicator) -> IntArray:
+    """Number the queries of parts of the rows, the same on all ranks: in order of occurrence."""
+    own = np.concatenate([np.zeros(0, np.uint64), *parts])
+    known = gather_numbers(own[_first_places(own)].view(np.int64), others).view(np.uint64)
+    known = known[_first_places(known)]
+    order = np.argsort(known)
+    return order[np.searchsorted(known, own, sorter=order)]
 
 
-def part_of_queries(qid: Any, name: str) -> QueryPart:
-    """Read the queries of a part: numbers, text or dates; messages call them ``name``."""
-    values: AnyArray = np.asarray(qid)
-    codes = cast(IntArray, read_qid(values, len(values), name))
-    first = np.unique(codes, return_index=True)[1]
-    return QueryPart(codes, [_text_of(value, name) for value in values.reshape(-1)[first]])
-
-
-def gathered_queries(parts: Sequence[QueryPart], others: Communicator) -> IntArray:
-    """Number the queries of the parts, the same on all ranks."""
-    own = dict.fromkeys(text for part in parts for text in part.texts)
-    messages = others.allgather(json.dumps(list(own)).encode())
-    known = dict.fromkeys(text for message in messages for text in json.loads(message))
-    number = {text: code for code, text in enumerate(known)}
-    codes = [np.array([number[text] for text in part.texts])[part.codes] for part in parts]
-    return np.concatenate([np.zeros(0, np.int64), *codes])
-
-
-def _text_of(value: Any, name: str) -> str:
-    """Return a text that is the same for equal values only."""
-    if isinstance(value, str):
-        return f"s{value}"
-    if isinstance(value, bytes):
-        return f"b{value.hex()}"
-    if hasattr(value, "to_datetime64"):  # of pandas
-        value = value.to_datetime64()
-    if isinstance(value, np.datetime64):
-        return f"t{value.astype('datetime64[ns]').astype(np.int64)}"
-    try:
-        number = float(value)
-        return f"n{int(value)}" if number.is_integer() else f"n{number.hex()}"
-    except (TypeError, ValueError, OverflowError):
-        raise DataTypeError(
-            f"{name} must hold numbers, text or dates; found {type(value).__name__}."
-        ) from None
+def _first_places(keys: GroupKeys) -> IntArray:
+    """Return the place of the first occurrence of each key, ascending."""
+    return np.sort(np.unique(keys, return_index=True)[1])
 
 
 def joined_queries(parts: Sequence[IntArray]) -> IntArray:

@@ -17,16 +17,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.row_data.checks import check_offset, check_weight, times_of_rows
-from hedgerow.boosting.row_data.groups import read_groups
+from hedgerow.boosting.row_data.groups import GroupKeys, read_groups
 from hedgerow.boosting.row_data.queries import (
-    QueryPart,
     gathered_queries,
     joined_queries,
-    part_of_queries,
     read_qid,
     weight_of_rows,
 )
@@ -138,10 +135,10 @@ class _Query(RowValue):
     def digested(self, value: IntArray) -> AnyArray:
         return first_seen(value)
 
-    def read_part(self, given: Any, name: str, rows: Reading) -> QueryPart:
-        return part_of_queries(given, name)
+    def read_part(self, given: Any, name: str, rows: Reading) -> GroupKeys | None:
+        return read_groups(given, rows.n_rows, name)
 
-    def gather(self, parts: Sequence[QueryPart], others: Communicator) -> IntArray:
+    def gather(self, parts: Sequence[GroupKeys], others: Communicator) -> IntArray:
         return gathered_queries(parts, others)
 
 
@@ -188,7 +185,7 @@ class RowValues:
     weight: FloatArray | None = None
     offset: FloatArray | None = None
     query: IntArray | None = None
-    group: npt.NDArray[np.uint64] | None = None
+    group: GroupKeys | None = None
     time: FloatArray | None = None
 
     def __iter__(self) -> Iterator[tuple[RowValue, Any]]:
