@@ -88,11 +88,9 @@ class EncodedRows:
     first_row: int = 0
 
     def inputs_of(self, rows: AnyTable, place: int | None) -> AnyTable:
-        """Return the inputs of some rows.
-
-        ``place`` is that of the first training row among those of this rank; None: no statistics
-        were computed from these rows.
-        """
+        """Return the inputs of some rows."""
+        # ``place`` is that of the first training row among those of this rank; None: no statistics
+        # were computed from these rows.
         inputs = self.inputs
         if isinstance(rows, SparseTable):  # which has no statistics
             return inputs.values(rows, self.schema, self.n_threads)

@@ -156,10 +156,8 @@ class FileDataset(Dataset):
         return self.n_rows * len(self.feature_names) * _BYTES_OF_A_CELL
 
     def for_one_use(self, **changes: Any) -> Self:
-        """Return these rows, with changed attributes, for a fit or an evaluation.
-
-        The types of the columns are those of this Dataset.
-        """
+        """Return these rows, with changed attributes, for a fit or an evaluation."""
+        # The types of the columns are those of this Dataset.
         self._find_types()  # by one pass for all uses
         self.close()
         own = copy(self)
@@ -183,10 +181,8 @@ class FileDataset(Dataset):
         more_levels: bool = False,
         reader: str = "Booster",
     ) -> Any:
-        """Return the rows; those of a new model have no columns before :meth:`pass_one`.
-
-        With ``why`` they are read into memory, as :meth:`hedgerow.Dataset.table` does.
-        """
+        """Return the rows; those of a new model have no columns before :meth:`pass_one`."""
+        # With ``why`` they are read into memory, as :meth:`hedgerow.Dataset.table` does.
         if self.y is None:
             raise DataError(
                 "rows from files or batches are not held in memory, which is necessary here: read "
@@ -267,12 +263,10 @@ class FileDataset(Dataset):
         sets_aside: bool = True,
         classes: AnyArray | None = None,
     ) -> None:
-        """Read all rows once, without features: ``y`` and the values of rows are known then.
-
-        ``sets_aside`` tells whether rows may be held out: if not, and no rows are weighted, this
-        is already pass one, with the same ``params``.  ``classes`` are labels of other rows: if
-        they are text, labels here are text, too, even if a text file has nothing but numbers.
-        """
+        """Read all rows once, without features: ``y`` and the values of rows are known then."""
+        # ``sets_aside`` tells whether rows may be held out: if not, and no rows are weighted, this
+        # is already pass one, with the same ``params``. ``classes`` are labels of other rows: if
+        # they are text, labels here are text, too, even if a text file has nothing but numbers.
         self._params = params = params or BoostParams()
         self.requested = replace(self.requested, zero_missing=bool(params.zero_as_missing))
         roles, labels = self.source.roles, self._reader.labels
@@ -325,10 +319,8 @@ class FileDataset(Dataset):
         numbers: IntArray | None = None,
         weight: FloatArray | None = None,
     ) -> Found:
-        """Return the schema of the training rows of all ranks, and some of these rows.
-
-        ``numbers`` are those of the rows of this rank among all; None: all.  ``weight`` is theirs.
-        """
+        """Return the schema of the training rows of all ranks, and some of these rows."""
+        # ``numbers`` are those of the rows of this rank among all; None: all. ``weight`` is theirs.
         if self._survey is not None and numbers is None and weight is None:
             survey = self._survey
         else:
@@ -377,10 +369,8 @@ class FileDataset(Dataset):
     # -- pass two ------------------------------------------------------------------
 
     def tables(self, schema: Schema) -> Iterator[tuple[AnyTable, IntArray | None]]:
-        """Yield all batches as numbers, with the places of the rows of positive weight.
-
-        None instead of the places: these are all rows.
-        """
+        """Yield all batches as numbers, with the places of the rows of positive weight."""
+        # None instead of the places: these are all rows.
         if schema.unknown == "error" and not self._is_strict:
             schema = replace(schema, unknown="missing")  # of validation rows it is no mistake
         for rows in self._reader.read():

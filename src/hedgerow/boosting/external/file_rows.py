@@ -167,10 +167,8 @@ class RowReader:
             )
 
     def _look_at(self, batch: Batch, part: Part, features: bool) -> None:
-        """Check the columns of a batch if its part could not list them before.
-
-        ``features``: whether the batch was read with its features.
-        """
+        """Check the columns of a batch if its part could not list them before."""
+        # ``features``: whether the batch was read with its features.
         if batch.sparse is not None or part.column_names() is not None:
             return
         names = tuple(batch.columns)
@@ -276,10 +274,8 @@ def _is_truth(column: ReadColumn) -> bool:
 def joined_values(
     parts: Sequence[Mapping[str, Any]], n_rows: int, roles: Roles, communicator: Communicator
 ) -> RowValues:
-    """Join the values of all rows, numbered on all ranks in the same way.
-
-    There are no weights if all of all ranks are 1.
-    """
+    """Join the values of all rows, numbered on all ranks in the same way."""
+    # There are no weights if all of all ranks are 1.
     of_field = {field: [part[field] for part in parts] for field in (parts[0] if parts else ())}
     weights, found = of_field.get("weight", []), dict[str, Any]()
     is_weighted = np.array([any(not (part == 1.0).all() for part in weights)], dtype=np.int64)

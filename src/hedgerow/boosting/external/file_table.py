@@ -89,10 +89,8 @@ class FileTable(Table):
         return replace(sample.of_columns(inputs.kept), table=table)
 
     def computed(self, inputs: range, seed: int) -> tuple[FloatArray, FloatArray | None]:
-        """Return statistics, and crosses among these inputs, of rows chosen by number; and weights.
-
-        Only crosses read the files again.
-        """
+        """Return statistics, and crosses among these inputs, of rows chosen by number; weights."""
+        # Only crosses read the files again.
         encoded = self.encoded
         assert encoded is not None
         assert encoded.values is not None

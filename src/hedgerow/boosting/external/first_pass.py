@@ -67,11 +67,9 @@ _ASIDE_SHARE = 0.2
 
 
 def check_parts(data: object, params: BoostParams, stopping: StoppingParams) -> None:
-    """Before rows are read, reject options that trees on rows in parts do not support.
-
-    Later checks cover options that depend on the rows.  ``data`` is None for rows on a cluster,
-    which are never a single chunk.
-    """
+    """Before rows are read, reject options that trees on rows in parts do not support."""
+    # Later checks cover options that depend on the rows. ``data`` is None for rows on a cluster,
+    # which are never a single chunk.
     if params.device == "cuda":
         raise AllRowsNeededError(
             "device='cuda' needs all rows in memory: give the rows as a table, or use "
@@ -112,10 +110,8 @@ def first_pass(
     start: Start | None,
     has_validation: bool,
 ) -> tuple[Sample, list[Sample]]:
-    """Return the training rows, with their schema, and the rows that are held out of them.
-
-    Rows are held out before the schema is known: their categories must be unknown to the model.
-    """
+    """Return the training rows, with their schema, and the rows that are held out of them."""
+    # Rows are held out before the schema is known: their categories must be unknown to the model.
     data = cast(FileTable, rows.table).data
     others = data.communicator
     ranks = scored_as(objective) == "ranking"

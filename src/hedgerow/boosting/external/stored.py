@@ -42,11 +42,9 @@ def store_rows(
     spec: BinSpec,
     first: Forest | None = None,
 ) -> tuple[TrainingData, tuple[TrainingData, ...]]:
-    """Bin training rows of files and validation rows; the stacks of their tables close the stores.
-
-    Rows of one dataset take one pass over the files.  A single chunk, where no rank has other rows,
-    is a matrix in memory.  ``first`` are the trees of the model to continue.
-    """
+    """Bin training rows of files and validation rows; stacks of their tables close the stores."""
+    # Rows of one dataset take one pass over the files. A single chunk, where no rank has other
+    # rows, is a matrix in memory. ``first`` are the trees of the model to continue.
     check_bundled(spec, bundle_rules(params))
     give_back_memory()
 

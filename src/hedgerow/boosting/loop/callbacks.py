@@ -83,10 +83,8 @@ _LIBRARIES = ("lightgbm", "xgboost", "catboost")
 
 
 def call_all(callbacks: Sequence[Callback], state: Round) -> bool:
-    """Call each callback; return True if one of them requests to stop.
-
-    Raise ``ParameterError`` if a callback returns anything but True, False or None.
-    """
+    """Call each callback; return True if one of them requests to stop."""
+    # Raise ``ParameterError`` if a callback returns anything but True, False or None.
     stop = False
     for callback in callbacks:
         answer = callback(state)
@@ -146,10 +144,8 @@ class NotebookBar:
 
 
 def find_display(stream: TextIO | None = None) -> TerminalLine | NotebookBar | None:
-    """Return the display of this process, or None if nobody would see it: a file, a pipe, a log.
-
-    In a notebook, IPython runs the program and is loaded already; nothing here loads it.
-    """
+    """Return the display of this process, or None if nobody would see it: a file, a pipe, a log."""
+    # In a notebook, IPython runs the program and is loaded already; nothing here loads it.
     if stream is None:
         loaded = sys.modules.get("IPython")
         shell = None if loaded is None else getattr(loaded, "get_ipython", lambda: None)()

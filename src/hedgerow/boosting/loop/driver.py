@@ -265,11 +265,9 @@ def found_by_loss(
     inputs: Inputs | None,
     n_threads: int,
 ) -> dict[str, Any]:
-    """Return what a loss adds to the record after training, such as a baseline hazard.
-
-    Bins would not do, because the trees of a model to continue split between them, and conflicts
-    in bundles hide values.
-    """
+    """Return what a loss adds to the record after training, such as a baseline hazard."""
+    # Bins would not do, because the trees of a model to continue split between them, and conflicts
+    # in bundles hide values.
     describe: Callable[..., dict[str, Any]] | None = getattr(objective, "fit_record", None)
     if describe is None:
         return {}

@@ -50,12 +50,10 @@ _DROP_STREAM = 5 << 40
 def finished_tree(
     tree: GrownTree, objective: Objective, params: BoostParams, rate: float
 ) -> GrownTree:
-    """Return the tree as it joins the model; random forests get leaf values of least loss.
-
-    A loss with a log link derives these values from Newton steps by ``least_by_step``;
-    leaves of other losses stay unchanged.  Steps beyond the limit of the loss are cut off; ``rate``
-    is the learning rate of the tree.
-    """
+    """Return the tree as it joins the model; random forests get leaf values of least loss."""
+    # A loss with a log link derives these values from Newton steps by ``least_by_step``; leaves of
+    # other losses stay unchanged. Steps beyond the limit of the loss are cut off; ``rate`` is the
+    # learning rate of the tree.
     least = getattr(getattr(objective, "single", objective), "least_by_step", None)
     if params.boosting != "rf" or params.leaf_estimation != "newton" or least is None:
         longest = rate * newton_limit(params, objective, rate * params.num_parallel_tree)

@@ -278,11 +278,9 @@ class BoostState:
         self.n_rounds += 1
 
     def replay(self, earlier: Rounds) -> None:
-        """Add trees of an earlier run as if they had just been grown.
-
-        Each row gets the same additions in the same order as then.  With sampling, the grower
-        added to the rows of the sample; here all rows get them by tree traversal.
-        """
+        """Add trees of an earlier run as if they had just been grown."""
+        # Each row gets the same additions in the same order as then. With sampling, the grower
+        # added to the rows of the sample; here all rows get them by tree traversal.
         earlier.check(self.base, self.n_features, self.n_columns)
         params = self.params
         for place in range(earlier.n_rounds):
@@ -362,11 +360,9 @@ class BoostState:
     # -- line search -----------------------------------------------------------------------
 
     def _searched(self, tree: GrownTree, output: int, params: BoostParams) -> GrownTree:
-        """Return the tree with leaf values from a line search, if they are to be searched.
-
-        The trees of a round search their leaves in turn, each at scores that include the
-        previous ones; if these trees do not join at once, scores are updated in a copy.
-        """
+        """Return the tree with leaf values from a line search, if they are to be searched."""
+        # The trees of a round search their leaves in turn, each at scores that include the previous
+        # ones; if these trees do not join at once, scores are updated in a copy.
         if params.leaf_estimation != "line_search":
             return tree
         n_parallel = params.num_parallel_tree
@@ -420,11 +416,9 @@ class BoostState:
 def rounds(
     state: BoostState, earlier: Rounds | None = None, ready: Callable[[], None] = lambda: None
 ) -> Generator[BoostState, None, None]:
-    """Yield the state after each of ``n_estimators`` rounds.
-
-    The state may hold threads: close the generator (``contextlib.closing``) unless it is
-    exhausted.
-    """
+    """Yield the state after each of ``n_estimators`` rounds."""
+    # The state may hold threads: close the generator (``contextlib.closing``) unless it is
+    # exhausted.
     try:
         with state.naming_rows():
             state.begin()

@@ -98,12 +98,10 @@ class RoundsAhead:
 
     @classmethod
     def of(cls, state: BoostState, grower: CompiledGrower) -> RoundsAhead | None:
-        """Return the batches of a fit; None if its rounds have to be grown one by one.
-
-        They have to where the rows are many or on several threads, where something else happens
-        between two trees (a loss in Python, a line search, a learning rate that changes, scores of
-        the training rows), and where a tree has a vector in each leaf.
-        """
+        """Return the batches of a fit; None if its rounds have to be grown one by one."""
+        # They have to where the rows are many or on several threads, where something else happens
+        # between two trees (a loss in Python, a line search, a learning rate that changes, scores
+        # of the training rows), and where a tree has a vector in each leaf.
         params, train = state.params, state.train
         between = (
             state.objective.kernel_id == PRECOMPUTED
@@ -152,10 +150,8 @@ class RoundsAhead:
         self._n_taken += 1
 
     def rest(self) -> RestOfBatch | None:
-        """Take all rounds that are ready; None if they have to be taken one after the other.
-
-        They have to if a score is NaN, which is an error of its round, or is computed one by one.
-        """
+        """Take all rounds that are ready; None if they have to be taken one after the other."""
+        # They have to if a score is NaN, which is an error of its round, or is computed one by one.
         k, n_trees = self._n_taken, len(self._trees) // (self._stop - self._first)
         scores: dict[str, dict[str, list[float]]] = {}
         for part, found in zip(self._scored, self._scores, strict=True):

@@ -109,10 +109,8 @@ class Sample(RowValues):
             raise
 
     def without_zero_weights(self) -> Sample:
-        """Drop rows of weight 0, so that they have no influence at all.
-
-        Rows of files were dropped as they were read; equal weights may differ on other ranks.
-        """
+        """Drop rows of weight 0, so that they have no influence at all."""
+        # Rows of files were dropped as they were read; equal weights may differ on other ranks.
         if self.weight is None or isinstance(self.table, FileTable):
             return self
         kept = self.weight > 0.0

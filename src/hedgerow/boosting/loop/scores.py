@@ -247,10 +247,8 @@ AddedScores: TypeAlias = Scores | MeanScores
 def rows_left_out(
     seed: int, number: int, subsample: float, n_rows: int, first_row: int = 0
 ) -> RowArray:
-    """Return the places, counted from ``first_row``, of rows that a round's sample leaves out.
-
-    They are what growers draw (:func:`hedgerow.growing.sampling.draws.sample_rows`).
-    """
+    """Return the places, counted from ``first_row``, of rows that a round's sample leaves out."""
+    # They are what growers draw (:func:`hedgerow.growing.sampling.draws.sample_rows`).
     limit = np.uint64(int(subsample * 2.0**63) << 1)
     draws = hash_rows(seed, ROW_STREAM + number, n_rows, first_row)
     return np.flatnonzero(draws >= limit).astype(np.uint32)

@@ -166,11 +166,9 @@ class Watch:
 
     @contextmanager
     def assembling(self, assemble: Callable[[Forest], Model]) -> Iterator[None]:
-        """Use ``assemble`` to make models for callbacks within this context.
-
-        ``assemble`` refers to the rows and to this watch; ending this reference cycle frees
-        the memory when the fit ends.
-        """
+        """Use ``assemble`` to make models for callbacks within this context."""
+        # ``assemble`` refers to the rows and to this watch; ending this reference cycle frees the
+        # memory when the fit ends.
         self.assemble = assemble
         try:
             yield

@@ -112,11 +112,9 @@ class Rounds:
         )
 
     def check(self, base: FloatArray, n_features: int, n_columns: int) -> None:
-        """Raise ``StorageError`` unless a fit of this shape can have these rounds.
-
-        The checksum detects damage, and the fingerprint detects other fits; this check keeps
-        tree traversal within the columns, for any source of the parts.
-        """
+        """Raise ``StorageError`` unless a fit of this shape can have these rounds."""
+        # The checksum detects damage, and the fingerprint detects other fits; this check keeps tree
+        # traversal within the columns, for any source of the parts.
         if self.base_score.tobytes() != base.tobytes():
             raise StorageError(
                 f"the checkpoint starts from {self.base_score.tolist()}, but this fit from "
@@ -236,10 +234,8 @@ class Recorder:
 
 @contextmanager
 def claiming(checkpoint: Checkpoint | None) -> Iterator[None]:
-    """Claim the store during preparation and fit.
-
-    Problems of the store show before data are read and binned, not after.
-    """
+    """Claim the store during preparation and fit."""
+    # Problems of the store show before data are read and binned, not after.
     if checkpoint is None:
         yield
         return

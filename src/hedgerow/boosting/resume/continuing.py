@@ -101,11 +101,9 @@ class Start:
         return replace(params, multi_strategy=ONE_OUTPUT)
 
     def params_to_add(self, params: BoostParams) -> BoostParams:
-        """Return the parameters of the rounds to add.
-
-        A sequence of learning rates for all rounds is cut to the last rounds; a callable
-        keeps counting from the model's first round.
-        """
+        """Return the parameters of the rounds to add."""
+        # A sequence of learning rates for all rounds is cut to the last rounds; a callable keeps
+        # counting from the model's first round.
         n_rounds, rate = self.rounds_to_add(params.n_estimators), params.learning_rate
         kept = rate[-n_rounds:] if isinstance(rate, tuple) else rate
         return replace(params, n_estimators=n_rounds, learning_rate=kept)
@@ -264,10 +262,8 @@ def check_reading(schema: Schema, categorical: Any, unknown: Any, name: str) -> 
 def with_known_levels(
     train: Sample, validation: Sequence[Sample], known: Schema
 ) -> tuple[Sample, tuple[Sample, ...]]:
-    """Recode rows with the levels of the model plus the levels of the training rows.
-
-    Tables of files have these levels.
-    """
+    """Recode rows with the levels of the model plus the levels of the training rows."""
+    # Tables of files have these levels.
     if not known.has_categories or isinstance(train.table, FileTable):
         return train, tuple(validation)
     assert isinstance(train.table, Table)  # sparse data hold no categories
@@ -279,10 +275,8 @@ def with_known_levels(
 
 
 def start_scores(forest: Forest, sample: Sample, n_threads: int) -> FloatArray:
-    """Return raw scores, shape (n_outputs, n_rows), before the first new tree.
-
-    The order of additions is that of the model's fit: base score, offset, tree by tree.
-    """
+    """Return raw scores, shape (n_outputs, n_rows), before the first new tree."""
+    # The order of additions is that of the model's fit: base score, offset, tree by tree.
     raw = np.repeat(forest.base_score[:, None], sample.n_rows, axis=1)
     if sample.offset is not None:
         raw += sample.offset

@@ -81,10 +81,8 @@ def _names(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
 
 
 def contents_of(train: Sample, validation: Sequence[Sample]) -> dict[str, str]:
-    """Return digests of rows of positive weight, before rows in memory are held out.
-
-    Those of files take a pass over them, and depend neither on batches nor on chunks.
-    """
+    """Return digests of rows of positive weight, before rows in memory are held out."""
+    # Those of files take a pass over them, and depend neither on batches nor on chunks.
     contents = {"columns": schema_digest(train.table.schema)} | _contents_of(train, "")
     for number, rows in enumerate(validation):
         contents |= _contents_of(rows, f"_val[{number}]" if number else "_val")

@@ -107,11 +107,9 @@ def check_values(
     has_folds: bool = False,
     others: Communicator | None = None,
 ) -> None:
-    """Raise an error for values without effect on this fit, and for those that it lacks.
-
-    ``has_validation``: whether there are validation rows that are not given here.  ``has_folds``:
-    whether the user gives folds.  ``others``: ranks with the other rows.
-    """
+    """Raise an error for values without effect on this fit, and for those that it lacks."""
+    # ``has_validation``: whether there are validation rows that are not given here. ``has_folds``:
+    # whether the user gives folds. ``others``: ranks with the other rows.
     ranking, others = scored_as(objective) == "ranking", others or Alone()
     check_held_out(
         train,

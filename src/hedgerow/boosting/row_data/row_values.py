@@ -216,10 +216,8 @@ class RowValues:
 
 
 def joined(parts: Sequence[RowValues], sizes: Sequence[int], names: Sequence[str]) -> RowValues:
-    """Return the values of validation sets with these numbers of rows, concatenated.
-
-    Raise ``DataError`` if only some of them have a value that all rows need.
-    """
+    """Return the values of validation sets with these numbers of rows, concatenated."""
+    # Raise ``DataError`` if only some of them have a value that all rows need.
     found: dict[str, Any] = {}
     for value in ROW_VALUES:
         if value.of_training:
@@ -240,10 +238,8 @@ def joined(parts: Sequence[RowValues], sizes: Sequence[int], names: Sequence[str
 
 
 def given_values(arguments: Given, suffix: str = "") -> dict[str, Any]:
-    """Return the values of rows among the arguments of a function, by name.
-
-    ``suffix`` is what the arguments' own names end with.
-    """
+    """Return the values of rows among the arguments of a function, by name."""
+    # ``suffix`` is what the arguments' own names end with.
     found = {}
     for value in ROW_VALUES:
         names = {f"{value.name}{suffix}", f"{value.of_fit}{suffix}"} & arguments.keys()

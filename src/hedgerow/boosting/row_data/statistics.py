@@ -114,11 +114,9 @@ def compute(
     block: FloatArray,
     n_threads: int,
 ) -> tuple[Statistic, ...]:
-    """Write the ordered values of all copies into ``block``; return the means over all rows.
-
-    ``block`` is float64 (:func:`n_values`, n_copies * n_rows); it may be a mapped file.
-    Statistics are independent, so each is computed by one thread.
-    """
+    """Write the ordered values of all copies into ``block``; return the means over all rows."""
+    # ``block`` is float64 (:func:`n_values`, n_copies * n_rows); it may be a mapped file.
+    # Statistics are independent, so each is computed by one thread.
     schema, n_rows = rows.schema, len(rows.target)
     classes, targets = _averaged(rows.target, objective)
     # A copy of weights that are read-only: kernels are compiled for writable ones.
@@ -214,13 +212,10 @@ class Encoded:
 
 
 def copies_of(n_rows: int, params: BoostParams) -> int:
-    """Return the number of copies of the rows in a fit with statistics.
-
-    Four copies are as good as six on 26,000 rows (Amazon, see docs/categories.md); two
-    lose a third of the gain.  With more rows, more rows precede each row in one order, and
-    copies cost more.  Random forests, DART and out-of-bag scores need each row only
-    once.
-    """
+    """Return the number of copies of the rows in a fit with statistics."""
+    # Four copies are as good as six on 26,000 rows (Amazon, see docs/categories.md); two lose a
+    # third of the gain. With more rows, more rows precede each row in one order, and copies cost
+    # more. Random forests, DART and out-of-bag scores need each row only once.
     if params.boosting != "gbdt" or params.oob_score:
         return 1
     return max(1, min(MOST_COPIES, COPIED_ROWS // n_rows))
@@ -284,10 +279,8 @@ def groups_of(train: Sample, objective: Objective, params: BoostParams) -> list[
 def choose_columns(
     schema: Schema, n_rows: int, objective: Objective, params: BoostParams
 ) -> list[tuple[int, ...]]:
-    """Return the columns of each statistic: one, or two with the smaller position first.
-
-    ``schema`` has only levels that occur in the rows.
-    """
+    """Return the columns of each statistic: one, or two with the smaller position first."""
+    # ``schema`` has only levels that occur in the rows.
     wanted = params.target_statistics
     present = [j for j, kind in enumerate(schema.kinds) if kind == "category"]
     if not wanted:
@@ -334,11 +327,9 @@ def choose_columns(
 
 
 def _pairs(singles: Sequence[int], n_levels: dict[int, int], n_rows: int) -> list[tuple[int, int]]:
-    """Return pairs of a column with a statistic and any other category column, best first.
-
-    Pairs with the most combinations come first, as they add most to single columns; pairs
-    with a column of fewer than about two rows a level come last.
-    """
+    """Return pairs of a column with a statistic and any other category column, best first."""
+    # Pairs with the most combinations come first, as they add most to single columns; pairs with a
+    # column of fewer than about two rows a level come last.
 
     def rank(pair: tuple[int, int]) -> tuple[bool, int]:
         first, second = n_levels[pair[0]], n_levels[pair[1]]
@@ -424,11 +415,9 @@ def assembled(
     n_copies: int,
     seconds: Sequence[float] = (),
 ) -> Model:
-    """Return the model of a forest, with the computed inputs that its trees use.
-
-    ``n_copies``: number of copies of each row, for the record of a fit with statistics.
-    ``seconds``: time of each round.
-    """
+    """Return the model of a forest, with the computed inputs that its trees use."""
+    # ``n_copies``: number of copies of each row, for the record of a fit with statistics.
+    # ``seconds``: time of each round.
     if inputs is not None:
         if inputs.statistics:
             record = {**record, "copies": n_copies}
@@ -437,11 +426,9 @@ def assembled(
 
 
 def without_unused(inputs: Inputs, forest: Forest, n_columns: int) -> tuple[Inputs | None, Forest]:
-    """Drop the statistics and crosses that no tree uses, and renumber the inputs.
-
-    Kept columns stay; without any, one statistic stays.  None instead of inputs that are the
-    columns of the table.
-    """
+    """Drop the statistics and crosses that no tree uses, and renumber the inputs."""
+    # Kept columns stay; without any, one statistic stays. None instead of inputs that are the
+    # columns of the table.
     used = np.zeros(inputs.n_inputs, dtype=np.bool_)
     used[used_columns(forest)] = True
     used[: len(inputs.kept)] = True

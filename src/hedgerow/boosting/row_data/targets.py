@@ -144,10 +144,8 @@ def read_event_times(
     like: Targets | None = None,
     others: Communicator | None = None,
 ) -> Targets:
-    """Read times of events; ``like`` are the training targets, if these are of validation rows.
-
-    ``others`` are ranks that read other rows.
-    """
+    """Read times of events; ``like`` are the training targets, if these are of validation rows."""
+    # ``others`` are ranks that read other rows.
     wanted = like is not None and like.several
     times = read_times(y, n_rows, name, objective, intervals=wanted, others=others)
     if like is not None and (times.ndim == 2) != wanted:
@@ -167,10 +165,8 @@ def read_times(
     intervals: bool = False,
     others: Communicator | None = None,
 ) -> FloatArray:
-    """Return times, negative for rows without an event, or for ``aft`` intervals (n_rows, 2).
-
-    ``intervals``: whether other rows, whose columns have names, have intervals.
-    """
+    """Return times, negative for rows without an event, or for ``aft`` intervals (n_rows, 2)."""
+    # ``intervals``: whether other rows, whose columns have names, have intervals.
     if not has_columns(y) and not _is_structured(y):
         return check_vector(one_column(y), n_rows, name)
     names, columns = _columns_of(y, name)

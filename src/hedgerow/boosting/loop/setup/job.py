@@ -103,11 +103,9 @@ class Job:
     def attempts(
         self, checkpoint: Checkpoint | None = None
     ) -> Iterator[AbstractContextManager[Job]]:
-        """Yield a context for each attempt, until the body of one ends without an error.
-
-        The first attempt leaves rows of files there; if an option needs all rows in memory, which
-        may show late, the second reads them.  The contexts claim the checkpoint.
-        """
+        """Yield a context for each attempt, until the body of one ends without an error."""
+        # The first attempt leaves rows of files there; if an option needs all rows in memory, which
+        # may show late, the second reads them. The contexts claim the checkpoint.
         todo: list[Job] = [self]
 
         @contextmanager
@@ -150,10 +148,9 @@ class Job:
     def read(
         self, read_targets: ReadTargets, params: BoostParams, options: FitOptions | None = None
     ) -> FitSpec:
-        """Check and convert the rows; ``read_targets`` reads the targets and makes the loss.
-
-        Only rows of files need the ``options``: some of them may be held out before the first pass.
-        """
+        """Check and convert the rows; ``read_targets`` reads the targets and makes the loss."""
+        # Only rows of files need the ``options``: some of them may be held out before the first
+        # pass.
         options, start, has_validation = options or FitOptions(), self.start, bool(self.validation)
         rows = self.rows
         if reads_batches(rows):
@@ -197,10 +194,8 @@ class Job:
         )
 
     def continued(self, targets: Targets) -> Targets:
-        """Return the training targets in the order of the model to continue, by their names.
-
-        Offsets have the order of the targets that are given with them, so these keep their order.
-        """
+        """Return the training targets in the order of the model to continue, by their names."""
+        # Offsets have the order of the targets that are given with them, so these keep their order.
         order = None
         if self.start is not None and self.rows.offset is None:
             order = self.start.order_of_targets(targets.names)

@@ -109,10 +109,8 @@ class LossSpec:
     def read(
         self, job: Job, n_rows: int, weight: FloatArray | None, targets_of: TargetsOf | None = None
     ) -> KnownTargets:
-        """Read the training targets of a job, and make the loss for them.
-
-        ``targets_of`` reads the targets of rows; by default they are numbers, or times of events.
-        """
+        """Read the training targets of a job, and make the loss for them."""
+        # ``targets_of`` reads the targets of rows; by default they are numbers, or times of events.
         name, others = self.objective, job.rows.communicator
         targets_of = targets_of or partial(_targets_of, name)
         targets = job.continued(targets_of(job.rows, n_rows, "y", None))
@@ -158,12 +156,10 @@ def _targets_of(
 
 
 def needs_all_rows(objective: Objective) -> bool:
-    """Return whether the loss must see all rows at once.
-
-    True for losses that compare rows, for user-defined functions that return the derivatives of
-    all rows, and for user-defined objects whose start value or loss is not a sum over rows.
-    Rankings need the rows of a query only (:mod:`hedgerow.objectives.ranking.complete`).
-    """
+    """Return whether the loss must see all rows at once."""
+    # True for losses that compare rows, for user-defined functions that return the derivatives of
+    # all rows, and for user-defined objects whose start value or loss is not a sum over rows.
+    # Rankings need the rows of a query only (:mod:`hedgerow.objectives.ranking.complete`).
     if isinstance(objective, SeveralTargets):
         objective = objective.single
     if objective.kernel_id != PRECOMPUTED or objective.name in RANKING:

@@ -182,10 +182,8 @@ def threads_for(n_threads: int, n_rows: int, n_features: int, n_outputs: int = 1
 
 
 def numbers_for(params: BoostParams, table: AnyTable) -> FloatArray | None:
-    """Return the values of all rows as floats if leaves are linear, else None.
-
-    Fortran order: the leaves of a tree read few columns, which then stay in the cache.
-    """
+    """Return the values of all rows as floats if leaves are linear, else None."""
+    # Fortran order: the leaves of a tree read few columns, which then stay in the cache.
     if not params.linear_leaves:
         return None
     values = table.dense() if isinstance(table, SparseTable) else table.values
@@ -203,11 +201,9 @@ def asks_for_vectors(params: BoostParams, several_targets: bool) -> bool:
 
 
 def may_share_trees(params: BoostParams) -> bool:
-    """Return whether outputs may share trees by default.
-
-    Linear leaves have a tree for each output: the columns of its splits are then those of its
-    slopes, too.
-    """
+    """Return whether outputs may share trees by default."""
+    # Linear leaves have a tree for each output: the columns of its splits are then those of its
+    # slopes, too.
     return not params.linear_leaves and obstacle_to_vectors(params) is None
 
 

@@ -40,10 +40,8 @@ def prepare_rows(
     spec: BinSpec | None = None,
     start: Model | None = None,
 ) -> tuple[TrainingData, tuple[TrainingData, ...], Forest | None]:
-    """Return the rows in the form that ``tree_method`` searches: bins, or sorted columns.
-
-    ``spec``: the bins, if they are known.
-    """
+    """Return the rows in the form that ``tree_method`` searches: bins, or sorted columns."""
+    # ``spec``: the bins, if they are known.
     train, validation = encoded.train, encoded.validation
     first = None if start is None else of_a_kind(start.forest, params)
 
@@ -124,10 +122,8 @@ def bins_of_columns(
     n_threads: int,
     numbers: Sequence[int] | None = None,
 ) -> BinSpec:
-    """Choose the bins of some columns, without statistics, from the contents of rows.
-
-    ``numbers`` are those of the first columns in the user's table; default: ``columns``.
-    """
+    """Choose the bins of some columns, without statistics, from the contents of rows."""
+    # ``numbers`` are those of the first columns in the user's table; default: ``columns``.
     table, most = train.table, _most_bins(params, columns)
     if isinstance(table, FileTable):
         return fit_sample(table.cuts_of(columns), most, n_threads, params.forced_bins)
