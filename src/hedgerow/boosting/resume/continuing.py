@@ -131,16 +131,6 @@ class Start:
         if BLEND in self.model.training:
             record[BLEND] = self.model.training[BLEND]
 
-    def order_of_targets(self, names: Sequence[str] | None) -> list[int] | None:
-        """Return the positions among ``names`` of the model's targets, in their order."""
-        record = self.model.training.get("targets")
-        if names is None or record is None or not record["named"]:
-            return None
-        known = record["names"]
-        if list(names) == known or sorted(names) != sorted(known):
-            return None
-        return [list(names).index(name) for name in known]
-
     def check(self, objective: Objective, params: BoostParams, schema: Schema) -> None:
         """Raise ``ParameterError`` unless rounds with these parameters can be added."""
         before = self.model.training.get("parameters", {}).get("boosting", "gbdt")
@@ -200,12 +190,6 @@ class Start:
         by_position = "targets" in model.training and not all(named)
         compared = [key for key in requested if not (by_position and key == "targets")]
         differs = any(requested[key] != kept[key] for key in compared)
-        if named[0] and self.order_of_targets(requested["targets"]["names"]) is not None:
-            known = ", ".join(map(repr, model.training["targets"]["names"]))
-            raise ParameterError(
-                f"{self.name} has the targets of y in another order, which the offsets of this fit "
-                f"(or a cluster) cannot follow: give them in the order {known}."
-            )
         if differs or objective.name != model.objective or counts[0] != counts[1]:
             raise ParameterError(
                 f"{self.name} was trained with {_loss_text(model.objective, kept)} and "

@@ -27,7 +27,6 @@ from hedgerow.boosting.row_data.classes import corrected, rescaled, with_class_w
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import check_both_offset, with_offset_columns
 from hedgerow.boosting.row_data.row_values import ROW_VALUES
-from hedgerow.boosting.row_data.targets import Targets
 from hedgerow.boosting.validation.row_sets import ONLY, reads_batches, stacked
 from hedgerow.data import AnyTable, Schema
 from hedgerow.data.schema import check_same_names
@@ -192,17 +191,6 @@ class Job:
         return FitSpec(
             train, known.objective, samples, start, finish, known.classes, known.by_class, rows
         )
-
-    def continued(self, targets: Targets) -> Targets:
-        """Return the training targets in the order of the model to continue, by their names."""
-        # Offsets have the order of the targets that are given with them, so these keep their order.
-        order = None
-        if self.start is not None and self.rows.offset is None:
-            order = self.start.order_of_targets(targets.names)
-        if order is None or targets.names is None:
-            return targets
-        names = tuple(targets.names[k] for k in order)
-        return Targets(np.asfortranarray(targets.values[:, order]), names)
 
     def _called_of(self, rows: str | None) -> Callable[[str], str]:
         return lambda argument: self.called(argument, rows)

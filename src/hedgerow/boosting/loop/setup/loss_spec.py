@@ -113,7 +113,7 @@ class LossSpec:
         # ``targets_of`` reads the targets of rows; by default they are numbers, or times of events.
         name, others = self.objective, job.rows.communicator
         targets_of = targets_of or partial(_targets_of, name)
-        targets = job.continued(targets_of(job.rows, n_rows, "y", None))
+        targets = targets_of(job.rows, n_rows, "y", None)
         target = counted(targets.values, weight)
         n_outputs = self.n_classes or 1
         if self.counts_classes:
