@@ -27,7 +27,7 @@ NOT_RUN = {
     ("spark.md", "from hedgerow.spark import SparkHedgerowClassifier"): "needs Spark",
     ("ray.md", "import ray"): "needs Ray",
     ("ray.md", "def with_probability(batch):"): "continues the one above",
-    ("serving.md", "from hedgerow.serving import mlflow_model"): "needs a registry of MLflow",
+    ("serving.md", 'mlflow.sklearn.log_model(model, name="income")'): "needs a registry of MLflow",
     (
         "README.md",
         "from sklearn.model_selection import train_test_split",

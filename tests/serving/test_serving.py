@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 import itertools
 import json
 import os
@@ -344,38 +343,6 @@ def test_binary_tensors_are_refused(server) -> None:
     )
     assert status == 400
     assert "JSON" in found["error"]
-
-
-def test_the_description_of_the_routes(server, numbers, tmp_path) -> None:
-    """Each path of OpenAPI answers, and its example is answered."""
-    status, about = server.ask("GET", "/openapi.json")
-    assert (status, about["openapi"]) == (200, "3.1.0")
-    record = about["components"]["schemas"]["Record"]
-    assert record["required"] == ["size", "age", "city"]
-    assert record["properties"]["age"]["type"] == ["integer", "null"]
-    assert record["properties"]["city"]["examples"] == ["Kiel", "Oslo", "Rome"]
-    for path, operations in about["paths"].items():
-        for method in operations:
-            assert server.ask(method.upper(), path)[0] in ((200,) if method == "get" else (400,))
-    odd = "<script>alert(1)</script>"
-    days = np.arange(60).astype("datetime64[us]")
-    zoned = [day.replace(tzinfo=dt.UTC) for day in days.tolist()]
-    X = {odd: [1.0, 2.0] * 30, "when": days, "zoned": zoned, "n": [3, None] * 30}
-    X |= {"lasts": days - days[0], "at": [day.time() for day in days.tolist()]}
-    booster = train({"n_estimators": 2}, Dataset(X, np.arange(60.0)))
-    booster.save(tmp_path / "odd.hedgerow")
-    token = "correct horse battery staple"
-    given = {"Authorization": f"Bearer {token}"}
-    with serving(tmp_path / "odd.hedgerow", environment={"HEDGEROW_TOKEN": token}) as other:
-        assert other.ask("GET", "/openapi.json")[0] == 401
-        servers = [(other, given), (server, {}), (numbers[2], {})]
-        for each, headers in servers:
-            status, about = each.ask("GET", "/openapi.json", headers=headers)
-            assert status == 200
-            posted = about["paths"]["/predict"]["post"]["requestBody"]
-            (example,) = posted["content"]["application/json"]["schema"]["examples"]
-            status, found = each.ask("POST", "/predict", example, headers)
-            assert (status, len(found["predictions"])) == (200, 1)
 
 
 # -- limits ---------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Models in other servers and tools: MLflow, FastAPI, BentoML, Triton's client, Optuna."""
+"""Models in other servers and tools: FastAPI, BentoML, Triton's client, Optuna."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
+from hedgerow import HedgerowClassifier, HedgerowRegressor
 from hedgerow.errors import DataError, ParameterError
 from tests.helpers.servers import records, rows
 
@@ -29,81 +28,6 @@ def path(classifier, tmp_path_factory) -> Path:
     found = tmp_path_factory.mktemp("model") / "income.hedgerow"
     classifier.save(found)
     return found
-
-
-# -- MLflow ---------------------------------------------------------------------------
-
-
-def test_mlflow_loads_and_predicts(classifier, tmp_path) -> None:
-    mlflow = pytest.importorskip("mlflow", reason="needs mlflow")
-    from hedgerow.serving import mlflow_model
-
-    X = rows()
-    mlflow_model.save_model(classifier, str(tmp_path / "model"))
-    files = [file.name for file in (tmp_path / "model").rglob("*") if file.is_file()]
-    assert "model.hedgerow" in files
-    assert not [name for name in files if name.endswith((".pkl", ".pickle", ".joblib"))]
-    loaded = mlflow.pyfunc.load_model(str(tmp_path / "model"))
-    assert loaded.predict(X).tolist() == classifier.predict(X).tolist()
-    found = loaded.predict(X, params={"kind": "probability"})
-    np.testing.assert_array_equal(found, classifier.predict_proba(X))
-    names = [column.name for column in loaded.metadata.get_input_schema()]
-    assert names == ["size", "age", "city"]
-    with pytest.raises(ParameterError, match="kind"):
-        loaded.predict(X, params={"kind": "leaf"})
-    with pytest.raises(Exception, match="city"):
-        loaded.predict(X.drop(columns="city"))
-    with pytest.raises(ParameterError, match="Booster"):
-        mlflow_model.save_model(object(), str(tmp_path / "other"))
-
-
-def test_mlflow_takes_dates_and_durations(tmp_path) -> None:
-    from hedgerow.serving import mlflow_model
-
-    days = np.arange(200)
-    when = pd.Timestamp("2026-01-01") + pd.to_timedelta(days, unit="D")
-    X = pd.DataFrame({"when": when, "span": pd.to_timedelta(days % 7, unit="h")})
-    model = HedgerowRegressor(n_estimators=5, early_stopping=False).fit(X, days % 7 + days / 9)
-    whole = X.assign(span=(days % 7) * 3_600_000_000)
-    found = mlflow_model.PyfuncModel(model.booster_).predict(whole)
-    np.testing.assert_array_equal(found, model.predict(X))
-    mlflow = pytest.importorskip("mlflow", reason="needs mlflow")
-    mlflow_model.save_model(model, str(tmp_path / "model"))
-    loaded = mlflow.pyfunc.load_model(str(tmp_path / "model"))
-    np.testing.assert_array_equal(loaded.predict(whole), model.predict(X))
-
-
-def test_mlflow_takes_arrays_and_logs_models(tmp_path, monkeypatch) -> None:
-    mlflow = pytest.importorskip("mlflow", reason="needs mlflow")
-    from hedgerow.serving import mlflow_model
-
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 3))
-    booster = train({"n_estimators": 5}, Dataset(X, X[:, 0]))
-    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/runs.db")
-    monkeypatch.chdir(tmp_path)
-    with mlflow.start_run():
-        info = mlflow_model.log_model(booster, "numbers")
-    loaded = mlflow.pyfunc.load_model(info.model_uri)
-    np.testing.assert_array_equal(loaded.predict(X), booster.predict(X))
-
-
-def test_mlflow_serves_the_model(classifier, tmp_path) -> None:
-    """The test sends requests to MLflow's scoring server like its clients."""
-    pytest.importorskip("mlflow", reason="needs mlflow")
-    client = pytest.importorskip("fastapi.testclient", reason="needs fastapi and httpx")
-    import mlflow.pyfunc
-    from mlflow.pyfunc import scoring_server
-
-    from hedgerow.serving import mlflow_model
-
-    mlflow_model.save_model(classifier, str(tmp_path / "model"))
-    loaded = mlflow.pyfunc.load_model(str(tmp_path / "model"))
-    http = client.TestClient(scoring_server.init(loaded))
-    body = {"dataframe_records": records(6), "params": {"kind": "probability"}}
-    answer = http.post("/invocations", json=body)
-    assert answer.status_code == 200, answer.text
-    assert answer.json()["predictions"] == classifier.predict_proba(rows().head(6)).tolist()
 
 
 # -- examples -------------------------------------------------------------------------

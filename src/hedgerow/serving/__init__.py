@@ -1,4 +1,4 @@
-"""A model over HTTP: ``hedgerow serve``, and loaders for other servers.
+"""A model over HTTP: ``hedgerow serve``.
 
 ::
 
@@ -6,6 +6,4 @@
         records, tensors     bodies to answers: the JSON route, Open Inference Protocol v2
         requests             JSON, work, errors of clients
         slot                 the model in service, and its successor
-        openapi              the description of the routes
-    mlflow_model             a flavour for MLflow   needs mlflow
 """

@@ -10,7 +10,6 @@ GET     ``/v2/models/NAME[/versions/V]/ready``      200
 POST    ``/v2/models/NAME[/versions/V]/infer``      Open Inference Protocol, version 2
 POST    ``/predict``                                records in, predictions out
 GET     ``/metrics``                                metrics for Prometheus
-GET     ``/openapi.json``                           the routes
 ======  ==========================================  ===================================
 
 The event loop answers a few rows, and threads answer more rows and explanations: predicting one
@@ -42,7 +41,6 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from hedgerow import __version__
 from hedgerow.errors import DataError, DataTypeError, ParameterError
-from hedgerow.serving.openapi import openapi
 from hedgerow.serving.records import read_records
 from hedgerow.serving.requests import Limits, RequestError, Settings, Work, encoded
 from hedgerow.serving.slot import ModelSlot, ServedModel
@@ -183,10 +181,6 @@ class Service:
         self._named(request)
         return Answer(b"")
 
-    async def description(self, request: Request) -> Answer:
-        has_token = self._token is not None
-        return Answer(encoded(openapi(self.slot.model, self.settings.limits, has_token)))
-
     async def metrics(self, request: Request) -> Answer:
         return Answer(self.measures.text(), media_type=CONTENT_TYPE)
 
@@ -200,7 +194,6 @@ class Service:
             "/predict": ("predict", self.predict),
             "/v2": ("server", self.about_server),
             "/metrics": ("metrics", self.metrics),
-            "/openapi.json": ("openapi", self.description),
         }
         for path in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
             works[f"{path}/infer"] = ("infer", self.infer)

@@ -11,10 +11,10 @@ import hashlib
 import os
 import threading
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from hedgerow.booster import Booster, load
-from hedgerow.data.schema import Column, Schema
+from hedgerow.data.schema import Schema
 from hedgerow.errors import HedgerowError, ModelFormatError
 from hedgerow.metrics import task_of
 from hedgerow.objectives import objective_of_record
@@ -51,39 +51,6 @@ class ServedModel:
         self.booster.predict([empty] * 2)
         self.booster.explain([empty])
         self.booster.reset_unseen_categories()
-
-
-class ColumnType(NamedTuple):
-    """The type of a column in each protocol."""
-
-    tensor: str  # in the Open Inference Protocol
-    mlflow: str
-    json: str  # in OpenAPI
-    example: Any
-
-
-# Dates and times are text of ISO 8601, durations microseconds.  MLflow would drop time zones.
-_DATES = ColumnType("BYTES", "datetime", "string", "2024-02-29T12:00:00")
-_TYPES = {
-    "float": ColumnType("FP64", "double", "number", 0.5),
-    "int": ColumnType("INT64", "long", "integer", 1),
-    "text": ColumnType("BYTES", "string", "string", None),
-    "times": ColumnType("BYTES", "string", "string", "12:00:00"),
-    "dates": _DATES,
-    "any dates": _DATES,
-    "zoned dates": ColumnType("BYTES", "string", "string", "2024-02-29T12:00:00Z"),
-    "durations": ColumnType("INT64", "long", "null", None),
-}
-
-
-def type_of(column: Column) -> ColumnType:
-    """Return the type of the values, or of the levels, of a column."""
-    if column.temporal is not None:
-        return _TYPES[column.temporal]
-    if column.kind != "category":
-        return _TYPES[column.kind]
-    level = column.levels[0] if column.levels else ""
-    return _TYPES["text" if isinstance(level, str) else type(level).__name__]
 
 
 def read_model(path: str, name: str) -> ServedModel:
