@@ -27,6 +27,7 @@ from hedgerow import (
     train,
 )
 from hedgerow.boosting.loop import training_loop
+from hedgerow.boosting.loop.callbacks import Round
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.stopping import StoppingParams
@@ -638,3 +639,14 @@ def test_estimates_that_cannot_be() -> None:
         estimate_memory((10, 2), {"max_leave": 3})
     with pytest.raises(ParameterError, match="n_outputs"):
         estimate_memory((10, 2), n_outputs=0)
+
+
+def test_a_round_has_the_model_of_its_time() -> None:
+    models = []
+    booster = train(SMALL, Dataset(X, Y), callbacks=lambda state: models.append(state.model()))
+    assert [model.forest.n_rounds for model in models] == list(range(1, 9))
+    assert model_to_bytes(models[-1]) == model_to_bytes(booster.model)
+    ended = train(SMALL, Dataset(X, Y), callbacks=lambda state: state.round == 4).model
+    assert models[3].forest.value.tobytes() == ended.forest.value.tobytes()
+    with pytest.raises(RuntimeError, match="made by hand"):
+        Round(1, 2, {}, 0.0).model()

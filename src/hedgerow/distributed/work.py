@@ -184,11 +184,6 @@ def check_calls_nothing(estimator: HedgerowEstimator) -> None:
                 f"{name}={brief(getattr(estimator, name))} would be called in the process that "
                 f"trains, which is a worker of the cluster: leave {name} out."
             )
-    if vars(estimator).get("_skl_callbacks"):
-        raise ParameterError(
-            "callbacks of scikit-learn would be called in the process that trains, which is "
-            "a worker of the cluster: remove them by set_callbacks()."
-        )
 
 
 def fit_divided(

@@ -33,7 +33,6 @@ from hedgerow.errors import (
 )
 from hedgerow.estimators.common import check_arguments, seed_of, snapshot, warn_about_names
 from hedgerow.estimators.explaining import Explanations
-from hedgerow.estimators.hooks import FitHooks
 from hedgerow.estimators.labels import classes_of_labels
 from hedgerow.estimators.model_files import ModelFiles
 from hedgerow.estimators.reports import FittedReports
@@ -79,7 +78,6 @@ _FITTED = (
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class HedgerowEstimator(
-    FitHooks,
     ModelFiles,
     FittedReports,
     Explanations,
@@ -366,8 +364,6 @@ class HedgerowEstimator(
         """Train on the rows among the arguments of ``fit``."""
         if others := arguments["others"]:
             check_arguments(type(self).fit, others, self)
-        if self._has_hooks:
-            return self._fit_with_hooks(arguments)
         from hedgerow.boosting.automatic.defaults import choose
         from hedgerow.boosting.loop.driver import FitOptions
         from hedgerow.boosting.loop.fit import fit
@@ -383,7 +379,7 @@ class HedgerowEstimator(
         if continued and "learning_rate" in automatic:  # it must not depend on the rounds
             params = replace(params, learning_rate=self._plain("learning_rate"))
         options = FitOptions(
-            stopping, self.eval_metric, None, self.progress, self.n_jobs, kept, self.folds
+            stopping, self.eval_metric, self.callbacks, self.progress, self.n_jobs, kept, self.folds
         )
         read_targets = partial(self._read_targets, source=source)
         chosen = partial(choose, params, stopping, automatic, is_recorded=kept is not None,
@@ -391,25 +387,14 @@ class HedgerowEstimator(
         for attempt in job.attempts(kept):
             with attempt as own:
                 spec = own.read(read_targets, params, options)
-                more: dict[str, Any] = {} if spec.classes is None else {"classes_": spec.classes}
-                callbacks = self._round_callbacks(partial(self._fitted, **more))
-                options = replace(options, callbacks=callbacks)
                 model = fit(spec, params, options, choose=None if own.in_chunks else chosen)
-        named = classes_of_labels(model) if more else None
-        if named is not None:  # by the model to continue, or by y
-            more = {"classes_": named}
-        return self._adopt(model, **more)
+        if spec.classes is None:
+            return self._adopt(model)
+        named = classes_of_labels(model)  # by the model to continue, or by y
+        return self._adopt(model, classes_=spec.classes if named is None else named)
 
     def _adopt(self, model: Model, **more: Any) -> Self:
         """Set the fitted attributes from a trained model, all in one assignment."""
-        fitted = self._fitted(model, **more)
-        kept = {name: value for name, value in vars(self).items() if name not in _FITTED}
-        self.__dict__ = kept | fitted
-        return self
-
-    @staticmethod
-    def _fitted(model: Model, **more: Any) -> dict[str, Any]:
-        """Return the attributes that an estimator has after its fit."""
         from hedgerow.booster import Booster, objective_of
 
         classes = more.get("classes_") if n_classes_of(objective_of(model)) else None
@@ -425,7 +410,9 @@ class HedgerowEstimator(
         }
         if model.schema.named:
             fitted["feature_names_in_"] = np.array(booster.feature_names, dtype=object)
-        return fitted
+        kept = {name: value for name, value in vars(self).items() if name not in _FITTED}
+        self.__dict__ = kept | fitted
+        return self
 
     # -- prediction ----------------------------------------------------------
 

@@ -222,7 +222,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
     Running:
     train_scores : bool, default=False
         Also score the training rows after each round, as ``evals_result_["train"]``.
-    callbacks : callable, callback of scikit-learn, sequence of these, or None, default=None
+    callbacks : callable, sequence of callables, or None, default=None
         Called after each :class:`hedgerow.boosting.loop.callbacks.Round`; True stops training.
     progress : bool, default=False
         Show a progress bar in a notebook, or if standard error is a terminal.
