@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import f1_score, fbeta_score, get_scorer, make_scorer, max_error
+from sklearn.metrics import fbeta_score, get_scorer, make_scorer, max_error
 
 from hedgerow import (
     Dataset,
@@ -15,10 +15,9 @@ from hedgerow import (
     HedgerowRegressor,
     train,
 )
-from hedgerow.errors import DataError, DataTypeError, LossError, ParameterError
+from hedgerow.errors import DataTypeError, LossError, ParameterError
 from hedgerow.io import model_to_bytes
-from hedgerow.metrics import by_group, make_metrics
-from hedgerow.metrics.distributions import coverage, winkler
+from hedgerow.metrics import make_metrics
 from hedgerow.objectives import make_objective
 
 RNG = np.random.default_rng(5)
@@ -169,49 +168,6 @@ def worst_of(model, rows, groups, metric="mae") -> tuple[float, dict]:
 
 def rows_of(rows, groups, g):
     return X[rows][groups[rows] == g]
-
-
-def test_by_group_scores_each_group() -> None:
-    metric = make_metrics("f1", make_objective("logistic"))[0]
-    labels, p = (Y > 0).astype(float), 1 / (1 + np.exp(-X[:, 0]))
-    found = by_group(metric, labels, np.column_stack([1 - p, p]), GROUP, WEIGHT)
-    for g in "abc":
-        rows = g == GROUP
-        wanted = f1_score(labels[rows], p[rows] > 0.5, sample_weight=WEIGHT[rows])
-        assert found[g] == pytest.approx(wanted)
-    weight = np.where(GROUP == "a", 0.0, WEIGHT)
-    left = by_group(metric, labels, np.column_stack([1 - p, p]), GROUP, weight)
-    assert left == {g: found[g] for g in "bc"}
-    with pytest.raises(DataError, match="3 values for 400 rows"):
-        by_group(metric, labels, np.column_stack([1 - p, p]), [1, 2, 3])
-    with pytest.raises(DataError, match="weight has 2 values for 400 rows"):
-        by_group("f1", labels, np.column_stack([1 - p, p]), GROUP, [1, 2])
-    with pytest.raises(DataError, match="prediction has 3 values for 400 rows"):
-        by_group("f1", labels, np.eye(3)[:, :2], GROUP)
-
-
-def test_by_group_takes_names_and_functions() -> None:
-    y, guess, group = [1.0, 2.0, 4.0], [1.0, 1.0, 1.0], ["x", "y", "y"]
-    assert by_group("mae", y, guess, group) == {"x": 0.0, "y": 2.0}
-    assert by_group("l1", y, guess, group, [1, 3, 1]) == {"x": 0.0, "y": 1.5}
-    assert by_group("pinball@0.75", y, guess, group) == {"x": 0.0, "y": 1.5}
-    assert by_group(lambda y, p, w: float(w.sum()), y, guess, group, [1, 2, 0]) == {"x": 1, "y": 2}
-    with pytest.raises(ParameterError, match=r"got 'maee'\. Did you mean 'mae'"):
-        by_group("maee", y, guess, group)
-    for wrong in ("loss", 3):
-        with pytest.raises(ParameterError, match="metric must be a name of the catalogue"):
-            by_group(wrong, y, guess, group)
-
-
-def test_scores_of_distributions_know_no_rows_of_weight_zero() -> None:
-    ends, weight = [[0.0, 2.0], [0.0, 2.0], [-np.inf, np.nan]], [1.0, 3.0, 0.0]
-    y = [1.0, 5.0, np.inf]
-    assert coverage(y, ends, weight) == 0.25
-    assert winkler(y, ends, 0.5, weight) == winkler(y[:2], ends[:2], 0.5, weight[:2])
-    with pytest.raises(DataError, match="the weights of all 3 rows are 0"):
-        coverage(y, ends, np.zeros(3))
-    with pytest.raises(DataError, match=r"weight has shape \(2,\) for 3 rows"):
-        coverage(y, ends, [1.0, 2.0])
 
 
 # -- names -----------------------------------------------------------------------------

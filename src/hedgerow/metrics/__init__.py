@@ -28,7 +28,6 @@ from hedgerow.metrics.base import (
     task_of,
 )
 from hedgerow.metrics.catalogue import ALIASES, METRICS
-from hedgerow.metrics.groups import by_group
 from hedgerow.metrics.making import make_metrics, metrics_of_queries
 
 __all__ = [
@@ -38,7 +37,6 @@ __all__ = [
     "MetricChoice",
     "MetricFunction",
     "Task",
-    "by_group",
     "evaluate",
     "evaluate_rounds",
     "make_metrics",
