@@ -420,7 +420,6 @@ def odd_numbers():
         {"linear_leaves": True, "boosting": "dart"},
         {"linear_leaves": True, "num_parallel_tree": 3, "subsample": 0.5},
         {"linear_leaves": True, "objective": "softmax"},
-        {"linear_leaves": True, "objective": "softmax", "multi_strategy": "multi_output_tree"},
         {"linear_leaves": True, "monotone_constraints": [1, 0, 0, 0]},
         {"feature_crosses": [(0, 1, "ratio"), (2, 3, "product"), (3, 0, "difference")]},
         {"feature_crosses": [(2, 3, "ratio")], "objective": "softmax"},

@@ -95,7 +95,6 @@ def model(name: str) -> Booster:
     both = np.column_stack([target(), table()["size"].fillna(0.0) - target()])
     stats: dict[str, Any] = {"target_statistics": True, "advanced": {"statistics_order": 2}}
     pairs = {"objective": "normal", **FAST}
-    shared: dict[str, Any] = {"multi_strategy": "multi_output_tree"}
     symmetric = {"grow_policy": "symmetric", "max_leaves": "auto", "max_depth": 4}
     symmetric["target_statistics"] = False
     makers = {
@@ -114,12 +113,6 @@ def model(name: str) -> Booster:
         "classes": classifier,
         "vectors": lambda: classifier(multi_strategy="multi_output_tree"),
         "targets": lambda: HedgerowRegressor(**FAST).fit(table(), both).booster_,
-        "lines of vectors": lambda: (
-            HedgerowRegressor(**FAST, **shared, linear_leaves=True).fit(table(), both).booster_
-        ),
-        "lines of vectors, backoff": lambda: classifier(
-            **shared, linear_leaves=True, target_statistics=False, unknown_category="backoff"
-        ),
         "normal": lambda: HedgerowRegressor(**pairs).fit(table(), target()).booster_,
         "averaged": lambda: (
             cross_fit(HedgerowRegressor(**FAST), table(), target(), cv=2).model.booster_
@@ -144,7 +137,6 @@ NAMES = [
     "numbers and sets", "statistics", "backoff", "lines", "lines, backoff", "lines, statistics",
     "symmetric", "symmetric, backoff", "dart", "rf", "classes", "vectors", "targets", "normal",
     "averaged", "averaged lines", "monotone", "few rounds", "exact", "no split",
-    "lines of vectors", "lines of vectors, backoff",
 ]  # fmt: skip
 BY_DEFINITION = [name for name in NAMES if not name.startswith("averaged")]
 
@@ -223,7 +215,7 @@ def test_values_add_up_to_the_raw_score(name: str, with_background: bool) -> Non
 
 @pytest.mark.parametrize(
     "name",
-    ["lines", "vectors", "lines of vectors", "classes", "statistics", "backoff", "symmetric"],
+    ["lines", "vectors", "classes", "statistics", "backoff", "symmetric"],
 )
 @pytest.mark.parametrize("of", ["rows", "pairs", "rows with a background"])
 def test_bits_depend_on_neither_threads_nor_batches(name: str, of: str) -> None:

@@ -32,7 +32,6 @@ MODELS: dict[str, dict[str, Any]] = {
     "crosses": {"feature_crosses": [("size", "count", "product")], "target_statistics": False},
     "lines": {"linear_leaves": True, "target_statistics": True},
     "vectors": {**CLASSES, "target_statistics": False},
-    "lines of vectors": {**CLASSES, "linear_leaves": True},
     "forests": {"num_parallel_tree": 2, "subsample": 0.6},
 }
 

@@ -139,7 +139,6 @@ def test_several_targets_and_quantiles_and_offsets() -> None:
     X, y = rng.normal(size=(400, 4)), rng.normal(size=(400, 2))
     for params, Y in (
         ({"multi_strategy": "multi_output_tree"}, y),
-        ({"multi_strategy": "multi_output_tree", "linear_leaves": True}, y),
         ({"multi_strategy": "one_output_per_tree"}, y),
         ({"objective": "quantile", "quantile": [0.1, 0.9]}, y[:, 0]),
     ):

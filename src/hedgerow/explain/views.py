@@ -18,7 +18,7 @@ from hedgerow.data.sparse import SparseTable
 from hedgerow.errors import DataError, DataTypeError, ParameterError, brief, did_you_mean
 from hedgerow.explain.explanation import Explanation
 from hedgerow.model.booster_part import BoosterPart
-from hedgerow.model.forest import Forest, without_vectors
+from hedgerow.model.forest import Forest
 from hedgerow.objectives import SeveralTargets
 from hedgerow.once import once
 
@@ -259,10 +259,7 @@ class ExplainedPredictions(BoosterPart):
             from hedgerow.explain.explainer import Explainer
 
             model = self.model
-            # Each set of terms is a leaf of the game, whose value is that of one output.
-            lines = model.forest.slopes is not None
-            forest = without_vectors(model.forest) if lines else model.forest
-            forest = forest if chosen is None else forest_of_outputs(forest, chosen)
+            forest = model.forest if chosen is None else forest_of_outputs(model.forest, chosen)
             found = Explainer(
                 forest,
                 model.split_schema.kinds,

@@ -87,8 +87,7 @@ def rounds_to_bytes(part: Rounds, fit: str) -> list[bytes | memoryview]:
     vectors = [tree.vectors for tree in trees if tree.vectors is not None]
     if vectors:
         arrays["vector"] = np.concatenate(vectors).reshape(-1)
-    n_lines = [tree.n_lines for tree in trees]
-    arrays |= slope_arrays(joined_slopes([tree.slopes for tree in trees], n_lines))
+    arrays |= slope_arrays(joined_slopes([tree.slopes for tree in trees], sizes))
     metadata = {
         "ended": str(int(part.ended)),
         "fit": fit,
@@ -201,10 +200,9 @@ def _trees(arrays: Mapping[str, AnyArray]) -> tuple[GrownTree, ...]:
         raise ModelFormatError("column must be the position of a column, or -1 in a leaf.")
     sets = arrays["left_bins"].view(np.uint64).reshape(-1, _SET_WORDS)
     per_node = {name: arrays[name] for name in (*NODE_FIELDS, "column", "bin")}
-    n_lines = forest.lines_of_node
 
     def slopes_of(begin: int, end: int) -> Slopes | None:
-        part = part_of_slopes(slopes, n_lines * begin, n_lines * end)
+        part = part_of_slopes(slopes, begin, end)
         return None if part is None else writable_slopes(part)
 
     return tuple(

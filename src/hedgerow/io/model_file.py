@@ -54,8 +54,6 @@ Record: TypeAlias = dict[str, Any]
 
 _WIDEST_FIRST = sorted(FOREST_DTYPES, key=lambda name: -FOREST_DTYPES[name].itemsize)
 NEWEST = 10
-_LINES_OF_VECTORS = 9
-"""Version of files whose leaves hold vectors and slopes."""
 _SORTS: dict[str, str] = {each: each for each in get_args(Temporal)}
 _SORTS |= {"any dates": "dates", "dates": "dates without zone"}
 """Names of dates and times in files: before version 10 a zone left no trace."""
@@ -131,8 +129,6 @@ def _version_of(model: Model) -> int:
     """Return the oldest version that can hold the model."""
     if any(column.temporal in ("dates", "zoned dates") for column in model.schema.columns):
         return 10
-    if model.forest.vectors is not None and model.forest.slopes is not None:
-        return _LINES_OF_VECTORS
     statistics = () if model.inputs is None else model.inputs.statistics
     if model.schema.has_temporal or any(min(s.classes) <= FIRST_TARGET for s in statistics):
         return 8
@@ -215,10 +211,6 @@ def _dtypes_of(header: Header, version: int) -> dict[str, np.dtype[np.generic]]:
         dtypes |= statistics.STATISTIC_DTYPES if "inputs" in header.metadata else {}
     has_vectors = version >= 3 and "vector" in names
     has_slopes = version >= 4 and not names.isdisjoint(SLOPE_DTYPES)
-    if has_vectors and has_slopes and version < _LINES_OF_VECTORS:
-        raise ModelFormatError(
-            f"leaves hold vectors and slopes, which need schema_version {_LINES_OF_VECTORS}."
-        )
     return dtypes | (VECTOR_DTYPES if has_vectors else {}) | (SLOPE_DTYPES if has_slopes else {})
 
 

@@ -163,9 +163,11 @@ def check_forest(forest: Forest) -> None:
 
 def check_slopes(forest: Forest) -> None:
     """Raise ``ModelFormatError`` unless predictions can use the slopes of the forest."""
-    slopes, n_lines = forest.slopes, forest.lines_of_node * len(forest.feature)
+    slopes, n_lines = forest.slopes, len(forest.feature)
     if slopes is None:
         return
+    if forest.vectors is not None:
+        raise ModelFormatError("slope: leaves that hold vectors have no slopes.")
     n_terms, arrays = len(slopes.slope), slope_arrays(slopes)
     lengths = (n_lines + 1, n_terms, n_terms, n_terms, n_lines, n_lines)
     for name, length in zip(_OF_SLOPES, lengths, strict=True):
@@ -177,8 +179,7 @@ def check_slopes(forest: Forest) -> None:
     unbounded = np.isneginf(slopes.low)
     if (start[1:] - start[:-1] > np.where(unbounded, forest.n_features, TERMS)).any():
         raise ModelFormatError(f"slope_start gives a leaf more than {TERMS} terms.")
-    inner = np.repeat(forest.feature >= 0, forest.lines_of_node)
-    if ((start[1:] > start[:-1]) & inner).any():
+    if ((start[1:] > start[:-1]) & (forest.feature >= 0)).any():
         raise ModelFormatError("slope_start gives terms to a node that is not a leaf.")
     if not ((slopes.column >= 0) & (slopes.column < forest.n_features)).all():
         raise ModelFormatError("slope_column must be positions of columns.")

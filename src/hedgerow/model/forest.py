@@ -47,7 +47,6 @@ from hedgerow.kernels.prediction.slopes import (
     joined_slopes,
     part_of_slopes,
     scaled_slopes,
-    slopes_at,
 )
 
 UNKNOWN_BIN = 254
@@ -136,11 +135,6 @@ class Forest:
         return self.n_outputs if self.vectors is None else 1
 
     @property
-    def lines_of_node(self) -> int:
-        """Lines of each node in ``slopes``: one, or one for each output if leaves hold vectors."""
-        return 1 if self.vectors is None else self.n_outputs
-
-    @property
     def trees_per_round(self) -> int:
         """Trees per round: ``n_parallel`` for each output, or in all if leaves hold vectors."""
         return self.outputs_in_turn * self.n_parallel
@@ -161,7 +155,7 @@ class Forest:
             n_features=self.n_features,
             categories=self.categories,
             vectors=None if self.vectors is None else self.vectors[:end],
-            slopes=self._slopes_of(0, int(end)),
+            slopes=part_of_slopes(self.slopes, 0, int(end)),
             n_parallel=self.n_parallel,
         )
 
@@ -176,7 +170,7 @@ class Forest:
             n_features=self.n_features,
             categories=self.categories,
             vectors=vectors,
-            slopes=self._slopes_of(int(start), int(end)),
+            slopes=part_of_slopes(self.slopes, int(start), int(end)),
         )
 
     def some_trees(self, trees: IntArray, base_score: FloatArray) -> Forest:
@@ -184,20 +178,15 @@ class Forest:
         first, sizes = self.tree_start[trees], np.diff(self.tree_start)[trees]
         start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         nodes = np.arange(start[-1]) + np.repeat(first - start[:-1], sizes)
-        slopes = [self._slopes_of(a, a + n) for a, n in zip(first, sizes, strict=True)]
+        slopes = [part_of_slopes(self.slopes, a, a + n) for a, n in zip(first, sizes, strict=True)]
         return replace(
             self,
             **node_arrays(self, nodes),
             tree_start=start,
             base_score=base_score,
             vectors=None if self.vectors is None else self.vectors[nodes],
-            slopes=joined_slopes(slopes, (self.lines_of_node * sizes).tolist()),
+            slopes=joined_slopes(slopes, sizes.tolist()),
         )
-
-    def _slopes_of(self, first: int, stop: int) -> Slopes | None:
-        """Return the slopes of nodes ``first .. stop``."""
-        n_lines = self.lines_of_node
-        return part_of_slopes(self.slopes, n_lines * first, n_lines * stop)
 
 
 NODE_FIELDS: tuple[str, ...] = tuple(
@@ -232,7 +221,7 @@ def joined_forests(forests: Sequence[Forest], base_score: FloatArray) -> Forest:
     moved = [n * forest.has_sets for forest, n in zip(forests, first_set, strict=False)]
     of_nodes["threshold"] += np.concatenate(moved)
     lines = [forest.slopes for forest in forests]
-    n_lines = [forest.lines_of_node * len(forest.feature) for forest in forests]
+    sizes = [len(forest.feature) for forest in forests]
     vectors = [forest.vectors for forest in forests if forest.n_trees > 0]
     found = [each for each in vectors if each is not None]
     assert len(found) in (0, len(vectors)), "trees with vectors and trees without"
@@ -244,7 +233,7 @@ def joined_forests(forests: Sequence[Forest], base_score: FloatArray) -> Forest:
         base_score=base_score,
         categories=None if tables is None else replace(tables, sets=np.concatenate(sets)),
         vectors=np.concatenate(found) if found else None,
-        slopes=joined_slopes(lines, n_lines),
+        slopes=joined_slopes(lines, sizes),
     )
 
 
@@ -258,11 +247,8 @@ def without_vectors(forest: Forest) -> Forest:
     assert repeated.vectors is not None
     sizes = np.diff(repeated.tree_start)
     output = np.repeat(np.tile(np.arange(n_outputs), forest.n_trees), sizes)
-    node = np.arange(len(output))
-    value, slopes = repeated.vectors[node, output], repeated.slopes
-    if slopes is not None:
-        slopes = slopes_at(slopes, n_outputs * node + output)
-    return replace(repeated, value=value, vectors=None, slopes=slopes)
+    value = repeated.vectors[np.arange(len(output)), output]
+    return replace(repeated, value=value, vectors=None)
 
 
 def used_columns(forest: Forest) -> IntArray:

@@ -102,7 +102,7 @@ class Predictor:
         self._vectors = None if forest.vectors is None else np.array(forest.vectors, order="C")
         self._slopes = None if forest.slopes is None else writable_slopes(forest.slopes)
         slopes = no_slopes(0) if self._slopes is None else self._slopes
-        value = np.zeros(0) if self._slopes is None else values_of_lines(forest)
+        value = np.zeros(0) if self._slopes is None else np.array(forest.value)
         self._leaves = (
             np.zeros((0, 0)) if self._vectors is None else self._vectors,
             value,
@@ -261,17 +261,14 @@ class Predictor:
         stopped_scores = scores[:, stops[0]]
         _, value, slopes, _ = self._leaves
         numbers = batch.numbers[stops[0]] if self._slopes is not None else NO_NUMBERS
-        n_lines = self.forest.lines_of_node
         for tree in range(first_tree, stop_tree):
             ends, output = stops[1][:, tree], tree % self.forest.outputs_in_turn
-            own = stopped_scores[output : output + n_lines]
             if self._slopes is not None:
-                for k in range(n_lines):
-                    own[k] += lines_at((value, slopes, numbers), n_lines * ends + k)
+                stopped_scores[output] += lines_at((value, slopes, numbers), ends)
             elif self._vectors is not None:
-                own += self._vectors[ends].T
+                stopped_scores += self._vectors[ends].T
             else:
-                own += self.forest.value[ends]
+                stopped_scores[output] += self.forest.value[ends]
         self._add_all(batch, scores, n_threads, first_tree, stop_tree)
         scores[:, stops[0]] = stopped_scores
 
@@ -355,11 +352,6 @@ class Predictor:
     @once
     def _category_reader(self) -> CategoryReader | None:
         return None if self.forest.categories is None else CategoryReader(self.forest)
-
-
-def values_of_lines(forest: Forest) -> FloatArray:
-    """Return the value of each line, as a new array."""
-    return np.array(forest.value if forest.vectors is None else forest.vectors.reshape(-1))
 
 
 def codings_of(kinds: Sequence[ColumnKind]) -> Mapping[Any, AnyArray]:

@@ -232,30 +232,27 @@ class Tree:
         values = self.nodes.value[node : node + 1] if vectors is None else vectors[node]
         shown = (values if exact else values[:_FEW_VALUES]).tolist()
         number = repr if exact else short_number
-        texts = [
-            number(value) + self._terms_text(node, exact, output)
-            for output, value in enumerate(shown)
-        ]
+        texts = [number(value) for value in shown]
         if vectors is None:
-            return texts[0]
+            return texts[0] + self._terms_text(node, exact)
         more = len(values) - len(shown)
         return f"[{', '.join(texts)}{f', … {more} more' if more > 0 else ''}]"
 
-    def _terms_text(self, node: int, exact: bool, output: int) -> str:
+    def _terms_text(self, node: int, exact: bool) -> str:
         """Return ``+ 0.3 (age - 41)`` for each term; exact, with the bounds of their sum."""
-        slopes, line = self.nodes.slopes, self.nodes.lines_of_node * node + output
-        if slopes is None or slopes.start[line] == slopes.start[line + 1]:
+        slopes = self.nodes.slopes
+        if slopes is None or slopes.start[node] == slopes.start[node + 1]:
             return ""
         number = repr if exact else short_number
         text = ""
-        for term in range(int(slopes.start[line]), int(slopes.start[line + 1])):
+        for term in range(int(slopes.start[node]), int(slopes.start[node + 1])):
             slope, center = float(slopes.slope[term]), float(slopes.center[term])
             name = shown_name(self.schema.names[slopes.column[term]])
             text += f" {'+' if slope >= 0.0 else '-'} {number(abs(slope))} "
             text += f"({name} {'-' if center >= 0.0 else '+'} {number(abs(center))})"
         if not exact:
             return text
-        return f"{text} within [{float(slopes.low[line])!r}, {float(slopes.high[line])!r}]"
+        return f"{text} within [{float(slopes.low[node])!r}, {float(slopes.high[node])!r}]"
 
     def size_text(self, node: int, form: str = "cover={} n={}") -> str:
         """Return cover and number of rows; of a base score, which has neither, its name."""

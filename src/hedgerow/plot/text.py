@@ -352,10 +352,6 @@ def _terms(forest: Forest, slopes: Slopes, schema: Schema) -> Frame:
     lines: list[Any] = [every[first:stop] for first, stop in pairwise(slopes.start.tolist())]
     low: Any = slopes.low.copy()
     high: Any = slopes.high.copy()
-    if forest.vectors is not None:
-        n = forest.lines_of_node
-        lines = [lines[first : first + n] for first in range(0, len(lines), n)]
-        low, high = low.reshape(-1, n).tolist(), high.reshape(-1, n).tolist()
     leaf = (forest.feature < 0).tolist()
     terms = [own if is_leaf else None for own, is_leaf in zip(lines, leaf, strict=True)]
     return {"terms": terms, "terms_low": low, "terms_high": high}

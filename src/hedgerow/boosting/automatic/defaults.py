@@ -49,9 +49,9 @@ from hedgerow.boosting.loop.setup.resolved import (
     ALL_OUTPUTS,
     asks_for_bundles,
     is_symmetric,
-    may_share_trees,
     obstacle_to_levels,
     obstacle_to_slopes,
+    obstacle_to_vectors,
     resolve,
 )
 from hedgerow.boosting.validation.stopping import StoppingParams
@@ -141,7 +141,7 @@ def choose(
     if params.forced_bins is not None:
         del values["max_bins"]  # forced bins rely on the largest number of bins
     several = isinstance(objective, SeveralTargets)
-    if several or size.n_outputs == 1 or not may_share_trees(params):
+    if several or size.n_outputs == 1 or obstacle_to_vectors(params) is not None:
         del values["multi_strategy"]  # "auto" has a meaning of its own here
     may_be_chosen = automatic | {"max_depth"}
     if is_symmetric(params):

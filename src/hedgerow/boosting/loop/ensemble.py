@@ -57,15 +57,18 @@ def finished_tree(
     least = getattr(getattr(objective, "single", objective), "least_by_step", None)
     if params.boosting != "rf" or params.leaf_estimation != "newton" or least is None:
         longest = rate * newton_limit(params, objective, rate * params.num_parallel_tree)
-        if longest == math.inf or not (np.abs(tree.values_of_lines) > longest).any():
+        held = tree.value if tree.vectors is None else tree.vectors
+        if longest == math.inf or not (np.abs(held) > longest).any():
             return tree
         least = partial(np.clip, a_min=-longest, a_max=longest)
+    if tree.vectors is not None:
+        return tree.with_vectors(least(tree.vectors))
     # The order of leaves: ``least`` keeps that of sums of value and terms, but not their distances.
-    found = tree.with_values_of_lines(least(tree.values_of_lines))
+    found = tree.with_values(least(tree.value))
     slopes = tree.slopes
     if slopes is None or params.monotone_constraints is None:
         return found
-    before, value = tree.values_of_lines, found.values_of_lines
+    before, value = tree.value, found.value
     rounding = 16 * np.finfo(np.float64).eps * np.abs(value)
     low = np.maximum(slopes.low, least(before + slopes.low) - value + rounding)
     high = np.minimum(slopes.high, least(before + slopes.high) - value - rounding)
@@ -218,7 +221,6 @@ def make_forest(
         name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in NODE_FIELDS
     }
     sizes = [len(tree.value) for tree in trees]
-    n_lines = [tree.n_lines for tree in trees]
     vectors = [tree.vectors for tree in trees if tree.vectors is not None]
     forest = Forest(
         **fields,
@@ -226,7 +228,7 @@ def make_forest(
         base_score=base.copy(),
         n_features=n_features,
         vectors=np.concatenate(vectors) if vectors else None,
-        slopes=joined_slopes([tree.slopes for tree in trees], n_lines),
+        slopes=joined_slopes([tree.slopes for tree in trees], sizes),
         n_parallel=n_parallel,
     )
     if spec is None or not spec.is_category.any():

@@ -150,7 +150,8 @@ def _values(
     n_threads: int,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the values of all nodes, and the resulting raw scores of the rows."""
-    forest, n_lines = model.forest, model.forest.lines_of_node
+    forest = model.forest
+    n_shared = 1 if forest.vectors is None else forest.n_outputs  # outputs of a tree
     value = (forest.value[:, None] if forest.vectors is None else forest.vectors).copy()
     raw = np.repeat(base[:, None], sample.n_rows, axis=1)
     if sample.offset is not None:
@@ -165,7 +166,7 @@ def _values(
     for number in range(forest.n_trees):
         round_, turn = divmod(number, forest.trees_per_round)
         first = turn % forest.outputs_in_turn
-        outputs = range(first, first + n_lines)
+        outputs = range(first, first + n_shared)
         if turn == 0:
             start = raw.copy() if waits else raw
         if first == 0:

@@ -111,15 +111,15 @@ class Exchange:
                 continue
             # Every rank sends a group, some of them one of no account: all have the same length.
             most = max(map(len, groups))
-            message = np.zeros((len(sums), most, sums.shape[2]))
+            message = np.zeros((most, sums.shape[1]))
             if 0 <= own < len(groups):
-                message[:, : len(groups[own])] = sums[:, groups[own]]
+                message[: len(groups[own])] = sums[groups[own]]
             parts = self.gather(message.view(np.int64).reshape(-1), "sums of linear leaves")
             found = parts.view(np.float64).reshape(self.size, *message.shape)
             for sender in {rank - 1, last}:
                 number = step - sender
                 if sender >= 0 and 0 <= number < len(groups):
-                    sums[:, groups[number]] = found[sender, :, : len(groups[number])]
+                    sums[groups[number]] = found[sender, : len(groups[number])]
 
     def gather(self, local: IntArray, what: str) -> IntArray:
         """Return the arrays of all ranks, which have the same length: int64 (size, length)."""

@@ -16,8 +16,7 @@ After the step in which the last rank has a group, all ranks have its sums.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable
 
 import numpy as np
 
@@ -33,14 +32,6 @@ from hedgerow.threads import run_blocks
 RowsOf = Callable[[Chunk, IntArray], "tuple[RowArray, IntArray]"]
 """``rows_of(chunk, leaves)``: the rows of some leaves in a chunk, leaf by leaf and ascending, and
 int64 (n_leaves + 1,): where those of each leaf start."""
-
-
-class _Fit(NamedTuple):
-    """The linear terms of one output, and the inputs of their fit other than the rows."""
-
-    terms: slope_fit.LeafTerms
-    rules: slope_fit.SlopeRules
-    units: tuple[float, float]
 
 
 class ChunkSlopes:
@@ -70,39 +61,40 @@ class ChunkSlopes:
 
     def slopes(self, state: s.State) -> Slopes:
         """Return the slopes of the last tree."""
-        n_nodes, usable = int(state.scalars[s.IS_N_NODES]), self._limits.usable
-        quantized, outputs = slopes.line_rules(state, self._limits, n_nodes)
-        terms = slopes.terms_of_outputs(n_nodes, len(outputs))
-        space = slopes.leaf_space(n_nodes)
-        slopes.choose_columns(state.tree.table[:n_nodes], n_nodes, usable, space, terms[0])
-        fits = [_Fit(own, rules, units) for own, (units, rules) in zip(terms, outputs, strict=True)]
-        sums = np.stack([slope_fit.empty_sums(n_nodes) for _ in outputs])
-        with_terms = np.flatnonzero(terms[0].count > 0)
-        n_terms = int(terms[0].count.sum())
+        n_nodes = int(state.scalars[s.IS_N_NODES])
+        units, rules = slopes.line_rules(state, self._limits, n_nodes)
+        terms, space = slope_fit.empty_terms(n_nodes), slopes.leaf_space(n_nodes)
+        table = state.tree.table[:n_nodes]
+        slopes.choose_columns(table, n_nodes, self._limits.usable, space, terms)
+        sums, n_terms = slope_fit.empty_sums(n_nodes), int(terms.count.sum())
         if n_terms == 0:
             return slopes.slopes_of(terms, n_nodes, n_terms)
+        with_terms = np.flatnonzero(terms.count > 0)
         n_turns = self._exchange.size if self._exchange.adds else 1
         groups = divided(with_terms, space.count[with_terms], n_turns)
+        data = slope_fit.LeafRows(
+            state.rows.rows, space.start, space.count, state.rows.quantized, np.zeros(0), *units,
+            np.zeros((0, 0)), self._space,
+        )  # fmt: skip
         for stage in range(slope_fit.STAGES):
 
             def visit(number: int, stage: int = stage) -> None:
-                self._visit(groups[number], quantized, fits, stage, sums)
+                self._visit(groups[number], data, terms, rules, stage, sums)
 
             self._exchange.take_turns(groups, sums, visit)
-            for fit, own_sums in zip(fits, sums, strict=True):
-                slope_fit.end_stage(fit.terms, fit.rules, stage, own_sums, slope_fit.system_space())
+            slope_fit.end_stage(terms, rules, stage, sums, slope_fit.system_space())
         return slopes.slopes_of(terms, n_nodes, n_terms)
 
     def _visit(
         self,
         leaves: IntArray,
-        quantized: np.ndarray,
-        fits: Sequence[_Fit],
+        data: slope_fit.LeafRows,
+        terms: slope_fit.LeafTerms,
+        rules: slope_fit.SlopeRules,
         stage: int,
         sums: FloatArray,
     ) -> None:
-        """Do a stage for the rows of some leaves on this rank."""
-        terms = fits[0].terms  # all have the same columns
+        """Do a stage for the rows of some leaves on this rank; ``data`` lacks those of a chunk."""
         n_nodes = len(terms.count)
         used = np.arange(TERMS) < terms.count[leaves, None]
         columns = distinct(terms.column[leaves][used]).tolist()
@@ -114,29 +106,16 @@ class ChunkSlopes:
             start[leaves], count[leaves] = starts[:-1], np.diff(starts)
             # The numbers of a chunk begin with its first row.
             rows -= np.uint32(chunk.start)
-            here = quantized[:, 2 * chunk.start :]
-            for fit, of_output, own_sums in zip(fits, here, sums, strict=True):
-                data = slope_fit.LeafRows(
-                    rows,
-                    start,
-                    count,
-                    of_output,
-                    np.zeros(0),
-                    *fit.units,
-                    chunk.numbers,
-                    self._space,
-                )
+            here = data._replace(
+                rows=rows, start=start, count=count, numbers=chunk.numbers,
+                quantized=data.quantized[2 * chunk.start :],
+            )  # fmt: skip
 
-                def add(
-                    first: int, stop: int, data: slope_fit.LeafRows = data, fit: _Fit = fit,
-                    own_sums: FloatArray = own_sums,
-                ) -> None:  # fmt: skip
-                    unused = np.zeros(slope_fit.SUMS)
-                    slope_fit.add_part(
-                        data, fit.terms, fit.rules, stage, first, stop, own_sums, unused
-                    )
+            def add(first: int, stop: int, here: slope_fit.LeafRows = here) -> None:
+                unused = np.zeros(slope_fit.SUMS)
+                slope_fit.add_part(here, terms, rules, stage, first, stop, sums, unused)
 
-                run_blocks(add, n_nodes, self._n_threads, slopes.fewest_nodes(n_nodes, len(rows)))
+            run_blocks(add, n_nodes, self._n_threads, slopes.fewest_nodes(n_nodes, len(rows)))
 
 
 def divided(leaves: IntArray, n_rows: IntArray, n_groups: int) -> list[IntArray]:

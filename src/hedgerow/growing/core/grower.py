@@ -70,8 +70,7 @@ class TreeGrower(CompiledGrower):
         self._slopes: slopes.SlopeFinder | None = None
         if numbers is not None:
             limits = slopes.LineLimits.of(matrix.spec, fit.params, fit.objective)
-            n_lines = len(fit.raw) if setup.holds_vectors(fit.params) else 1
-            self._slopes = slopes.SlopeFinder(numbers, limits, fit.n_threads, n_lines)
+            self._slopes = slopes.SlopeFinder(numbers, limits, fit.n_threads)
         # Values of leaves that have slopes are added with these.
         super().__init__(fit, adds_scores and numbers is None)
 
@@ -83,9 +82,8 @@ class TreeGrower(CompiledGrower):
         grown = super().grow(tree, output)
         if self._slopes is None:
             return grown
-        n_lines = len(self._state.loss_data.raw) if self._state.vectors.used == 1 else 1
-        raw = self._state.loss_data.raw[output : output + n_lines]
-        scores = raw if self._adds_lines else raw[:, :0]
+        raw = self._state.loss_data.raw[output]
+        scores = raw if self._adds_lines else raw[:0]
         return grown.with_slopes(self._slopes.slopes(self._state, scores))
 
     @property

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow import kernel_types as kt
-from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.arrays import FloatArray
 from hedgerow.compile import kernel
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.growing.core import state as s
@@ -115,21 +114,10 @@ def empty_slopes(n_starts: int, n_terms: int, n_lines: int) -> Slopes:
     )
 
 
-def slopes_of(terms: Sequence[LeafTerms], n_nodes: int, most_terms: int) -> Slopes:
-    """Return the lines of the first ``n_nodes`` nodes, those of the outputs of a node in turn."""
-    first, n_outputs = terms[0], len(terms)
-    n_lines, most_terms = n_outputs * n_nodes, n_outputs * most_terms
-    if n_outputs > 1:
-        bounds = np.stack([of_output.bounds[:, :n_nodes] for of_output in terms], axis=-1)
-        first = LeafTerms(
-            count=np.repeat(first.count[:n_nodes], n_outputs),
-            column=np.repeat(first.column[:n_nodes], n_outputs, axis=0),
-            slope=np.stack([t.slope[:n_nodes] for t in terms], axis=1).reshape(-1, TERMS),
-            center=np.stack([t.center[:n_nodes] for t in terms], axis=1).reshape(-1, TERMS),
-            bounds=bounds.reshape(2, -1),
-        )
-    slopes = empty_slopes(n_lines + 1, most_terms, n_lines)
-    n_terms = pack_terms(first, n_lines, slopes)
+def slopes_of(terms: LeafTerms, n_nodes: int, most_terms: int) -> Slopes:
+    """Return the lines of the first ``n_nodes`` nodes."""
+    slopes = empty_slopes(n_nodes + 1, most_terms, n_nodes)
+    n_terms = pack_terms(terms, n_nodes, slopes)
     start, column, slope, center, low, high = slopes
     return Slopes(start, column[:n_terms], slope[:n_terms], center[:n_terms], low, high)
 
@@ -168,64 +156,46 @@ class SlopeFinder:
                grown on; read only
     limits     LineLimits
     n_threads  int
-    n_outputs  int, default=1: outputs of a tree
 
     Attributes
     ----------
     limits  LineLimits
     """
 
-    def __init__(
-        self, numbers: FloatArray, limits: LineLimits, n_threads: int, n_outputs: int = 1
-    ) -> None:
+    def __init__(self, numbers: FloatArray, limits: LineLimits, n_threads: int) -> None:
         self._numbers, self.limits, self._n_threads = numbers, limits, n_threads
-        self._n_outputs = n_outputs
         self._space = np.empty((2 + TERMS, len(numbers)))
         self._make_room(_FEW_NODES)
 
     def _make_room(self, n_nodes: int) -> None:
         """Allocate scratch space for a tree of up to ``n_nodes`` nodes."""
         self._most_nodes = n_nodes
-        self._terms, self._leaves = terms_of_outputs(n_nodes, self._n_outputs), leaf_space(n_nodes)
+        self._terms, self._leaves = empty_terms(n_nodes), leaf_space(n_nodes)
 
     def slopes(self, state: s.State, scores: FloatArray) -> Slopes:
         """Return the slopes of the last tree that was grown with ``state``; update its scores."""
         n_nodes = int(state.scalars[s.IS_N_NODES])
         if n_nodes > self._most_nodes:
             self._make_room(max(n_nodes, 2 * self._most_nodes))
-        table, leaves, rows = state.tree.table, self._leaves, state.rows.rows
-        n_rows, usable, most_terms = int(state.scalars[s.IS_N_ROWS]), self.limits.usable, 0
-        quantized, outputs = line_rules(state, self.limits, n_nodes)
-        for terms, of_output, (units, rules), own in zip(
-            self._terms, quantized, outputs, scores, strict=True
-        ):
-            most_terms = choose_columns(table, n_nodes, usable, leaves, terms)
-            data = LeafRows(
-                rows, leaves.start, leaves.count, of_output, np.zeros(0), *units,
-                self._numbers, self._space,
-            )  # fmt: skip
+        terms, leaves, n_rows = self._terms, self._leaves, int(state.scalars[s.IS_N_ROWS])
+        units, rules = line_rules(state, self.limits, n_nodes)
+        most_terms = choose_columns(state.tree.table, n_nodes, self.limits.usable, leaves, terms)
+        data = LeafRows(
+            state.rows.rows, leaves.start, leaves.count, state.rows.quantized, np.zeros(0), *units,
+            self._numbers, self._space,
+        )  # fmt: skip
 
-            def fit(
-                first: int, stop: int, data: LeafRows = data, terms: LeafTerms = terms,
-                rules: SlopeRules = rules, own: FloatArray = own,
-            ) -> None:  # fmt: skip
-                fit_terms(data, terms, rules, first, stop, *fit_space(), own)
+        def fit(first: int, stop: int) -> None:
+            fit_terms(data, terms, rules, first, stop, *fit_space(), scores)
 
-            run_blocks(fit, n_nodes, self._n_threads, fewest_nodes(n_nodes, n_rows))
-        return slopes_of(self._terms, n_nodes, most_terms)
+        run_blocks(fit, n_nodes, self._n_threads, fewest_nodes(n_nodes, n_rows))
+        return slopes_of(terms, n_nodes, most_terms)
 
 
 def leaf_space(n_nodes: int) -> LeafSpace:
     """Return scratch space for a tree of up to ``n_nodes`` nodes."""
     start, count = np.empty((2, n_nodes), dtype=np.int64)
     return LeafSpace(np.zeros(n_nodes, dtype=np.uint64), start, count)
-
-
-def terms_of_outputs(n_nodes: int, n_outputs: int) -> list[LeafTerms]:
-    """Return the terms of nodes without any, for each output; all have the same columns."""
-    first = empty_terms(n_nodes)
-    shared = {"count": first.count, "column": first.column}
-    return [first, *(empty_terms(n_nodes)._replace(**shared) for _ in range(1, n_outputs))]
 
 
 def fewest_nodes(n_nodes: int, n_rows: int) -> int:
@@ -235,31 +205,28 @@ def fewest_nodes(n_nodes: int, n_rows: int) -> int:
 
 def line_rules(
     state: s.State, limits: LineLimits, n_nodes: int
-) -> tuple[AnyArray, list[tuple[tuple[float, float], SlopeRules]]]:
-    """Return fixed g and h of the outputs of the last tree; their units, and rules of lines."""
-    outputs, constraints, found = state.vectors.outputs, state.options.constraints, []
-    several, rate = state.vectors.used == 1, float(state.settings.learning_rate)
-    for output, scalars in enumerate(outputs.scalars if several else state.scalars[None]):
-        scale = float(scalars[s.IS_UNIT_SCALE : s.IS_UNIT_SCALE + 1].view(np.float64)[0])
-        g_unit = scale * 2.0 ** float(scalars[s.IS_G_EXPONENT] - QUANTIZED_BITS)
-        h_unit = scale * 2.0 ** float(scalars[s.IS_H_EXPONENT] - QUANTIZED_BITS)
-        units = g_unit, scale if state.settings.constant_hessian == 1 else h_unit
-        values, room = state.tree.numbers[:n_nodes, s.NUMBER_VALUE].copy(), np.zeros((2, 0))
-        if several:
-            values = outputs.vectors[:n_nodes, output].copy()
-        elif constraints.sign.any():
-            # What the terms of each node may add, so that nodes keep to their bounds: these keep
-            # the leaves on one side of a monotone split below those on the other.
-            ends = rate * constraints.bounds[:n_nodes, LOW : HIGH + 1].T
-            # The sum of value and terms must not be rounded beyond a bound, not even if DART
-            # scales both.
-            finite = np.where(np.isfinite(ends), np.abs(ends), 0.0)
-            rounding = _ROUNDING * (np.abs(values) + finite)
-            room = np.stack(
-                [
-                    np.minimum(ends[0] - values + rounding[0], 0.0),
-                    np.maximum(ends[1] - values - rounding[1], 0.0),
-                ]
-            )
-        found.append((units, SlopeRules(limits.penalty, rate, limits.longest, values, room)))
-    return outputs.quantized if several else state.rows.quantized[None], found
+) -> tuple[tuple[float, float], SlopeRules]:
+    """Return the units of fixed g and h in the last tree, and the rules of its lines."""
+    scalars, constraints, rate = (
+        state.scalars, state.options.constraints, float(state.settings.learning_rate)
+    )  # fmt: skip
+    scale = float(scalars[s.IS_UNIT_SCALE : s.IS_UNIT_SCALE + 1].view(np.float64)[0])
+    g_unit = scale * 2.0 ** float(scalars[s.IS_G_EXPONENT] - QUANTIZED_BITS)
+    h_unit = scale * 2.0 ** float(scalars[s.IS_H_EXPONENT] - QUANTIZED_BITS)
+    units = g_unit, scale if state.settings.constant_hessian == 1 else h_unit
+    values, room = state.tree.numbers[:n_nodes, s.NUMBER_VALUE].copy(), np.zeros((2, 0))
+    if constraints.sign.any():
+        # What the terms of each node may add, so that nodes keep to their bounds: these keep the
+        # leaves on one side of a monotone split below those on the other.
+        ends = rate * constraints.bounds[:n_nodes, LOW : HIGH + 1].T
+        # The sum of value and terms must not be rounded beyond a bound, not even if DART scales
+        # both.
+        finite = np.where(np.isfinite(ends), np.abs(ends), 0.0)
+        rounding = _ROUNDING * (np.abs(values) + finite)
+        room = np.stack(
+            [
+                np.minimum(ends[0] - values + rounding[0], 0.0),
+                np.maximum(ends[1] - values - rounding[1], 0.0),
+            ]
+        )
+    return units, SlopeRules(limits.penalty, rate, limits.longest, values, room)

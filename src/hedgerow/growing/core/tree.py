@@ -52,8 +52,7 @@ class GrownTree:
     (four words, bit b for bin b).  ``bin`` is the last bin that goes left where
     there is a threshold.  The three are empty where the tree was not grown on bins.
     ``vectors``, (n_nodes, n_outputs), hold what the tree adds to all outputs; ``value``
-    is then 0.  ``slopes`` are the terms of leaves that are lines: of one line per node, or of one
-    per node and output.
+    is then 0.  ``slopes`` are the terms of leaves that are lines.
     """
 
     feature: npt.NDArray[np.int32]
@@ -70,22 +69,6 @@ class GrownTree:
     left_bins: npt.NDArray[np.uint64]
     vectors: FloatArray | None = None
     slopes: Slopes | None = None
-
-    @property
-    def values_of_lines(self) -> FloatArray:
-        """The value of each line: of each node, or of each node and output."""
-        return self.value if self.vectors is None else self.vectors.reshape(-1)
-
-    @property
-    def n_lines(self) -> int:
-        """The number of lines."""
-        return len(self.values_of_lines)
-
-    def with_values_of_lines(self, values: FloatArray) -> GrownTree:
-        """Return the tree with other values of its lines."""
-        if self.vectors is None:
-            return self.with_values(values)
-        return self.with_vectors(values.reshape(self.vectors.shape))
 
     def with_values(self, value: FloatArray) -> GrownTree:
         """Return the tree with other node values."""
@@ -178,10 +161,10 @@ class TreeOfTable(GrownTree):
         numbers = self.nodes.numbers.copy()
         numbers[NUMBER_VALUE] = 0.0
         nodes = self.nodes._replace(numbers=numbers)
-        return TreeOfTable(nodes, 0, len(vectors), self.finish, vectors, self.slopes)
+        return TreeOfTable(nodes, 0, len(vectors), self.finish, vectors)
 
     def with_slopes(self, slopes: Slopes) -> GrownTree:
-        return TreeOfTable(self.block, self.first, self.stop, self.finish, self.vectors, slopes)
+        return TreeOfTable(self.block, self.first, self.stop, self.finish, slopes=slopes)
 
     def steps(self) -> Steps:
         splits, sets, _, _ = self.nodes
@@ -271,23 +254,17 @@ def add_tree(
     if vectors is None and slopes is None:
         walk(tree.value, raw[output])
         return
-    # The walk ends at the number of a node, which is that of its vector or of its first line.
-    ends, node = np.zeros(matrix.n_rows), np.arange(len(left), dtype=np.float64)
-    if slopes is None:
-        walk(node, ends)
-        in_blocks(lambda start, stop: add_chosen_vectors(vectors, ends, chosen, start, stop, raw))
-        return
-    values, own = tree.values_of_lines, raw[output : output + 1] if vectors is None else raw
-    walk(len(own) * node, ends)
-    for number, scores in enumerate(own):
-        lines = ends if number == 0 else ends + number
+    # The walk ends at the number of a node, which is that of its vector or of its line.
+    ends = np.zeros(matrix.n_rows)
+    walk(np.arange(len(left), dtype=np.float64), ends)
 
-        def add_line(
-            start: int, stop: int, lines: FloatArray = lines, scores: FloatArray = scores
-        ) -> None:
-            add_chosen_lines(values, slopes, numbers, lines, chosen, start, stop, scores)
+    def add_leaves(start: int, stop: int) -> None:
+        if slopes is None:
+            add_chosen_vectors(vectors, ends, chosen, start, stop, raw)
+        else:
+            add_chosen_lines(tree.value, slopes, numbers, ends, chosen, start, stop, raw[output])
 
-        in_blocks(add_line)
+    in_blocks(add_leaves)
 
 
 def columns_of_lines(trees: Iterable[GrownTree]) -> list[int]:

@@ -128,15 +128,11 @@ def add_leaves(
     if len(value) == 0:
         add_vectors(vectors, chosen, n_rows, scores, first_row)
         return
-    n_outputs = np.uint64(len(scores))
-    n_lines = n_outputs if len(vectors) > 0 else _ONE
-    first = tree % n_outputs if len(vectors) == 0 else np.uint64(0)
-    for k in range(n_lines):
-        own, place = scores[first + k], (n_lines, k)
-        if len(records[0]) > 0:
-            add_records(records, numbers, chosen, place, n_rows, own, first_row)
-        else:
-            add_lines((value, slopes, numbers), chosen, place, n_rows, own, first_row)
+    own = scores[tree % np.uint64(len(scores))]
+    if len(records[0]) > 0:
+        add_records(records, numbers, chosen, n_rows, own, first_row)
+    else:
+        add_lines((value, slopes, numbers), chosen, n_rows, own, first_row)
 
 
 @kernel

@@ -2,8 +2,7 @@
 
 Glossary
 --------
-line    value and terms of a leaf for one output; a leaf with a vector has one for each
-        output: line ``n * n_outputs + k`` is that of node n for output k
+line    value and terms of a leaf
 term    one column of a line, with a slope and a center
 number  the value of a column as float64; missing and infinite ones add nothing
 bounds  lowest and highest sum of terms over the rows that the leaf was grown on; the sum
@@ -27,9 +26,7 @@ The mean of ``d`` is 0, so the step of the constant does not depend on the slope
 the same as in a leaf without slopes.  The penalty is in units of rows, whatever the scale
 of the columns: a single column gets ``H / (H + penalty)`` of the least-squares slope.
 
-The columns are the columns of the last splits on the path to the leaf.  A leaf with a vector has
-the same columns for all outputs, and slopes, centers and bounds of each, which follow from the g
-and h of this output alone: k equal targets have the lines of one of them.
+The columns are the columns of the last splits on the path to the leaf.
 
 One thread handles a leaf and passes over its rows in order, so the bits do not depend on the
 number of threads (:mod:`hedgerow.kernels.prediction.slope_fit`).
@@ -72,7 +69,7 @@ _ONE = np.uint64(1)
 
 
 class Slopes(NamedTuple):
-    """The terms of all lines: one per node, or one per node and output.
+    """The terms of all lines, one per node.
 
     start          int64, one per line and one more: terms of line n are
                    ``start[n] : start[n + 1]``; those of inner nodes have none
@@ -216,16 +213,14 @@ def sum_of_terms(slopes: Slopes, line: int, numbers: FloatArray, row: int) -> fl
 def add_lines(
     lines: tuple[FloatArray, Slopes, FloatArray],
     ends: AnyArray,
-    place: tuple[int, int],
     n_rows: int,
     scores: FloatArray,
     first_row: int,
 ) -> None:
     """Add leaf ``ends[i]``, its value and its terms, to row ``first_row + i`` of an output."""
-    # ``place`` is the number of lines of a leaf, and which of them belongs to these scores.
-    (values, slopes, numbers), (n_lines, number) = lines, place
+    values, slopes, numbers = lines
     for i in range(n_rows):
-        line, row = np.uint64(ends[i]) * n_lines + number, np.uint64(first_row + i)
+        line, row = np.uint64(ends[i]), np.uint64(first_row + i)
         scores[row] += values[line] + sum_of_terms(slopes, line, numbers, row)
 
 
@@ -234,17 +229,15 @@ def add_records(
     records: Records,
     numbers: FloatArray,
     ends: AnyArray,
-    place: tuple[int, int],
     n_rows: int,
     scores: FloatArray,
     first_row: int,
 ) -> None:
     """Add the same as :func:`add_lines`, from :func:`records_of` the lines."""
     # A term that a line does not have has the slope 0, and adds 0.
-    (words, record), (n_lines, number) = records, place
+    words, record = records
     for i in range(n_rows):
-        row, line = np.uint64(first_row + i), np.uint64(ends[i]) * n_lines + number
-        at = line * np.uint64(RECORD)
+        row, at = np.uint64(first_row + i), np.uint64(ends[i]) * np.uint64(RECORD)
         columns, total = words[at], 0.0
         for k in range(TERMS):
             x = numbers[row, columns & _ONE_COLUMN]

@@ -63,6 +63,7 @@ _OF_VECTORS: Mapping[str, Any] = {
     "feature_penalties": None,
     "path_smooth": 0.0,
     "sampling": "uniform",
+    "linear_leaves": False,
 }
 _WITHOUT_BUNDLES: Mapping[str, Any] = {"max_conflict_rate": 0.0, "bundle_order": "count"}
 
@@ -197,14 +198,7 @@ def asks_for_vectors(params: BoostParams, several_targets: bool) -> bool:
     """Return whether leaves of several outputs are to hold vectors, by choice or by default."""
     if params.multi_strategy != "auto":
         return holds_vectors(params)
-    return several_targets and not is_symmetric(params) and may_share_trees(params)
-
-
-def may_share_trees(params: BoostParams) -> bool:
-    """Return whether outputs may share trees by default."""
-    # Linear leaves have a tree for each output: the columns of its splits are then those of its
-    # slopes, too.
-    return not params.linear_leaves and obstacle_to_vectors(params) is None
+    return several_targets and not is_symmetric(params) and obstacle_to_vectors(params) is None
 
 
 def obstacle_to_levels(params: BoostParams) -> str | None:
