@@ -8,26 +8,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.sparse import SparseTable
 from hedgerow.errors import ParameterError
 from hedgerow.explain.explainer import ROWS_PER_THREAD, Batch, Explainer, dense_parts, runs_of
 from hedgerow.explain.game import Plan, make_game, make_plan, scratch
 from hedgerow.kernels.shapley.background import (
-    BackgroundSpace,
-    FillSpace,
-    add_background_trees,
-    fill_groups,
-)
-from hedgerow.kernels.shapley.leaf_groups import (
-    GROUP_FIELDS,
     MOST_PLAYERS,
     MOST_TABLED,
-    Groups,
-    GroupSpace,
+    BackgroundSpace,
+    FillSpace,
     Paths,
     Tables,
-    plan_groups,
+    add_background_trees,
+    fill_tables,
     plan_paths,
 )
 from hedgerow.kernels.shapley.row_blocks import fill_block_keys
@@ -53,11 +47,11 @@ TABLE_MEMORY = 1 << 22
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Leaves:
-    """Players, tree, and whether it has a table, of each leaf; ``listed`` counts its patterns."""
+    """Players and tree of each leaf, and the numbers of its table or patterns of its list."""
 
     paths: Paths
     tree: IntArray
-    tabled: BoolArray
+    tabled: IntArray
     listed: IntArray
 
 
@@ -101,32 +95,20 @@ class BackgroundExplainer:
                 f"background at most {MOST_PLAYERS} are possible: leave the background out."
             )
         few = np.minimum(n_players, MOST_TABLED)
-        tabled = (n_players == few) & (paths.node < 0)
-        tabled &= (few << few) <= max(LEAST_TABLE, ENTRIES_A_ROW * n_rows)
-        listed = np.where(tabled, 0, n_rows)
+        has_table = (n_players == few) & (paths.node < 0)
+        has_table &= (few << few) <= max(LEAST_TABLE, ENTRIES_A_ROW * n_rows)
+        line = -(-few // N_LANES) * N_LANES
+        tabled, listed = np.where(has_table, line << few, 0), np.where(has_table, 0, n_rows)
         return _Leaves(paths, plan.game.leaf_tree, tabled, listed)
-
-    @once
-    def _groups(self) -> Groups:
-        return make_groups(self._plan, self._leaves.paths, self._leaves.tabled)
-
-    @once
-    def _group_sizes(self) -> tuple[IntArray, IntArray]:
-        """Entries of each group (0 if it has a list), and numbers in its table."""
-        groups = self._groups
-        entries = np.where(groups.leaf < 0, 1 << np.diff(groups.first_bit), 0)
-        return entries, entries * np.diff(groups.first_place)
 
     @once
     def _sizes(self) -> IntArray:
         """Bytes of the tables and lists of each tree."""
-        tables, leaves = self._per_tree(self._group_sizes[1]), self._leaves
-        listed = np.bincount(leaves.tree, weights=leaves.listed, minlength=len(tables))
-        return 8 * (tables + listed.astype(np.int64))
-
-    def _per_tree(self, numbers: IntArray) -> IntArray:
-        """Return sums over the groups of each tree."""
-        return np.diff(np.concatenate([[0], np.cumsum(numbers)])[self._groups.first])
+        leaves = self._leaves
+        numbers = np.bincount(
+            leaves.tree, weights=leaves.tabled + leaves.listed, minlength=len(self._plan.game.roots)
+        )
+        return 8 * numbers.astype(np.int64)
 
     @once
     def _background_keys(self) -> IntArray:
@@ -156,41 +138,25 @@ class BackgroundExplainer:
         return found
 
     def _tables(self, run: tuple[int, int], n_threads: int) -> Tables:
-        """Return the background's tables and lists for the groups of some trees."""
-        leaves, plan, groups, n_rows = self._leaves, self._plan, self._groups, len(self._rows)
-        entries, sizes = self._group_sizes
-        part = slice(*groups.first[list(run)])
-        start = np.full(len(sizes), -1, dtype=np.int64)
-        start[part] = np.cumsum(sizes[part]) - sizes[part]
+        """Return the background's tables and lists for the leaves of some trees."""
+        leaves, plan, n_rows = self._leaves, self._plan, len(self._rows)
         here = (leaves.tree >= run[0]) & (leaves.tree < run[1])
-        listed = np.where(here, leaves.listed, 0)
+        tabled, listed = np.where(here, leaves.tabled, 0), np.where(here, leaves.listed, 0)
+        n_players = np.diff(leaves.paths.first)
         tables = Tables(
-            start,
-            np.empty(int(sizes[part].sum())),
+            np.where(tabled > 0, np.cumsum(tabled) - tabled, -1),
+            np.zeros(int(tabled.sum())),
             np.cumsum(listed) - listed,
             np.zeros(int(listed.sum()), dtype=np.uint64),
             self._batch.numbers,
-            coalition_weights(int(np.diff(leaves.paths.first).max(initial=1))),
+            coalition_weights(int(n_players.max(initial=1))),
         )
-        walks, keys = plan.walks, self._background_keys
-        most_entries = int(self._per_tree(entries)[slice(*run)].max(initial=0))
-        most_numbers = int(sizes[part].max(initial=0))
-        room = 4 << int(np.diff(groups.first_bit).max(initial=0))
+        walks, keys, room = plan.walks, self._background_keys, 4 << MOST_TABLED
 
         def fill(first: int, stop: int) -> None:
-            counts, of_leaf, lines = scratch(most_entries, room, most_numbers)
-            space = FillSpace(
-                walk=plan.space(),
-                found=np.empty(WORD, dtype=np.uint64),
-                bits=np.empty(room, dtype=np.uint64),
-                counts=counts,
-                leaf=of_leaf,
-                lines=lines,
-                pattern=np.empty(room, dtype=np.uint64),
-                path=np.zeros(plan.depth + 1, dtype=np.int64),
-            )
+            space = FillSpace(plan.space(), np.empty(WORD, dtype=np.uint64), scratch(room)[0])
             trees = (run[0] + first, run[0] + stop)
-            fill_groups(walks, leaves.paths, groups, keys, n_rows, trees, tables, space)
+            fill_tables(walks, leaves.paths, keys, n_rows, trees, tables, space)
 
         run_blocks(fill, run[1] - run[0], n_threads, 1)
         return tables
@@ -215,7 +181,7 @@ class BackgroundExplainer:
             n = min(BLOCK, stop - first)
             fill_block_keys(batch.rows, slots, batch.categories, first, n, keys)
             add_background_trees(
-                walks, lines, (paths, self._groups), tables, len(self._rows), keys, first, n, run,
+                walks, lines, paths, tables, len(self._rows), keys, first, n, run,
                 total, players.columns, found, space,
             )  # fmt: skip
 
@@ -223,15 +189,7 @@ class BackgroundExplainer:
         """Return the scratch space of one thread."""
         most = int(np.diff(self._leaves.paths.first).max(initial=1))
         room = most + 2 * self._leaves.paths.term.shape[1] + WORD
-        walk, n_words = self._plan.space(), BLOCK // WORD
-        return BackgroundSpace(
-            walk=walk,
-            found=np.empty(WORD, dtype=np.uint64),
-            bits=np.empty(int(np.diff(self._groups.first_bit).max(initial=1)), dtype=np.uint64),
-            taken=np.empty(len(walk.taken) * n_words, dtype=np.uint64),
-            added=np.empty(room),
-            phi=scratch(len(walk.phi) * n_words)[0],
-        )
+        return BackgroundSpace(self._plan.space(), np.empty(WORD, dtype=np.uint64), np.empty(room))
 
 
 def make_paths(plan: Plan, explainer: Explainer) -> Paths:
@@ -281,43 +239,6 @@ def _with_terms(paths: Paths, plan: Plan, explainer: Explainer) -> Paths:
         first=first,
         player=np.array(players, dtype=np.int64),
         depth=np.array(depths, dtype=np.int64),
-    )
-
-
-def make_groups(plan: Plan, paths: Paths, tabled: BoolArray) -> Groups:
-    """Return the groups of leaves that share a table."""
-    walks = plan.walks
-    n_leaves, n_trees, n_sums = len(tabled), len(plan.game.roots), walks.leaf.shape[1]
-    numbers = np.diff(paths.first) * n_sums
-    groups = Groups(
-        first=np.zeros(n_trees + 1, dtype=np.int64),
-        edges=np.zeros((n_leaves, GROUP_FIELDS), dtype=np.int64),
-        leaf=np.zeros(n_leaves, dtype=np.int64),
-        first_bit=np.zeros(n_leaves + 1, dtype=np.int64),
-        bit=np.zeros(int(paths.first[-1]), dtype=np.int64),
-        first_place=np.zeros(n_leaves + 1, dtype=np.int64),
-        place=np.zeros(int((-(-numbers // N_LANES) * N_LANES).sum()), dtype=np.int64),
-        n_places=np.zeros(n_leaves, dtype=np.int64),
-    )
-    most_edges = int(np.diff(walks.first_edge).max(initial=0)) + 2
-    most_bits = MOST_PLAYERS + MOST_TABLED + 1
-    lengths = (
-        *(most_edges,) * 4,
-        plan.depth + 1,
-        plan.sizes[1],
-        plan.sizes[0],
-        most_bits,
-        most_bits,
-    )
-    space = GroupSpace(*(np.zeros(length, dtype=np.int64) for length in lengths))
-    plan_groups(walks, tabled.astype(np.int64), groups, space)
-    n_groups = int(groups.first[-1])
-    return groups._replace(
-        edges=groups.edges[:n_groups],
-        leaf=groups.leaf[:n_groups],
-        first_bit=groups.first_bit[: n_groups + 1],
-        first_place=groups.first_place[: n_groups + 1],
-        n_places=groups.n_places[:n_groups],
     )
 
 

@@ -22,14 +22,7 @@ from hedgerow.data.sparse import SparseTable, rows_at_once
 from hedgerow.explain.game import Plan, find_players, make_game, make_plan, scratch
 from hedgerow.kernels.prediction.slopes import Slopes, no_slopes, writable_slopes
 from hedgerow.kernels.shapley.player_pairs import add_pairs
-from hedgerow.kernels.shapley.row_blocks import (
-    MOST_CONDITIONS,
-    Tabled,
-    add_trees,
-    explain_row,
-    fill_block_keys,
-    fill_tables_of_trees,
-)
+from hedgerow.kernels.shapley.row_blocks import add_trees, fill_block_keys
 from hedgerow.kernels.shapley.tree_walk import BLOCK, FACTORS, WORD, fill_factors
 from hedgerow.model.forest import Forest, renumbered, used_columns
 from hedgerow.model.layout import CategoryReader
@@ -44,9 +37,6 @@ KEPT_MEMORY = 1 << 26
 """Limit in bytes up to which all factors of a forest stay in memory."""
 
 ROWS_PER_THREAD = 64
-
-ROWS_OF_TABLE = 4
-"""Least number of rows per entry of a table for which a tree has a table."""
 
 
 class Batch(NamedTuple):
@@ -179,51 +169,16 @@ class Explainer:
         if self.players.number == 0:
             return
         batch = self.batch(values)
-        if len(values) == 1 and not pairs:
-            plan, players = self._plan, self.players
-            explain_row(
-                batch.rows, batch.categories, plan.game.slots, plan.walks,
-                (self.slopes, batch.numbers), self._run_edges,
-                np.empty(len(plan.game.slots) * BLOCK, dtype=np.int64), players.columns,
-                np.empty((self.n_outputs, players.number, 1)), plan.row_space(), found,
-            )  # fmt: skip
-            return
-        kept = self._kept_factors
+        kept, explain = self._kept_factors, self._explain_pairs if pairs else self._explain_rows
         for place, run in enumerate(self._runs):
             factors = self._factors(run) if kept is None else kept[place]
-            if pairs:
-                task = functools.partial(self._explain_pairs, batch, factors, run, found)
-            else:
-                tables = self._tables(len(values), factors, run)
-                task = functools.partial(self._explain_rows, batch, factors, tables, run, found)
+            task = functools.partial(explain, batch, factors, run, found)
             run_blocks(task, len(values), n_threads, ROWS_PER_THREAD)
-
-    @once
-    def _run_edges(self) -> IntArray:
-        return np.array([0, *(stop for _, stop in self._runs)], dtype=np.int64)
-
-    def _tables(self, n_rows: int, factors: FloatArray, run: tuple[int, int]) -> Tabled:
-        """Return tables for the trees of a run that have few entries for this many rows."""
-        walks, plan = self._plan.walks, self._plan
-        start = np.full(len(plan.game.roots), -1, dtype=np.int64)
-        part = slice(*run)
-        n_conditions = np.diff(walks.first_condition)[part]
-        n_values = np.diff(walks.first_player)[part] * walks.leaf.shape[1]
-        few = (n_conditions > 0) & (n_conditions <= MOST_CONDITIONS)
-        few &= (ROWS_OF_TABLE << np.minimum(n_conditions, MOST_CONDITIONS)) <= n_rows
-        sizes = np.where(few, n_values << np.minimum(n_conditions, MOST_CONDITIONS), 0)
-        if len(walks.line_node) > 0 or not few.any() or 8 * sizes.sum() > KEPT_MEMORY:
-            return Tabled(start, np.zeros(0))
-        start[part] = np.where(few, np.cumsum(sizes) - sizes, -1)
-        tables = Tabled(start, np.empty(int(sizes.sum())))
-        fill_tables_of_trees(walks, self.slopes, _NO_NUMBERS, factors, *run, tables, plan.space())
-        return tables
 
     def _explain_rows(
         self,
         batch: Batch,
         factors: FloatArray,
-        tables: Tabled,
         run: tuple[int, int],
         found: FloatArray,
         start: int,
@@ -239,7 +194,7 @@ class Explainer:
             n = min(BLOCK, stop - first)
             fill_block_keys(batch.rows, slots, batch.categories, first, n, keys)
             add_trees(
-                walks, self.slopes, batch.numbers, factors, tables, keys, first, n, *run, total,
+                walks, self.slopes, batch.numbers, factors, keys, first, n, *run, total,
                 players.columns, found, space,
             )  # fmt: skip
 

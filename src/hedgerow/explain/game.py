@@ -351,21 +351,9 @@ class Plan:
     def space(self) -> WalkSpace:
         """Make the scratch space of one thread."""
         conditions, players, level, n_sums = self.sizes
-        return self._walk_space(
-            conditions * (BLOCK // WORD), level, level * n_sums, players * n_sums * WORD, WORD
-        )
-
-    def row_space(self) -> WalkSpace:
-        """Make scratch space for :func:`hedgerow.kernels.shapley.row_blocks.walk_row`."""
-        conditions, players, level, n_sums = self.sizes
-        level //= WORD
-        return self._walk_space(conditions, level, level * n_sums, players * n_sums, level + 1)
-
-    def _walk_space(self, n_words: int, *sizes: int) -> WalkSpace:
-        """Make scratch space; ``sizes`` are those of its arrays of floats."""
-        h, g, phi, line = scratch(*sizes)
+        h, g, phi, line = scratch(level, level * n_sums, players * n_sums * WORD, WORD)
         return WalkSpace(
-            words=np.empty(n_words, dtype=np.uint64),
+            words=np.empty(conditions * (BLOCK // WORD), dtype=np.uint64),
             taken=np.empty(self.depth + 1, dtype=np.uint64),
             opened=np.empty(self.depth + 1, dtype=np.uint64),
             h=h,

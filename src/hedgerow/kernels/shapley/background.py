@@ -10,8 +10,8 @@ path        the players of a leaf, each with its last edge above the leaf
 
 A leaf adds to the prediction of a mixed row if each player agrees in the row that supplies it.
 So the background matters to a leaf only through the number of its rows with each pattern, and the
-values of a row depend only on its pattern (Woodelf, AAAI 2026).  A leaf of u players has tables of
-``2**u`` numbers, which are filled once and read by every row.
+values of a row depend only on its pattern (Woodelf, AAAI 2026).  A leaf of u players has a table of
+``2**u`` lines, which are filled once and read by every row.
 
 With p the probability that a player takes part, the expected value of a leaf is::
 
@@ -21,11 +21,12 @@ It is computed for all o at once, player by player, as in a fast Fourier transfo
 ``T(o) / p - T(o without k) / (p (1 - p))`` where the row agrees, and ``-T(o) / (1 - p)`` where it
 does not.  A leaf therefore needs only the integrals over p of ``T / p`` and ``T / (1 - p)``, by
 the points of the module ``tree_walk``: ``1 / (p (1 - p))`` is the sum of ``1 / p`` and
-``1 / (1 - p)``.  The table holds the resulting values for each pattern and player, and
-neighbouring leaves share a table (:mod:`hedgerow.kernels.shapley.leaf_groups`).
+``1 / (1 - p)``.  A line of the table holds what each player adds for a pattern.
 
-Leaves of many players, and linear leaves, keep a list of the patterns
-of all rows of the background (:mod:`hedgerow.kernels.shapley.pattern_lists`).
+Leaves of many players, and linear leaves, have in place of a table a list of the patterns of all
+rows of the background.  For a row and a background row, each player is needed by the row (U),
+needed by the background row (V), or free; in a linear leaf, a free player counts if a term reads
+it.
 """
 
 from __future__ import annotations
@@ -38,21 +39,9 @@ import numpy.typing as npt
 from hedgerow import kernel_types as kt
 from hedgerow.arrays import FloatArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.prediction.slopes import Slopes
-from hedgerow.kernels.shapley.leaf_groups import (
-    FROM,
-    NODE,
-    STOP,
-    Groups,
-    Paths,
-    Tables,
-    find_entries,
-    numbers_of_player,
-    read_group,
-    read_leaf,
-)
-from hedgerow.kernels.shapley.pattern_lists import read_lists
-from hedgerow.kernels.shapley.row_blocks import add_to_total, spread_players
+from hedgerow.kernels.prediction.slopes import Slopes, sum_within, term_at
+from hedgerow.kernels.primitives.intrinsics import count_ones
+from hedgerow.kernels.shapley.row_blocks import add_to_total, clear, spread_players
 from hedgerow.kernels.shapley.tree_walk import (
     BEFORE,
     BLOCK,
@@ -66,14 +55,96 @@ from hedgerow.kernels.shapley.tree_walk import (
     WalkSpace,
     answer_conditions,
 )
-from hedgerow.kernels.simd.lanes import WIDTH, load_floats, spread, store_floats
+from hedgerow.kernels.simd.lanes import (
+    N_LANES,
+    WIDTH,
+    choose,
+    load_floats,
+    load_rows,
+    spread,
+    store_floats,
+    truths_of,
+)
+
+MOST_TABLED = 13
+"""Largest number of players of a leaf with a table."""
+
+MOST_PLAYERS = 62
+"""Largest number of players of a leaf: the bits of a pattern."""
 
 _WORD = np.uint64(WORD)
 _WIDTH = np.uint64(WIDTH)
+_LANES = np.uint64(N_LANES)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ONE = np.uint64(1)
 _TWO = np.uint64(2)
 _NOTHING = np.uint64(0)
+
+
+class Paths(NamedTuple):
+    """The players of all leaves.
+
+    first          int64, one per leaf and one more: players of leaf i are
+                   ``first[i] : first[i + 1]``
+    player, depth  int64: number of the player in its tree; depth of its last edge, 0: none
+    node           int64, one per leaf: node of ``slopes`` where the leaf is a line, else -1
+    term           int64, shape (n_leaves, n_terms): player of the leaf that each term reads
+    """
+
+    first: kt.Int64_1D
+    player: kt.Int64_1D
+    depth: kt.Int64_1D
+    node: kt.Int64_1D
+    term: kt.Int64_2D
+
+
+class Tables(NamedTuple):
+    """Tables and lists of the background, for some trees.
+
+    table_start  int64, one per leaf: start of its table; -1 if the leaf has a list
+    table        float64: for each pattern of a leaf a line with a number for each player,
+                 :func:`length_of_line` numbers long
+    list_start   int64, one per leaf
+    patterns     uint64: one for each row of the background
+    numbers      float64 (n_background, n_columns): the background, for linear leaves
+    coalition    float64: at ``n (n - 1) / 2 + s``: probability that, of n players, exactly s
+                 particular players come before a particular other player
+    """
+
+    table_start: kt.Int64_1D
+    table: kt.Float64_1D
+    list_start: kt.Int64_1D
+    patterns: kt.UInt64_1D
+    numbers: kt.Float64_2D
+    coalition: kt.Float64_1D
+
+
+@kernel
+def plan_paths(
+    walks: Walks, first: kt.Int64_1D, player: kt.Int64_1D, depth: kt.Int64_1D, above: kt.Int64_1D
+) -> None:
+    """Write the players of each leaf, in the order of their last edges."""
+    # If ``player`` is empty, ``first[i + 1]`` becomes the number of players of leaf i.  Otherwise
+    # ``first`` holds the start of the players of each leaf.
+    counts = len(player) == 0
+    for edge in range(np.uint64(len(walks.edge))):
+        here = np.uint64(walks.edge[edge, DEPTH])
+        above[here] = walks.edge[edge, PLAYER]
+        if walks.edge[edge, LEAF] < 0:
+            continue
+        leaf = np.uint64(walks.edge[edge, LEAF])
+        n = _NOTHING
+        for d in range(_ONE, here + _ONE):
+            last = True
+            for below in range(d + _ONE, here + _ONE):
+                last = last and above[below] != above[d]
+            if last:
+                if not counts:
+                    place = np.uint64(first[leaf]) + n
+                    player[place], depth[place] = above[d], d
+                n += _ONE
+        if counts:
+            first[leaf + _ONE] = n
 
 
 @kernel(inline=True, inner=True)
@@ -89,17 +160,28 @@ def follow_edge(
 
 
 @kernel(inner=True)
+def length_of_line(n_players: int) -> int:
+    """Return ``n_players``, rounded up to a multiple of ``N_LANES``."""
+    return (n_players + _LANES - _ONE) // _LANES * _LANES
+
+
+@kernel(inner=True)
 def find_patterns(
-    paths: Paths, leaf: int, taken: npt.NDArray[np.uint64], found: npt.NDArray[np.uint64]
-) -> None:
-    """Write the pattern of each row of a word at a leaf."""
+    paths: Paths, leaf: int, taken: npt.NDArray[np.uint64], start: int, line: int,
+    found: npt.NDArray[np.uint64],
+) -> None:  # fmt: skip
+    """Write ``start + line * pattern`` for the pattern at a leaf of each row of a word."""
     first, stop = np.uint64(paths.first[leaf]), np.uint64(paths.first[leaf + _ONE])
-    for i in range(_WORD):
-        found[i] = _NOTHING
-    for k in range(first, stop):
-        word, shift = taken[np.uint64(paths.depth[k])], k - first
-        for i in range(_WORD):
-            found[i] |= ((word >> i) & _ONE) << shift
+    for i in range(_NOTHING, _WORD, _WIDTH):
+        at, step = spread(np.int64(start)), np.int64(line)
+        for k in range(first, stop):
+            agrees = truths_of(taken[np.uint64(paths.depth[k])] >> i)
+            at = choose(agrees, at + spread(step), at)
+            step = step + step
+        store_floats(found, i, at)
+
+
+# -- tables ------------------------------------------------------------------------------------
 
 
 @kernel(inner=True)
@@ -141,252 +223,239 @@ def integrate_leaf(
 class FillSpace(NamedTuple):
     """Scratch space of one thread that fills tables.
 
-    walk         WalkSpace
-    found, bits  uint64: as in :class:`BackgroundSpace`
-    counts       float64: count of each entry of the groups of a tree
-    leaf         float64: room for four numbers per pattern of a leaf
-    lines        float64: the table of a leaf, in lines as long as the lines of its group
-    pattern      uint64: pattern of a leaf for each entry of its group
-    path         int64, one per depth and one more: the edges above a leaf
+    walk   WalkSpace
+    found  uint64 (WORD,): pattern of each row of a word
+    leaf   float64: room for four numbers per pattern of a leaf
     """
 
     walk: WalkSpace
     found: kt.UInt64_1D
-    bits: kt.UInt64_1D
-    counts: kt.Float64_1D
     leaf: kt.Float64_1D
-    lines: kt.Float64_1D
-    pattern: kt.UInt64_1D
-    path: kt.Int64_1D
 
 
 @kernel(inner=True)
-def count_word(
-    walks: Walks, paths: Paths, groups: Groups, tree: int, row: int, n_rows: int, tables: Tables,
-    space: FillSpace,
-) -> None:  # fmt: skip
-    """Count the entries of a word of the background in the groups of a tree, or list patterns."""
-    words, taken = space.walk.words, space.walk.taken
-    word, counted = row % np.uint64(BLOCK) // _WORD, _NOTHING
-    for group in range(np.uint64(groups.first[tree]), np.uint64(groups.first[tree + _ONE])):
-        node = np.uint64(groups.edges[group, NODE])
-        for edge in range(np.uint64(groups.edges[group, FROM]), node):
-            follow_edge(walks, words, taken, edge, word)
-        if groups.leaf[group] >= 0:
-            leaf = np.uint64(groups.leaf[group])
-            find_patterns(paths, leaf, taken, space.found)
-            for i in range(n_rows):
-                tables.patterns[np.uint64(tables.list_start[leaf]) + row + i] = space.found[i]
+def count_patterns(
+    walks: Walks, paths: Paths, tree: int, row: int, n_rows: int, tables: Tables, space: FillSpace
+) -> None:
+    """Count the patterns of a word of the background at the leaves of a tree, or list them."""
+    # The counts of a leaf are at the front of its table.
+    walk, found, word = space.walk, space.found, row % np.uint64(BLOCK) // _WORD
+    for edge in range(np.uint64(walks.first_edge[tree]), np.uint64(walks.first_edge[tree + _ONE])):
+        follow_edge(walks, walk.words, walk.taken, edge, word)
+        if walks.edge[edge, LEAF] < 0:
             continue
-        find_entries(groups, group, words, taken, word, counted, _ONE, space.bits, space.found)
+        leaf = np.uint64(walks.edge[edge, LEAF])
+        find_patterns(paths, leaf, walk.taken, _NOTHING, _ONE, found)
+        table = tables.table_start[leaf]
         for i in range(n_rows):
-            space.counts[space.found[i]] += 1.0
-        counted += _ONE << np.uint64(groups.first_bit[group + _ONE] - groups.first_bit[group])
+            if table >= 0:
+                tables.table[np.uint64(table) + found[i]] += 1.0
+            else:
+                tables.patterns[np.uint64(tables.list_start[leaf]) + row + i] = found[i]
 
 
 @kernel(inner=True)
-def find_leaf_patterns(
-    walks: Walks, paths: Paths, groups: Groups, group: int, leaf: int, depth: int, above: int,
-    space: FillSpace,
-) -> None:  # fmt: skip
-    """Write the pattern of a leaf for each entry of its group."""
-    # ``path`` holds the edges up to ``depth``; those up to ``above`` are above the node.
-    first_bit = np.uint64(groups.first_bit[group])
-    n_bits = np.uint64(groups.first_bit[group + _ONE]) - first_bit
-    first = np.uint64(paths.first[leaf])
-    for entry in range(_ONE << n_bits):
-        space.pattern[entry] = _NOTHING
-    for k in range(np.uint64(paths.first[leaf + _ONE]) - first):
-        tested = wanted = never = _NOTHING
-        for b in range(n_bits):
-            source, bit = groups.bit[first_bit + b], _ONE << b
-            if source >= 0:
-                edge = np.uint64(space.path[np.uint64(source)])
-                if walks.edge[edge, PLAYER] == paths.player[first + k]:
-                    tested, wanted = tested | bit, wanted | bit
-                continue
-            for d in range(above + _ONE, depth + _ONE):
-                edge = np.uint64(space.path[d])
-                is_requested = walks.edge[edge, CONDITION] == -1 - source
-                if is_requested and walks.edge[edge, PLAYER] == paths.player[first + k]:
-                    want = bit if walks.edge[edge, TURNED] == 0 else _NOTHING
-                    if tested & bit and wanted & bit != want:
-                        never = _ONE << n_bits
-                    tested, wanted = tested | bit, wanted | want
-        wanted |= never
-        for entry in range(_ONE << n_bits):
-            space.pattern[entry] |= np.uint64(entry & tested == wanted) << k
-
-
-@kernel(inner=True)
-def add_leaf_to_group(
-    walks: Walks, paths: Paths, groups: Groups, group: int, leaf: int, n_rows: int, start: int,
-    counts: FloatArray, space: FillSpace, table: FloatArray,
-) -> None:  # fmt: skip
-    """Add the table of a leaf to the table of its group, which begins at ``start``."""
-    first = np.uint64(paths.first[leaf])
-    n_players = np.uint64(paths.first[leaf + _ONE]) - first
-    n_entries = _ONE << np.uint64(groups.first_bit[group + _ONE] - groups.first_bit[group])
-    size, n_sums = _ONE << n_players, np.uint64(walks.leaf.shape[1])
-    shares, values = space.leaf[:size], space.leaf[size : size + size]
-    sums = space.leaf[size + size :]
+def fill_table(
+    walks: Walks, paths: Paths, leaf: int, n_rows: int, scratch: FloatArray, table: FloatArray
+) -> None:
+    """Write the table of a leaf in place of the counts of its patterns."""
+    n_players = np.uint64(paths.first[leaf + _ONE]) - np.uint64(paths.first[leaf])
+    size, line = _ONE << n_players, length_of_line(n_players)
+    shares, values, sums = scratch[:size], scratch[size : size + size], scratch[size + size :]
     for pattern in range(size):
-        shares[pattern] = 0.0
-    for entry in range(n_entries):
-        shares[space.pattern[entry]] += counts[entry]
-    for pattern in range(size):
-        shares[pattern] /= n_rows
+        shares[pattern] = table[pattern] / n_rows
     integrate_leaf(walks, n_players, shares, values, sums)
-    n_each = numbers_of_player(n_sums)
-    first_place = np.uint64(groups.first_place[group])
-    line = np.uint64(groups.first_place[group + _ONE]) - first_place
-    for i in range(size * line):
-        space.lines[i] = 0.0
-    for k in range(n_players):
-        bit, at = _ONE << k, _NOTHING
-        while groups.place[first_place + at] != paths.player[first + k] * np.int64(n_sums):
-            at += n_each
-        for s in range(n_each):
-            worth = walks.leaf[leaf, s] if n_each == n_sums else 1.0
-            for pattern in range(size):
-                without = pattern & ~bit
-                agrees = sums[pattern] - (sums[without] + sums[size + without])
-                gain = agrees if pattern != without else -sums[size + pattern]
-                space.lines[pattern * line + at + s] = worth * gain
-    for entry in range(n_entries):
-        at = space.pattern[entry] * line
-        for i in range(_NOTHING, line, _WIDTH):
-            to = start + entry * line + i
-            store_floats(table, to, load_floats(table, to) + load_floats(space.lines, at + i))
+    for pattern in range(size):
+        at = pattern * line
+        for k in range(line):
+            table[at + k] = 0.0
+        for k in range(n_players):
+            without = pattern & ~(_ONE << k)
+            agrees = sums[pattern] - (sums[without] + sums[size + without])
+            table[at + k] = agrees if pattern != without else -sums[size + pattern]
 
 
 @kernel
-def fill_groups(
+def fill_tables(
     walks: Walks,
     paths: Paths,
-    groups: Groups,
     keys: kt.Int64_2D,
     n_rows: int,
     trees: tuple[int, int],
     tables: Tables,
     space: FillSpace,
 ) -> None:
-    """Write the tables of the groups of trees ``trees[0] .. trees[1]``, and the lists."""
+    """Write the tables, which are 0, and the lists of the leaves of ``trees[0] .. trees[1]``."""
     # ``keys`` (n_blocks, n_slots * BLOCK) are those of the background, whose rows divide all sums.
     n_rows = np.uint64(n_rows)
     space.walk.taken[0] = _ALL
     for tree in range(np.uint64(trees[0]), np.uint64(trees[1])):
-        first, stop = np.uint64(groups.first[tree]), np.uint64(groups.first[tree + _ONE])
-        n_counts = _NOTHING
-        for group in range(first, stop):
-            n_bits = np.uint64(groups.first_bit[group + _ONE] - groups.first_bit[group])
-            n_counts += (_ONE << n_bits) * np.uint64(groups.leaf[group] < 0)
-        for i in range(n_counts):
-            space.counts[i] = 0.0
         for row in range(_NOTHING, n_rows, _WORD):
             if row % np.uint64(BLOCK) == _NOTHING:
                 n = min(n_rows - row, np.uint64(BLOCK))
                 answer_conditions(walks, tree, keys[row // np.uint64(BLOCK)], n, space.walk.words)
-            count_word(walks, paths, groups, tree, row, np.uint64(min(n_rows - row, _WORD)), tables,
-                       space)  # fmt: skip
-        counted = _NOTHING
-        for group in range(first, stop):
-            if groups.leaf[group] < 0:
-                n_bits = np.uint64(groups.first_bit[group + _ONE] - groups.first_bit[group])
-                fill_group(walks, paths, groups, group, n_rows, space.counts[counted:], tables,
-                           space)  # fmt: skip
-                counted += _ONE << n_bits
-            else:
-                keep_path(walks, groups, group, space)
+            n = np.uint64(min(n_rows - row, _WORD))
+            count_patterns(walks, paths, tree, row, n, tables, space)
+        first, stop = walks.first_edge[tree], walks.first_edge[tree + _ONE]
+        for edge in range(np.uint64(first), np.uint64(stop)):
+            if walks.edge[edge, LEAF] >= 0:
+                leaf = np.uint64(walks.edge[edge, LEAF])
+                if tables.table_start[leaf] >= 0:
+                    own = tables.table[np.uint64(tables.table_start[leaf]) :]
+                    fill_table(walks, paths, leaf, n_rows, space.leaf, own)
+
+
+# -- lists -------------------------------------------------------------------------------------
 
 
 @kernel(inner=True)
-def keep_path(walks: Walks, groups: Groups, group: int, space: FillSpace) -> int:
-    """Extend ``path`` to the node of a group; return the depth of the node."""
-    depth = _NOTHING
-    node = np.uint64(groups.edges[group, NODE])
-    for edge in range(np.uint64(groups.edges[group, FROM]), node):
-        depth = np.uint64(walks.edge[edge, DEPTH])
-        space.path[depth] = edge
-    return depth
+def terms_of(slopes: Slopes, node: int, numbers: FloatArray, row: int, into: FloatArray) -> None:
+    """Write each term of a line for a row."""
+    first = np.uint64(slopes.start[node])
+    for k in range(first, np.uint64(slopes.start[node + _ONE])):
+        into[k - first] = term_at(slopes, node, k, numbers[row, np.uint64(slopes.column[k])])
 
 
 @kernel(inner=True)
-def fill_group(
-    walks: Walks, paths: Paths, groups: Groups, group: int, n_rows: int, counts: FloatArray,
-    tables: Tables, space: FillSpace,
+def line_value(slopes: Slopes, paths: Paths, leaf: int, inside: int, terms: FloatArray) -> float:
+    """Return the bounded sum of terms, of the row for players ``inside``, else of the other row."""
+    # ``terms`` holds the terms of the row, then the terms of the other row.
+    node = np.uint64(paths.node[leaf])
+    n_terms = np.uint64(slopes.start[node + _ONE] - slopes.start[node])
+    total = 0.0
+    for t in range(n_terms):
+        own = (inside >> np.uint64(paths.term[leaf, t])) & _ONE == _ONE
+        total += terms[t] if own else terms[np.uint64(paths.term.shape[1]) + t]
+    return sum_within(slopes, node, total)
+
+
+@kernel(inner=True)
+def give_line(
+    slopes: Slopes, paths: Paths, tables: Tables, leaf: int, needed: int, other: int, free: int,
+    terms: FloatArray, value: float, gain: FloatArray,
 ) -> None:  # fmt: skip
-    """Write the table of a group from the counts of its entries."""
-    n_bits = np.uint64(groups.first_bit[group + _ONE] - groups.first_bit[group])
-    line = np.uint64(groups.first_place[group + _ONE] - groups.first_place[group])
-    start = np.uint64(tables.table_start[group])
-    for i in range(line << n_bits):
-        tables.table[start + i] = 0.0
-    above = keep_path(walks, groups, group, space)
-    node, stop = np.uint64(groups.edges[group, NODE]), np.uint64(groups.edges[group, STOP])
-    # If the node is a leaf itself, the edge to it comes first.
-    for edge in range(node - np.uint64(node == stop), stop):
-        depth = np.uint64(walks.edge[edge, DEPTH])
-        space.path[depth] = edge
-        if walks.edge[edge, LEAF] >= 0:
-            leaf = np.uint64(walks.edge[edge, LEAF])
-            find_leaf_patterns(walks, paths, groups, group, leaf, depth, above, space)
-            add_leaf_to_group(walks, paths, groups, group, leaf, n_rows, start, counts, space,
-                              tables.table)  # fmt: skip
+    """Add the contribution of each player for a row and a background row to ``gain``."""
+    # ``needed``, ``other`` and ``free`` are bits of players: U, V and the free players that count.
+    # The loop tries every set of free players.  With s players inside, including U, a player
+    # outside counts with the probability that exactly these players come before it.
+    n = np.int64(count_ones(needed) + count_ones(other) + count_ones(free))
+    row = n * (n - 1) // 2
+    subset = free
+    while True:
+        inside = needed | subset
+        size = np.int64(count_ones(inside))
+        worth = value
+        if paths.node[leaf] >= 0:
+            worth += line_value(slopes, paths, leaf, inside, terms)
+        before = tables.coalition[row + size - 1] * worth if size > 0 else 0.0
+        after = tables.coalition[row + size] * worth if size < n else 0.0
+        for k in range(np.uint64(paths.first[leaf + _ONE] - paths.first[leaf])):
+            if (inside >> k) & _ONE == _ONE:
+                gain[k] += before
+            elif ((other | free) >> k) & _ONE == _ONE:
+                gain[k] -= after
+        if subset == _NOTHING:
+            break
+        subset = (subset - _ONE) & free
+
+
+@kernel(inner=True)
+def read_list(
+    walks: Walks, slopes: Slopes, numbers: FloatArray, paths: Paths, tables: Tables, leaf: int,
+    row: int, n_background: int, pattern: int, space: FloatArray, gain: FloatArray,
+) -> None:  # fmt: skip
+    """Write the values of a leaf's players for a row: means over the leaf's list."""
+    n_players = np.uint64(paths.first[leaf + _ONE] - paths.first[leaf])
+    every = (_ONE << n_players) - _ONE
+    start = np.uint64(tables.list_start[leaf])
+    is_line = paths.node[leaf] >= 0
+    on_line = _NOTHING
+    value = 1.0
+    if is_line:
+        node = np.uint64(paths.node[leaf])
+        value = walks.leaf[leaf, 0]
+        terms_of(slopes, node, numbers, row, space)
+        for t in range(np.uint64(slopes.start[node + _ONE] - slopes.start[node])):
+            on_line |= _ONE << np.uint64(paths.term[leaf, t])
+    for k in range(n_players):
+        gain[k] = 0.0
+    behind = space[np.uint64(paths.term.shape[1]) :]
+    for z in range(np.uint64(n_background)):
+        other = tables.patterns[start + z]
+        if pattern | other != every:
+            continue
+        needed, other_only = pattern & ~other, other & ~pattern
+        if is_line:
+            terms_of(slopes, np.uint64(paths.node[leaf]), tables.numbers, z, behind)
+        free = pattern & other & on_line
+        give_line(slopes, paths, tables, leaf, needed, other_only, free, space, value, gain)
+    for k in range(n_players):
+        gain[k] /= n_background
+
+
+@kernel(inner=True)
+def read_lists(
+    walks: Walks, slopes: Slopes, numbers: FloatArray, paths: Paths, tables: Tables, leaf: int,
+    row: int, n_rows: int, n_background: int, found: npt.NDArray[np.uint64], space: FloatArray,
+    phi: FloatArray,
+) -> None:  # fmt: skip
+    """Add the values of the players of a leaf with a list to ``phi``, for the rows of a word."""
+    first = np.uint64(paths.first[leaf])
+    n_players = np.uint64(paths.first[leaf + _ONE]) - first
+    n_sums = np.uint64(walks.leaf.shape[1])
+    gain, rest = space[:n_players], space[n_players:]
+    for i in range(n_rows):
+        read_list(walks, slopes, numbers, paths, tables, leaf, row + i, n_background, found[i],
+                  rest, gain)  # fmt: skip
+        for k in range(n_players):
+            at = np.uint64(paths.player[first + k]) * n_sums * _WORD + i
+            for s in range(n_sums):
+                value = 1.0 if paths.node[leaf] >= 0 else walks.leaf[leaf, s]
+                phi[at + s * _WORD] += value * gain[k]
+
+
+# -- explained rows ----------------------------------------------------------------------------
 
 
 class BackgroundSpace(NamedTuple):
     """Scratch space of one thread.
 
     walk   WalkSpace
-    found  uint64 (WORD,): pattern of each row of a word
-    bits   uint64: the bits of a group, for the rows of a word
-    taken  uint64: as in ``walk``, for each word of a block, one after the other
+    found  uint64 (WORD,): what is read for each row of a word
     added  float64
-    phi    float64: as in ``walk``, for each word of a block
     """
 
     walk: WalkSpace
     found: kt.UInt64_1D
-    bits: kt.UInt64_1D
-    taken: kt.UInt64_1D
     added: kt.Float64_1D
-    phi: kt.Float64_1D
 
 
 @kernel(inner=True)
-def add_group(
-    walks: Walks, lines: tuple[Slopes, FloatArray], paths: Paths, groups: Groups, tables: Tables,
-    group: int, rows: tuple[int, int, int], n_background: int, taken: npt.NDArray[np.uint64],
-    space: BackgroundSpace, phi: FloatArray,
+def read_table(
+    walks: Walks, paths: Paths, leaf: int, table: FloatArray, found: npt.NDArray[np.uint64],
+    phi: FloatArray,
 ) -> None:  # fmt: skip
-    """Add the values of the players of a group to ``phi``, for the rows of a word."""
-    # ``rows`` holds the word, the number of its first row in the table, and the number of rows.
-    word, row, n_rows = rows
-    words, found = space.walk.words, space.found
-    for edge in range(np.uint64(groups.edges[group, FROM]), np.uint64(groups.edges[group, NODE])):
-        follow_edge(walks, words, taken, edge, word)
-    if groups.leaf[group] < 0:
-        line = np.uint64(groups.first_place[group + _ONE] - groups.first_place[group])
-        start = np.uint64(tables.table_start[group])
-        find_entries(groups, group, words, taken, word, start, line, space.bits, found)
-        n_sums = np.uint64(walks.leaf.shape[1])
-        if numbers_of_player(n_sums) == n_sums:
-            read_group(groups, group, tables.table, found, phi)
-        else:
-            read_leaf(walks, groups, group, tables.table, found, phi)
-    else:
-        leaf, (slopes, numbers) = np.uint64(groups.leaf[group]), lines
-        find_patterns(paths, leaf, taken, found)
-        read_lists(walks, slopes, numbers, paths, tables, leaf, row, n_rows, n_background, found,
-                   space.added, phi)  # fmt: skip
+    """Add the lines at ``found``, times the values of a leaf, to ``phi``, for rows of a word."""
+    first, n_sums = np.uint64(paths.first[leaf]), np.uint64(walks.leaf.shape[1])
+    n_players = np.uint64(paths.first[leaf + _ONE]) - first
+    for k in range(_NOTHING, n_players, _WIDTH):
+        for i in range(_NOTHING, _WORD, _WIDTH):
+            numbers = load_rows(table[k:], found, i)
+            for j in range(WIDTH):
+                player = k + np.uint64(j)
+                if player < n_players:
+                    at = np.uint64(paths.player[first + player]) * n_sums * _WORD + i
+                    for s in range(n_sums):
+                        added = numbers[j] * spread(walks.leaf[leaf, s])
+                        store_floats(phi, at, load_floats(phi, at) + added)
+                        at += _WORD
 
 
 @kernel
 def add_background_trees(
     walks: Walks,
     lines: tuple[Slopes, kt.Float64_2D],
-    leaves: tuple[Paths, Groups],
+    paths: Paths,
     tables: Tables,
     n_background: int,
     keys: kt.Int64_1D,
@@ -400,27 +469,31 @@ def add_background_trees(
 ) -> None:
     """Add the Shapley values of trees ``trees[0] .. trees[1]`` to the values of a block of rows."""
     # The arrays of rows are those of :mod:`hedgerow.kernels.shapley.row_blocks`.
-    (paths, groups), n_rows, walk = leaves, np.uint64(n_rows), space.walk
+    n_rows, walk, found, (slopes, numbers) = np.uint64(n_rows), space.walk, space.found, lines
     n_sums = np.uint64(walks.leaf.shape[1])
-    levels = np.uint64(len(walk.taken))
     total[:] = 0.0
-    for word in range(np.uint64(BLOCK // WORD)):
-        space.taken[word * levels] = _ALL
+    walk.taken[0] = _ALL
     for tree in range(np.uint64(trees[0]), np.uint64(trees[1])):
-        player = np.uint64(walks.first_player[tree])
-        n_players = np.uint64(walks.first_player[tree + _ONE]) - player
-        n_values = n_players * n_sums * _WORD
+        n_players = np.uint64(walks.first_player[tree + _ONE] - walks.first_player[tree])
+        first, stop = walks.first_edge[tree], walks.first_edge[tree + _ONE]
         answer_conditions(walks, tree, keys, n_rows, walk.words)
-        for i in range(_NOTHING, (n_rows + (_WORD - _ONE)) // _WORD * n_values, _WIDTH):
-            store_floats(space.phi, i, spread(0.0))
-        for group in range(np.uint64(groups.first[tree]), np.uint64(groups.first[tree + _ONE])):
-            for row in range(_NOTHING, n_rows, _WORD):
-                word, n = row // _WORD, np.uint64(min(n_rows - row, _WORD))
-                add_group(walks, lines, paths, groups, tables, group,
-                          (word, np.uint64(first_row) + row, n), n_background,
-                          space.taken[word * levels : (word + _ONE) * levels], space,
-                          space.phi[word * n_values :])  # fmt: skip
         for row in range(_NOTHING, n_rows, _WORD):
-            phi, n = space.phi[row // _WORD * n_values :], np.uint64(min(n_rows - row, _WORD))
-            add_to_total(walks, tree, phi, _WORD, row, n, total)
+            n = np.uint64(min(n_rows - row, _WORD))
+            clear(walk.phi, n_players * n_sums)
+            for edge in range(np.uint64(first), np.uint64(stop)):
+                follow_edge(walks, walk.words, walk.taken, edge, row // _WORD)
+                if walks.edge[edge, LEAF] < 0:
+                    continue
+                leaf = np.uint64(walks.edge[edge, LEAF])
+                if tables.table_start[leaf] >= 0:
+                    line = length_of_line(np.uint64(paths.first[leaf + _ONE] - paths.first[leaf]))
+                    start = tables.table_start[leaf]
+                    find_patterns(paths, leaf, walk.taken, start, line, found)
+                    read_table(walks, paths, leaf, tables.table, found, walk.phi)
+                else:
+                    find_patterns(paths, leaf, walk.taken, _NOTHING, _ONE, found)
+                    read_lists(walks, slopes, numbers, paths, tables, leaf,
+                               np.uint64(first_row) + row, n, n_background, found, space.added,
+                               walk.phi)  # fmt: skip
+            add_to_total(walks, tree, walk.phi, row, n, total)
     spread_players(total, columns, first_row, n_rows, values)
