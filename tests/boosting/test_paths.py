@@ -275,7 +275,7 @@ offsets + DART
 DART + classes + sample
 DART + quantile
 lines + DART + few bins
-lines + two targets + vectors + sample
+lines + two targets + sample
 boosted forests + classes
 boosted forests + lines
 forest + score of rows left out

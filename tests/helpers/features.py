@@ -245,9 +245,6 @@ GOSS + weights
 GOSS without top rows + median
 MVS + own metric
 sample + offsets + L1
-forced
-forced + GOSS + monotone
-forced + depth-wise + classes + random cuts
 DART + own metric
 DART + GOSS + weights
 boosted forests + MVS
@@ -411,11 +408,6 @@ lines + forest + amounts + score of rows left out + errors + weights
 lines + crosses + stops early
 lines + left out + training scores
 lines + two targets + stops early + trees apart
-lines + two targets + stops early + vectors + weights
-lines + two targets + vectors + depth-wise + interactions + small steps
-lines + two amounts + vectors + DART
-lines + vectors + classes + forest + score of rows left out
-lines + vectors + classes + symmetric + sample
 lines + Cox + random cuts
 line search + quantile
 line search + huber + weights + offsets
