@@ -35,12 +35,6 @@ from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.watch import Watch, record_of
 from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import Start
-from hedgerow.boosting.resume.fingerprint import (
-    Fingerprint,
-    array_digest,
-    settings_of,
-    text_of,
-)
 from hedgerow.boosting.row_data.queries import bound_metrics, with_queries
 from hedgerow.boosting.row_data.statistics import assembled, constraints_of_inputs
 from hedgerow.boosting.validation.budget import Budget
@@ -117,21 +111,6 @@ class FitPlan:
     def n_first(self) -> int:
         """Number of rounds of the model to continue."""
         return 0 if self.start is None else self.start.forest.n_rounds
-
-    def fingerprint(
-        self, contents: Mapping[str, str], n_rows: int, sets: tuple[str, ...] = ()
-    ) -> Fingerprint:
-        """Return what identifies the fit on rows with these digests, for its checkpoint."""
-        named = self.metrics if self.is_scored else ()
-        settings = settings_of(self.objective, self.params, self.stopping, named)
-        settings["rows"] = str(n_rows)
-        if sets:
-            settings["validation_sets"] = text_of(list(sets))
-        for number, fold in enumerate(self.folds):
-            rows = np.concatenate([fold.train, [-1], fold.test])
-            settings[f"fold {number}"] = array_digest(rows)
-        found = Fingerprint(settings, contents)
-        return found if self.start is None else self.start.identified(found, self.params)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

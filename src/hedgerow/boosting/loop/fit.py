@@ -45,7 +45,7 @@ from hedgerow.boosting.loop.setup.training_matrix import prepare_rows
 from hedgerow.boosting.loop.training_loop import grow_forest
 from hedgerow.boosting.resume.checkpoint import recording
 from hedgerow.boosting.resume.continuing import with_known_levels
-from hedgerow.boosting.resume.fingerprint import Fingerprint, contents_of
+from hedgerow.boosting.resume.fingerprint import Fingerprint, fingerprint_of
 from hedgerow.boosting.row_data.queries import check_values, split_sample
 from hedgerow.boosting.row_data.statistics import Encoded, constraints_of_inputs, encode
 from hedgerow.boosting.validation.budget import budget_of
@@ -90,12 +90,8 @@ def fit(
     plan, given = plan_of(spec, params, options, choose=choose, ranks=ranks)
 
     def describe() -> Fingerprint:
-        rows, others = given
-        sets = tuple(name for some in others if some.sets for name in some.sets.names)
-        contents = {}
-        if not on_cluster:  # which checks its partitions itself, and may divide them anew
-            contents = contents_of(rows, others)
-        return plan.fingerprint(contents, count_rows(rows.n_rows, ranks.others)[1], sets)
+        # A cluster checks its partitions itself, and may divide them anew.
+        return fingerprint_of(plan, given, ranks.others, with_contents=not on_cluster)
 
     with ExitStack() as stack:
         if plan.bar is not None:

@@ -17,7 +17,7 @@ import hashlib
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,14 +25,16 @@ from hedgerow import __version__
 from hedgerow.arrays import AnyArray
 from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.validation.stopping import CLOCK_FIELDS, StoppingParams
+from hedgerow.boosting.validation.stopping import CLOCK_FIELDS
+from hedgerow.comm.base import Communicator, count_rows
 from hedgerow.data import AnyTable, Schema, Table
 from hedgerow.data.reading.mapped_table import MappedTable
-from hedgerow.metrics import Metric
-from hedgerow.objectives import Objective, parameters_of
+from hedgerow.objectives import parameters_of
 from hedgerow.objectives.own import Linked
-from hedgerow.params import BoostParams
 from hedgerow.schedules import rate_text
+
+if TYPE_CHECKING:
+    from hedgerow.boosting.loop.driver import FitPlan
 
 _BLOCK_BYTES = 1 << 22
 _DIGEST_BYTES = 20
@@ -80,22 +82,34 @@ def _names(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
     return [*one, *(name for name in other if name not in one)]
 
 
-def contents_of(train: Sample, validation: Sequence[Sample]) -> dict[str, str]:
-    """Return digests of rows of positive weight, before rows in memory are held out."""
-    # Those of files take a pass over them, and depend neither on batches nor on chunks.
-    contents = {"columns": schema_digest(train.table.schema)} | _contents_of(train, "")
-    for number, rows in enumerate(validation):
-        contents |= _contents_of(rows, f"_val[{number}]" if number else "_val")
-    return contents
+def fingerprint_of(
+    plan: FitPlan, rows: tuple[Sample, Sequence[Sample]], others: Communicator, with_contents: bool
+) -> Fingerprint:
+    """Return what identifies a fit on rows of positive weight, before rows in memory are held out.
+
+    Digests of rows in files take a pass over them, and depend neither on batches nor on chunks.
+    """
+    train, validation = rows
+    settings = _settings_of(plan)
+    settings["rows"] = str(count_rows(train.n_rows, others)[1])
+    sets = [name for some in validation if some.sets for name in some.sets.names]
+    if sets:
+        settings["validation_sets"] = text_of(sets)
+    for number, fold in enumerate(plan.folds):
+        numbers = np.concatenate([fold.train, [-1], fold.test])
+        settings[f"fold {number}"] = array_digest(numbers)
+    contents: dict[str, str] = {}
+    if with_contents:
+        contents = {"columns": schema_digest(train.table.schema)} | _contents_of(train, "")
+        for number, some in enumerate(validation):
+            contents |= _contents_of(some, f"_val[{number}]" if number else "_val")
+    found = Fingerprint(settings, contents)
+    return found if plan.start is None else plan.start.identified(found, plan.params)
 
 
-def settings_of(
-    objective: Objective,
-    params: BoostParams,
-    stopping: StoppingParams,
-    metrics: Sequence[Metric],
-) -> dict[str, str]:
+def _settings_of(plan: FitPlan) -> dict[str, str]:
     """Return all settings other than data: versions, parameters, loss, metrics."""
+    objective, params, stopping = plan.objective, plan.params, plan.stopping
     plain = asdict(replace(params, learning_rate=1.0))  # a schedule has a separate text
     # A fit may continue on another device.
     requested = {n: value for n, value in plain.items() if n not in ("n_estimators", "device")}
@@ -113,7 +127,7 @@ def settings_of(
         **loss,
         "eval_metric": ", ".join(
             f"{metric.name} ({'higher' if metric.higher_is_better else 'lower'} is better)"
-            for metric in metrics
+            for metric in (plan.metrics if plan.is_scored else ())
         ),
         **{
             field.name: text_of(getattr(stopping, field.name))
