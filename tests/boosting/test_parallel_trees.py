@@ -255,7 +255,6 @@ def test_early_stopping_keeps_whole_rounds() -> None:
     [
         ({"objective": "softmax", "leaf_estimation": "line_search"}, CLASSES),
         ({"learning_rate": [0.5, 0.4, 0.3, 0.2, 0.1, 0.05]}, Y),
-        ({"linear_leaves": True}, Y),
     ],
     ids=str,
 )
@@ -266,20 +265,6 @@ def test_refit_on_the_same_rows_changes_nothing(params, y) -> None:
     np.testing.assert_allclose(
         again.predict(X, kind="raw"), model.predict(X, kind="raw"), rtol=1e-6, atol=1e-6
     )
-
-
-def test_positions_are_learned_once_a_round() -> None:
-    rng = np.random.default_rng(7)
-    qid, place = np.repeat(np.arange(60), 10), np.tile(np.arange(10), 60)
-    rows = rng.normal(size=(600, 3))
-    y = (rows[:, 0] + rng.normal(size=600) > 0.5) & (rng.random(600) < 1 / (1 + place))
-    params = {**SMALL, "objective": "lambdarank", "n_jobs": 1}
-    data = Dataset(rows, y.astype(int), qid=qid, position=place)
-    one = train(params, data)
-    several = train({**params, "num_parallel_tree": P}, data)
-    biases = [m.model.training["position_bias"]["bias"] for m in (one, several)]
-    np.testing.assert_allclose(biases[1], biases[0], rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(several.predict(rows), one.predict(rows), atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -296,10 +281,6 @@ def test_positions_are_learned_once_a_round() -> None:
         (
             {"num_parallel_tree": 2, "oob_score": True, "subsample": 0.5},
             "oob_score=True has no effect here.*num_parallel_tree=1",
-        ),
-        (
-            {"num_parallel_tree": 2, "early_stopping": "oob", "subsample": 0.5},
-            "num_parallel_tree=1",
         ),
     ],
     ids=str,
