@@ -140,7 +140,7 @@ def cv(
     check_bool(keep_models, "keep_models")
     check_datasets(dataset, None)
     stopping = stopping_of(settings)
-    if stopping.by_folds or stopping.by_out_of_bag:
+    if stopping.by_folds:
         raise ParameterError(
             f"early_stopping={stopping.early_stopping!r} does not use the test rows of the folds: "
             "use True or False."

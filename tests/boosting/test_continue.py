@@ -268,15 +268,6 @@ def test_repeated_warm_starts_do_not_get_worse(metric) -> None:
     assert model.best_iteration_ == model.n_iter_ < 60
 
 
-def test_out_of_bag_improvement_is_compared_with_none() -> None:
-    settings = {**STOPS, "early_stopping": "oob", "subsample": 0.5, "learning_rate": 1.0}
-    model = HedgerowRegressor(n_estimators=100, warm_start=True, **settings)
-    rounds = [model.fit(NUMBERS, SIGNAL).n_iter_ for _ in range(3)]
-    assert rounds == rounds[:1] * 3
-    curve = model.evals_result_["out_of_bag"]["improvement"]
-    assert max(np.cumsum(curve)) <= 0.0
-
-
 @pytest.mark.parametrize("stop_at", [1, 3])
 def test_a_resumed_fit_knows_the_score_of_the_model_it_began_with(stop_at, tmp_path) -> None:
     data, valid = Dataset(NUMBERS[SOME], SIGNAL[SOME]), Dataset(NUMBERS[OTHERS], SIGNAL[OTHERS])

@@ -201,7 +201,7 @@ def test_what_cannot_be_done_is_refused() -> None:
         HedgerowRegressor(**SETTINGS).fit(X, y, X_val=X, y_val=y)
     with pytest.raises(DataError, match="only one group"):
         HedgerowRanker(**SETTINGS).fit(X, np.clip(np.round(y), 0, 3), qid=np.zeros(len(y)))
-    with pytest.raises(ParameterError, match="'oob' or 'cv'"):
+    with pytest.raises(ParameterError, match="'auto' or 'cv'"):
         HedgerowRegressor(early_stopping="folds").fit(X, y)  # type: ignore[arg-type]
 
 

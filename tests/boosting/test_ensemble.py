@@ -157,28 +157,6 @@ def test_oob_improvement_is_that_of_the_rows_left_out(name, n_classes) -> None:
     assert abs(in_sample.mean() - 240) < 20
 
 
-def test_out_of_bag_rows_can_stop_a_fit() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(600, 4))
-    y = X[:, 0] + 2.0 * rng.normal(size=600)
-    model = HedgerowRegressor(
-        subsample=0.5, early_stopping="oob", n_estimators=2000, patience=20, min_samples_leaf=5
-    ).fit(X, y)
-    assert 2 < model.n_iter_ < 500
-    assert model.best_iteration_ == model.n_iter_
-    assert len(model.oob_improvement_) == model.n_iter_
-    total = np.cumsum(model.evals_result_["out_of_bag"]["improvement"])
-    assert int(np.argmax(total)) + 1 == model.n_iter_
-    assert model.booster_.model.training["n_rows"] == 600  # none was set aside
-
-
-@pytest.mark.parametrize("params", [{}, {"subsample": 0.5, "boosting": "dart"}])
-def test_stopping_out_of_bag_needs_rows_out_of_the_bag(params) -> None:
-    X, y = table()
-    with pytest.raises(ParameterError, match="needs subsample below 1"):
-        HedgerowClassifier(early_stopping="oob", **params).fit(X, y)
-
-
 def test_no_sampling_no_out_of_bag_attributes() -> None:
     X, y = table()
     model = HedgerowClassifier(**SMALL).fit(X, y)
@@ -340,8 +318,6 @@ def test_rounds_that_leave_no_row_out_tell_nothing() -> None:
     ).fit(X, y)
     assert len(model.oob_improvement_) == 30
     assert (model.oob_improvement_ == 0.0).any()
-    with pytest.raises(DataError, match="leaves out fewer than one of 20 rows"):
-        HedgerowRegressor(subsample=0.97, early_stopping="oob").fit(X, y)
 
 
 def test_scaled_weights_give_the_same_quantiles() -> None:

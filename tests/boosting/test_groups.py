@@ -166,8 +166,6 @@ def test_groups_without_effect_are_an_error() -> None:
         ParameterError, match="groups has no effect here: validation rows are given"
     ):
         HedgerowRegressor().fit(X, Y, X_val=X, y_val=Y, groups=PERSON)
-    with pytest.raises(ParameterError, match="early_stopping='oob'"):
-        HedgerowRegressor(early_stopping="oob", subsample=0.5).fit(X, Y, groups=PERSON)
     with pytest.raises(ParameterError, match="rankings hold out complete queries"):
         train(
             {"objective": "lambdarank"},

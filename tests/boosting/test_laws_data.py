@@ -612,9 +612,6 @@ BAD = {
     "statistics of nothing": (
         lambda: SPARSE_GOOD, {"target_statistics": True}, {}, ["target_statistics"]
     ),
-    "goss by chance": (
-        lambda: GOOD, {"sampling": "goss", "early_stopping": "oob"}, {}, ["early_stopping"]
-    ),
 }  # fmt: skip
 
 
@@ -644,15 +641,6 @@ def test_a_failed_fit_leaves_all_as_it_was(case) -> None:
         assert list(vars(owner)) == list(before)
         assert all(vars(owner)[name] is before[name] for name in before)
     np.testing.assert_array_equal(estimator.predict(GOOD), expected)
-
-
-def test_rows_of_weight_zero_are_not_counted_as_left_out() -> None:
-    X, y = np.arange(12.0)[:, None], np.arange(12.0)
-    weight = np.where(np.arange(12) < 3, 1.0, 0.0)
-    params = {"subsample": 0.9, "early_stopping": "oob"}
-    for data in (Dataset(X, y, weight), Dataset(X[:3], y[:3])):
-        with pytest.raises(HedgerowError, match="of 3 rows"):
-            train(params, data)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(1, 4)), min_size=1), seeds)

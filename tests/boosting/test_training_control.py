@@ -343,7 +343,7 @@ def interrupting(number: int):
         {"boosting": "dart", "drop_rate": 0.6, "skip_drop": 0.0},
         {"boosting": "rf", "learning_rate": 1.0, "subsample": 0.6, "oob_score": True},
         {"learning_rate": halving, "eval_metric": "mae"},
-        {"subsample": 0.6, "early_stopping": "oob"},
+        {"subsample": 0.6, "oob_score": True},
     ],
 )
 def test_an_interrupt_keeps_the_rounds_that_are_done(settings) -> None:

@@ -72,7 +72,7 @@ def expected() -> bytes:
         {"objective": "logistic", "early_stopping": True},
         {"objective": "quantile", "leaf_estimation": "line_search", "subsample": 0.5},
         {"boosting": "dart", "drop_rate": 0.5, "skip_drop": 0.0},
-        {"subsample": 0.5, "early_stopping": "oob"},
+        {"subsample": 0.5, "oob_score": True},
         {"sampling": "goss"},
     ],
     ids=["stopping", "quantile", "dart", "oob", "goss"],

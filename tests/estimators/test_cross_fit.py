@@ -361,7 +361,6 @@ def test_a_class_may_be_absent_from_a_fold() -> None:
         ({"progress": True}, {}, ParameterError, "progress"),
         ({"blend": 2}, {}, ParameterError, "blend=2 has no effect in cross_fit"),
         ({"early_stopping": "cv"}, {}, ParameterError, "separate folds"),
-        ({"early_stopping": "oob", "subsample": 0.5}, {}, ParameterError, "stopping='fold'"),
         ({"early_stopping": False}, {"stopping": "fold"}, ParameterError, "no effect"),
         ({}, {"stopping": "best"}, ParameterError, "'pooled' or 'fold'"),
         ({}, {"model": "mean"}, ParameterError, "'average', 'refit' or None"),
@@ -419,18 +418,6 @@ def test_other_estimators_are_refused() -> None:
 
     with pytest.raises(Exception, match="fold 0, round 1: eval_metric 'broken' raised"):
         cross_fit(HedgerowRegressor(**SMALL, eval_metric=broken), X, y, n_jobs=1)
-
-
-def test_out_of_bag_rows_may_judge() -> None:
-    X, y = _numbers()
-    estimator = HedgerowRegressor(
-        **SMALL | {"n_estimators": 60}, subsample=0.5, early_stopping="oob"
-    )
-    result = cross_fit(estimator, X, y, FOLDS, stopping="fold")
-    for number, (train, _) in enumerate(result.splits):
-        alone = clone(estimator).fit(X[train], y[train])
-        assert alone.n_iter_ == result.best_rounds[number]
-        assert np.array_equal(alone.predict(X), result.boosters[number].predict(X))
 
 
 # -- what models remember ---------------------------------------------------------

@@ -535,7 +535,7 @@ def test_bad_data_is_named_and_the_estimator_stays(case) -> None:
         ({"objective": "squared_error"}, "one of 'auto', 'logistic', 'exponential', 'softmax'"),
         ({"eval_metric": "logloss "}, "Did you mean 'logloss'"),
         ({"eval_metric": "rmse"}, "this model is for two classes"),
-        ({"early_stopping": "Auto"}, "early_stopping must be True, False, 'auto', 'oob' or 'cv'"),
+        ({"early_stopping": "Auto"}, "early_stopping must be True, False, 'auto' or 'cv'"),
         ({"patience": 0}, "patience must be"),
         ({"n_jobs": 0}, "n_jobs must be"),
         ({"n_jobs": "two"}, "n_jobs"),

@@ -306,7 +306,6 @@ def test_advice_for_queries_without_pairs_is_not_to_scale_their_grades(equal: st
     [
         ({"objective": "squared_error"}, {}, "objective of a HedgerowRanker must be one of"),
         ({"oob_score": True, "subsample": 0.5}, {}, "out-of-bag rows are parts of"),
-        ({"early_stopping": "oob", "subsample": 0.5}, {}, "out-of-bag rows"),
         ({"leaf_estimation": "line_search"}, {}, "no loss per leaf"),
         ({"eval_metric": "rmse"}, {}, "ranking"),
         ({"eval_metric": "ndgc@5"}, {}, "known: 'loss', 'ndcg'"),

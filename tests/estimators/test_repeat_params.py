@@ -105,7 +105,7 @@ def test_a_classifier_is_repeated(name: str) -> None:
             {"linear_leaves": False},
             {"grow_policy": "symmetric"},
             {"monotone_constraints": [1, 0, 0, 0]},
-            {"early_stopping": "oob", "subsample": 0.5},
+            {"oob_score": True, "subsample": 0.5},
             {"early_stopping": True},
             {"n_estimators": 30},
         ],
@@ -131,7 +131,7 @@ CONSTANTS: dict[str, tuple[int, dict[str, Any]]] = {
     "a budget, rows held out": (42, {"time_budget": 2.0, "early_stopping": True}),
     "a rate for each round": (30, {"n_estimators": 5, "learning_rate": [0.1] * 5}),
     "DART": (42, {"boosting": "dart", "early_stopping": True}),
-    "out of bag": (30, {"early_stopping": "oob", "subsample": 0.6}),
+    "out of bag": (30, {"oob_score": True, "subsample": 0.6}),
     "defaults": (30, {}),
     "one row": (1, {}),
 }

@@ -140,7 +140,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "max_bins_by_feature": ("draw",),
     "forced_bins": ("draw",),
     "categorical_features": ("draw", None),
-    "early_stopping": (True, "oob", "cv"),
+    "early_stopping": (True, "cv"),
     "patience": (1, 3),
     "validation_fraction": (0.3,),
     "random_state": (1, 2**31 - 1),
@@ -336,8 +336,7 @@ def _spare_refusals(params: dict[str, Any], estimator: str, table: DrawnTable, t
         several = len(np.unique(target)) > 2
     if not several or estimator == "Ranker":
         params.pop("multi_strategy", None)
-    leaves_out = params.get("oob_score") or params.get("early_stopping") == "oob"
-    if params.get("boosting") == "rf" or leaves_out:
+    if params.get("boosting") == "rf" or params.get("oob_score"):
         params.pop("num_parallel_tree", None)
     known = {**params, "tree_method": "exact"} if "tree_method" in params else params
     for (name, value), others in _NOT_BESIDE.items():
@@ -364,8 +363,6 @@ def make_fit_together(params: dict[str, Any]) -> None:
         params["subsample"] = 0.3
     if params.get("tree_method", "hist") != "hist" and "max_bins" in params:
         params["max_bins"] = 255
-    if params.get("early_stopping") == "oob":
-        params["subsample"] = 0.5
 
 
 def _draw_value(rng: np.random.Generator, name: str, table: DrawnTable) -> Any:

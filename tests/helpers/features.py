@@ -164,7 +164,7 @@ PIECES: dict[str, dict[str, Any]] = {
     "sample": {"subsample": 0.7},
     "falling rates": {"learning_rate": [0.5, 0.4, 0.3, 0.2]},
     "stops early": {"early_stopping": True, "patience": 2, "n_estimators": 8, "learning_rate": 0.7},
-    "left out": {"early_stopping": "oob", "subsample": 0.6, "patience": 2},
+    "left out": {"oob_score": True, "subsample": 0.6},
     "folds": {"early_stopping": "cv", "patience": 2},
     "score of rows left out": {"oob_score": True, "subsample": 0.6},
     "training scores": {"train_scores": True},

@@ -154,7 +154,7 @@ class HedgerowEstimator(
     advanced: Mapping[str, object] | None = None
     objective: OwnObjective = "auto"
     eval_metric: EvalMetric = None
-    early_stopping: bool | Literal["auto", "oob", "cv"] = "auto"
+    early_stopping: bool | Literal["auto", "cv"] = "auto"
     folds: Any = None
     blend: bool | int | Auto | Sequence[Mapping[str, Any]] = "auto"
     validation_fraction: float = 0.1

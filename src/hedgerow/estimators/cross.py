@@ -151,7 +151,6 @@ def cross_fit(
         Number of rounds with early stopping (``early_stopping`` True or ``"auto"``).
         ``"pooled"``: the same in all folds, with the best mean score of the test rows.
         ``"fold"``: the best for the test rows of each fold.  ``"pooled"`` is more stable.
-        ``early_stopping="oob"`` requires ``"fold"``.
     model : {"average", "refit"} or None, default="average"
         Attribute ``model`` of the result: a forest with the mean raw score of all folds, or
         a fit of all rows with the pooled best, or else the mean, number of rounds.
@@ -175,8 +174,8 @@ def cross_fit(
     gets its share of the time.
 
     With early stopping, the test rows determine the number of rounds.  With
-    ``early_stopping=False`` or ``"oob"`` no out-of-fold prediction depends in any way on the
-    target of its own row.
+    ``early_stopping=False`` no out-of-fold prediction depends in any way on the target of its own
+    row.
 
     Examples
     --------
@@ -316,10 +315,6 @@ def _limits(requested: StoppingParams, stopping: str) -> FoldStopping:
             "early_stopping='cv' draws separate folds: with cross_fit use early_stopping=True, "
             "which uses the test rows of each fold."
         )
-    if requested.by_out_of_bag and stopping != "fold":
-        raise ParameterError(
-            "early_stopping='oob' scores each fold on its own out-of-bag rows: use stopping='fold'."
-        )
     if not requested.is_on(True):
         if stopping == "fold":
             raise ParameterError(
@@ -327,7 +322,7 @@ def _limits(requested: StoppingParams, stopping: str) -> FoldStopping:
             )
         return FoldStopping()
     limits = (requested.patience, requested.min_delta)
-    return FoldStopping(limits, stopping == "pooled", requested.by_out_of_bag)
+    return FoldStopping(limits, stopping == "pooled")
 
 
 def _out_of_fold(

@@ -186,11 +186,11 @@ class HedgerowRanker(HedgerowEstimator):
         prediction, weight)``, without queries.  Early stopping uses the first (docs/metrics.md).
 
     Stopping:
-    early_stopping : bool, "auto", "oob" or "cv", default="auto"
+    early_stopping : bool, "auto" or "cv", default="auto"
         Stop after ``patience`` rounds without improvement and keep the best.  True: on ``X_val``,
-        or else on rows held out; ``"oob"``: on rows that ``subsample`` leaves out; ``"cv"``: folds
-        find the number of rounds.  ``"auto"``: on ``X_val``, or else by folds if ``n_estimators``
-        is ``"auto"``, or else not at all (docs/training-control.md).
+        or else on rows held out; ``"cv"``: folds find the number of rounds.  ``"auto"``: on
+        ``X_val``, or else by folds if ``n_estimators`` is ``"auto"``, or else not at all
+        (docs/training-control.md).
     folds : int, splitter or iterable of (train, test), default=None
         Folds of early stopping: their number, a splitter of scikit-learn such as
         ``TimeSeriesSplit()``, or row numbers.  None: drawn at random (docs/training-control.md).

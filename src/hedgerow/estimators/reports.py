@@ -103,14 +103,9 @@ class FittedReports(BaseEstimator, ABC):
         values |= {"n_estimators": n_rounds, "learning_rate": rate}
         values["random_state"] = resolved["seed"]
         # Early stopping is off; if it held out rows, these are held out again, but never stop.
-        by_oob = params["early_stopping"] == "oob"
-        never = "folds" in training or by_oob or training["best_round"] is None
+        never = "folds" in training or training["best_round"] is None
         values |= {"early_stopping": not never, "min_delta": 0.0}
         values["patience"] = "auto" if never else n_rounds
-        inputs = booster.model.inputs
-        if inputs is not None and inputs.statistics and by_oob:
-            # Statistics depend on whether rows outside of the samples are scored.
-            values["oob_score"] = True
         return {name: value for name, value in values.items() if not _same(value, defaults[name])}
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:

@@ -42,7 +42,6 @@ from hedgerow.boosting.automatic.blending import asks_for_several
 from hedgerow.boosting.external.encoded import check_copies
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.file_table import FileTable, by_dataset, read_together
-from hedgerow.boosting.loop.driver import with_out_of_bag
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.training_matrix import sortable
 from hedgerow.boosting.resume.continuing import Start, check_reading
@@ -83,12 +82,12 @@ def check_parts(data: object, params: BoostParams, stopping: StoppingParams) -> 
     if stopping.by_folds and data is None:
         raise AllRowsNeededError(
             "early_stopping='cv' trains on folds of all rows, which workers of a cluster do not "
-            "have: give validation rows, or use early_stopping=True or 'oob'."
+            "have: give validation rows, or use early_stopping=True."
         )
     if stopping.by_folds:
         raise AllRowsNeededError(
             "folds (hedgerow.cv, early_stopping='cv') need all rows in memory: use "
-            "early_stopping=True, which holds rows out, or 'oob'."
+            "early_stopping=True, which holds rows out."
         )
     if params.max_conflict_rate > 0.0 and params.bundle_features is not False:
         raise AllRowsNeededError(
@@ -136,7 +135,6 @@ def first_pass(
     train = replace(rows, table=replace(table, schema=schema, is_seen=True))
     n_rows = count_rows(train.n_rows, others)[1]
     own = resolve_constraints(params, schema, objective)
-    own = with_out_of_bag(own, stopping, n_rows)
     groups = list[tuple[int, ...]]()
     if start is None:
         groups = choose_columns(schema, n_rows, objective, own)

@@ -183,7 +183,7 @@ def estimate_memory(
     shape.check(trees)
     n_outputs = objective.n_outputs
     n_rows, n_aside, n_at_once = shape.n_rows, 0, 1
-    sets_aside = stopping.is_on(False) and not stopping.by_out_of_bag
+    sets_aside = stopping.is_on(False)
     if stopping.by_folds:
         n_folds, n_at_once = stopping.folds
         n_aside = n_rows // n_folds

@@ -39,11 +39,10 @@ from hedgerow.boosting.row_data.queries import bound_metrics, with_queries
 from hedgerow.boosting.row_data.statistics import assembled, constraints_of_inputs
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.row_sets import TRAINING
-from hedgerow.boosting.validation.stopping import BestRound, Rising, StoppingParams
+from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
 from hedgerow.data import numbers_of
 from hedgerow.data.inputs import Inputs
 from hedgerow.data.reading.mapped_table import MappedTable
-from hedgerow.errors import DataError, ParameterError
 from hedgerow.metrics import Metric, MetricChoice
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import BLEND, Model
@@ -63,7 +62,7 @@ Stops: TypeAlias = tuple[int, float] | None
 class FitOptions:
     """Options of a fit other than its rows, its loss and the parameters of its trees.
 
-    stopping   without validation rows, only held-out rows, folds or ``"oob"`` can stop a fit early
+    stopping   without validation rows, only held-out rows or folds can stop a fit early
     callbacks  called on every rank
     progress   draw a progress bar on standard error if that is a terminal; on rank 0
     n_jobs     threads of this rank
@@ -177,12 +176,11 @@ def watched_rows(
     best = None
     if stops is not None:
         watched = scored[0].metrics[0] if scored else plan.metrics[0]
-        best = BestRound(Rising() if plan.stopping.by_out_of_bag else watched, *stops)
+        best = BestRound(watched, *stops)
     watch = Watch(
         objective=objective,
         scored={part.name: part.metrics for part in scored},
         best=best,
-        by_out_of_bag=plan.stopping.by_out_of_bag,
         callbacks=plan.callbacks,
         n_rounds=params.n_estimators + plan.n_first,
         n_first=plan.n_first,
@@ -269,31 +267,3 @@ def raw_of_rows(
         parts.append(raw if rows.offset is None else raw + rows.offset[:, start:stop])
         start = stop
     return np.concatenate(parts, axis=1)
-
-
-def with_out_of_bag(params: BoostParams, stopping: StoppingParams, n_rows: int) -> BoostParams:
-    """Turn on out-of-bag scores if early stopping uses them."""
-    if not stopping.by_out_of_bag:
-        return params
-    check_out_of_bag(params, n_rows)
-    return replace(params, oob_score=True)
-
-
-def check_out_of_bag(params: BoostParams, n_rows: int) -> None:
-    """Raise an error unless rounds leave out rows that represent the others."""
-    if params.sampling != "uniform":
-        raise ParameterError(
-            "early_stopping='oob' scores the rows that a round leaves out, but "
-            f"sampling={params.sampling!r} chooses them by gradient, so they do not represent all "
-            "rows. Use sampling='uniform', or another early_stopping."
-        )
-    if params.subsample >= 1.0 or params.boosting != "gbdt":
-        raise ParameterError(
-            "early_stopping='oob' watches the rows that a round leaves out: it needs subsample "
-            f"below 1 (here {params.subsample!r}) and boosting='gbdt' (here {params.boosting!r})."
-        )
-    if (1.0 - params.subsample) * n_rows < 1.0:
-        raise DataError(
-            f"early_stopping='oob': with subsample={params.subsample!r} a round leaves out fewer "
-            f"than one of {n_rows} rows on average; lower subsample."
-        )

@@ -33,7 +33,6 @@ from hedgerow.boosting.loop.driver import (
     PreparedRows,
     Stops,
     make_ready,
-    with_out_of_bag,
 )
 from hedgerow.boosting.loop.rank_leaves import check_rule
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
@@ -197,7 +196,6 @@ def with_rows_aside(
     if start is not None:
         params = start.params_to_add(params)
         train, sets = with_known_levels(train, sets, start.model.schema)
-    params = with_out_of_bag(params, stopping, count_rows(train.n_rows, ranks.others)[1])
     limits = (stopping.patience, stopping.min_delta) if stops else None
     return replace(plan, params=params), (train, sets), limits
 

@@ -52,7 +52,6 @@ class Watch:
                          stopping uses the first metric of the first rows; the others are recorded
                          only.
     n_rounds             number of rounds that the model is to have
-    by_out_of_bag        whether early stopping uses the out-of-bag loss
     started              start time of the fit, as :func:`time.monotonic`
     assemble             makes a model from a forest; set before the first round
     n_first              number of rounds of the model being continued
@@ -69,7 +68,6 @@ class Watch:
     best: BestRound | None
     callbacks: tuple[Callback, ...]
     n_rounds: int
-    by_out_of_bag: bool = False
     started: float = field(default_factory=time.monotonic)
     budget: Budget | None = None
     assemble: Callable[[Forest], Model] | None = None
@@ -150,8 +148,6 @@ class Watch:
     @property
     def watched(self) -> str | None:
         """Name of the score for early stopping, also if that is off; None without scores."""
-        if self.by_out_of_bag:
-            return "improvement"
         return self.metrics[0].name if self.metrics else None
 
     @property
@@ -224,21 +220,15 @@ class Watch:
 
     def _observe_again(self, n_rounds: int) -> bool:
         """Find the best round in the history; return True if patience is exhausted."""
-        if self.best is not None and self.n_first > 0:  # the model being continued
-            if self.by_out_of_bag:
-                self.best.observe(self.n_first, 0.0)  # its improvement on itself is 0
-            elif self.start_scores:
-                self.best.observe(self.n_first, self.start_scores[self.rows][self.metrics[0].name])
+        if self.best is not None and self.n_first > 0 and self.start_scores:
+            self.best.observe(self.n_first, self.start_scores[self.rows][self.metrics[0].name])
         return any([self._observe(number) for number in range(n_rounds)][-1:])
 
     def _observe(self, number: int) -> bool:
         """Let early stopping see a new round of the history; return True if patience is over."""
         if self.best is None:
             return False
-        if self.by_out_of_bag:
-            score = math.fsum(self.history["out_of_bag"]["improvement"][: number + 1])
-        else:
-            score = self.history[self.rows][self.metrics[0].name][number]
+        score = self.history[self.rows][self.metrics[0].name][number]
         return self.best.observe(self.n_first + number + 1, score)
 
     def last_round(self, state: BoostState) -> Rounds:

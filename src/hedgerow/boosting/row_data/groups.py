@@ -83,8 +83,6 @@ def check_held_out(
         instead = "folds= says which rows are held out"
     elif has_validation:
         instead = "validation rows are given"
-    elif stopping.by_out_of_bag:
-        instead = "early_stopping='oob' uses the rows that a round leaves out"
     elif not stopping.is_on(False):
         instead = (
             f"early_stopping={stopping.early_stopping!r} holds out no rows of this fit (True and "

@@ -125,7 +125,7 @@ def check_values(
             raise without_queries(objective, name)
         if not ranking and rows.query is not None:
             raise queries_without_effect(objective)
-    if ranking and (params.oob_score or stopping.by_out_of_bag):
+    if ranking and params.oob_score:
         raise ParameterError(
             "out-of-bag rows are parts of queries, which cannot be scored: use oob_score=False, "
             "and validation rows for early stopping."

@@ -75,7 +75,6 @@ class FoldStopping:
     limits         None: all rounds are done
     pooled         whether all folds keep the same number of rounds, chosen by the pooled score
     best           tracker of the best round; None: one made from ``limits``
-    by_out_of_bag  whether each fold stops by its out-of-bag loss
     is_late        tells, after each round of a fold, whether time is over.  Without early stopping,
                    and with a pooled score, all folds then keep the same number of rounds.
     may_end        tells, at an interrupt after one round of all folds, whether it ends folds with a
@@ -85,7 +84,6 @@ class FoldStopping:
 
     limits: tuple[int, float] | None = None
     pooled: bool = False
-    by_out_of_bag: bool = False
     best: BestRound | None = None
     is_late: Callable[[], bool] = lambda: False
     may_end: Callable[[], bool] = lambda: False
@@ -301,11 +299,15 @@ class GrownFold:
         """Take the rows of the fold, and make its loop."""
         shared, stopping = self._shared, self._shared.stopping
         rows = self._prepared = shared.rows.fold(self._fold, shared.n_threads)
-        requested = StoppingParams("oob") if stopping.by_out_of_bag else StoppingParams()
         params = constraints_of_inputs(shared.params, rows.inputs)
         metrics, of_train = tuple(shared.metrics), tuple(shared.of_train)
         plan = FitPlan(
-            shared.objective, params, requested, metrics, of_train, n_threads=shared.n_threads
+            shared.objective,
+            params,
+            StoppingParams(),
+            metrics,
+            of_train,
+            n_threads=shared.n_threads,
         )
         limits = None if stopping.pooled else stopping.limits
         self._state, self.watch = watched_rows(plan, rows, limits, may_run_ahead=True)

@@ -25,7 +25,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.boosting.automatic.repeats import find_repeats
-from hedgerow.boosting.loop.driver import PreparedRows, check_out_of_bag
+from hedgerow.boosting.loop.driver import PreparedRows
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
 from hedgerow.boosting.loop.scored import ScoredRows
 from hedgerow.boosting.loop.scores import TrainingData
@@ -216,9 +216,6 @@ def rows_of_folds(
     with kept.naming_rows():
         objective.check_target(kept.target)
     metrics = make_metrics(eval_metric, objective)
-    if stopping.by_out_of_bag:
-        check_out_of_bag(params, kept.n_rows)
-        params = replace(params, oob_score=True)
     return FoldRows(kept, objective, params, n_threads), metrics
 
 

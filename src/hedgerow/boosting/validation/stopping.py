@@ -56,9 +56,8 @@ class StoppingParams:
 
     Attributes
     ----------
-    early_stopping : bool, "auto", "oob" or "cv"
+    early_stopping : bool, "auto" or "cv"
         ``"auto"``: whether the user gives validation rows.
-        ``"oob"``: by the rows that each round leaves out; no rows are held out.
         ``"cv"``: by fits of five folds, followed by a fit on all rows.
     validation_fraction : float in (0, 1)
         Share of the rows held out if there are no validation rows.
@@ -126,7 +125,7 @@ class StoppingParams:
         first.
     """
 
-    early_stopping: bool | Literal["auto", "oob", "cv"] = "auto"
+    early_stopping: bool | Literal["auto", "cv"] = "auto"
     validation_fraction: float = 0.1
     patience: int = 10
     min_delta: float = 0.0
@@ -154,13 +153,12 @@ class StoppingParams:
     def __post_init__(self) -> None:
         choice = self.early_stopping
         if not isinstance(choice, (bool, np.bool_)) and not (
-            isinstance(choice, str) and choice in ("auto", "oob", "cv")
+            isinstance(choice, str) and choice in ("auto", "cv")
         ):
             is_count = isinstance(choice, int | np.integer)
             hint = " The number of rounds without improvement is patience." if is_count else ""
             raise ParameterError(
-                "early_stopping must be True, False, 'auto', 'oob' or 'cv'; got "
-                f"{brief(choice)}.{hint}"
+                f"early_stopping must be True, False, 'auto' or 'cv'; got {brief(choice)}.{hint}"
             )
         for name, allowed in (
             ("validation_fraction", _FRACTION),
@@ -177,11 +175,6 @@ class StoppingParams:
             raise ParameterError(
                 f"time_budget must be {_SECONDS} (seconds), or None; got {brief(self.time_budget)}."
             )
-
-    @property
-    def by_out_of_bag(self) -> bool:
-        """Whether the out-of-bag loss decides."""
-        return isinstance(self.early_stopping, str) and self.early_stopping == "oob"
 
     @property
     def by_folds(self) -> bool:
@@ -210,7 +203,7 @@ class StoppingParams:
     @property
     def sets_rows_aside(self) -> bool:
         """Whether a fit without validation rows of the user holds out some of its own."""
-        return self.is_on(False) and not self.by_out_of_bag and not self.by_folds
+        return self.is_on(False) and not self.by_folds
 
 
 def check_folds(
@@ -241,15 +234,6 @@ def check_folds(
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Rising:
-    """Metric of :class:`BestRound` for a number that should rise."""
-
-    def improves(self, score: float, best: float, min_delta: float = 0.0) -> bool:
-        """Return whether ``score`` exceeds ``best`` by more than ``min_delta``."""
-        return score - best > min_delta
-
-
 @dataclass(slots=True)
 class BestRound:
     """Tracker of the best round so far and of patience.
@@ -258,7 +242,7 @@ class BestRound:
     patience, min_delta  as in :class:`StoppingParams`
     """
 
-    metric: Metric | Rising
+    metric: Metric
     patience: int
     min_delta: float
     round: int = 0
