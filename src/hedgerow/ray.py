@@ -21,7 +21,7 @@ import pyarrow as pa
 from hedgerow.boosting.loop.callbacks import Round
 from hedgerow.comm.connections import DEFAULT_TIMEOUT, TOKEN_BYTES, Listener, joined
 from hedgerow.distributed.tables import VALIDATION, Columns, estimator_of, fit_tables
-from hedgerow.distributed.work import check_calls_nothing
+from hedgerow.distributed.work import check_for_clusters
 from hedgerow.errors import CommunicationError, DataError, DataTypeError
 from hedgerow.estimators import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
 from hedgerow.estimators.base import HedgerowEstimator
@@ -276,7 +276,7 @@ def fit(
     DataError, DataTypeError, ParameterError
         If data or parameters are invalid.
     """
-    check_calls_nothing(estimator)
+    check_for_clusters(estimator)
     if _Meeting.listener is None:
         raise CommunicationError(
             "fit runs once in the function of a HedgerowTrainer, which connects the workers."

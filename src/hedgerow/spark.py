@@ -33,7 +33,7 @@ from hedgerow.arrays import AnyArray
 from hedgerow.booster import Booster
 from hedgerow.comm.connections import DEFAULT_TIMEOUT, TOKEN_BYTES, Listener, joined
 from hedgerow.distributed.tables import Columns, estimator_of, features_of, fit_tables
-from hedgerow.distributed.work import check_calls_nothing
+from hedgerow.distributed.work import check_for_clusters
 from hedgerow.errors import (
     CommunicationError,
     DataError,
@@ -333,7 +333,7 @@ class _HedgerowEstimator(
 
     def _fit(self, dataset: Any) -> _HedgerowModel:
         local = self.to_local()
-        check_calls_nothing(local)
+        check_for_clusters(local)
         local._check_objective()
         columns, rows = self._selected(dataset)
         spark = dataset.sparkSession

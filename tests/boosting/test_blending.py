@@ -26,11 +26,11 @@ from hedgerow.boosting.automatic.blending import MOST_MEMBERS, weights_of
 from hedgerow.boosting.automatic.candidates import DataSize
 from hedgerow.boosting.automatic.defaults import choose
 from hedgerow.boosting.automatic.recipe import AUTOMATIC
+from hedgerow.boosting.external.first_pass import check_parts
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import read_any
-from hedgerow.distributed.work import check_rows_may_be_divided
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
@@ -213,8 +213,8 @@ def test_rows_in_files_and_on_clusters_are_blended_as_a_table(blend: Any) -> Non
         with pytest.raises(ParameterError, match=f"blend={blend} has no effect here"):
             estimator.fit(data, None)
     words = "^blend=.*use blend='auto', or give the rows as a table"
-    with pytest.raises(AllRowsNeededError, match=words):  # one worker trains if all rows fit there
-        check_rows_may_be_divided(estimator, 10**9, 10)
+    with pytest.raises(AllRowsNeededError, match=words):
+        check_parts(None, estimator._params(), estimator._stopping())
 
 
 def test_a_blend_is_continued_but_not_refitted() -> None:

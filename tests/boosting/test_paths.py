@@ -30,12 +30,12 @@ from tests.helpers.features import (
 )
 from tests.helpers.rank_trainings import cut, train_ranks
 
-ON_ONE_WORKER = {
+NOT_ON_CLUSTERS = {
     "of all", "absolute of all", "weighted squares of all", "own classes", "Cox", "Cox of events",
     "Cox of truth values", "folds", "exact", "approx", "statistics", "line search",
     "conflicts", "bundles by degree",
 }  # fmt: skip
-"""Pieces that need all rows on one worker of a cluster (reasons: docs/distributed.md)."""
+"""Pieces that need all rows, which no worker of a cluster has (reasons: docs/clusters.md)."""
 
 IN_MEMORY = {"folds", "conflicts", "bundles by degree"}
 IN_CHUNKS = [name for name in FEATURES if not IN_MEMORY & set(name.split(" + "))]
@@ -494,13 +494,6 @@ def divided(values: Any, n_parts: int = 3) -> Any:
     return dd.from_pandas(values, npartitions=n_parts, sort=False)
 
 
-def on_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let all workers train."""
-    from hedgerow.distributed import training
-
-    monkeypatch.setattr(training, "run_alone", None)
-
-
 def bytes_of_values(feature: str) -> bytes:
     """Return the bytes of a fit in memory whose offsets are values, as on clusters.
 
@@ -521,7 +514,7 @@ def mostly_slow(names: list[str], step: int) -> list[Any]:
     ]
 
 
-DIVIDED = [name for name in FEATURES if not ON_ONE_WORKER & set(name.split(" + "))]
+DIVIDED = [name for name in FEATURES if not NOT_ON_CLUSTERS & set(name.split(" + "))]
 
 
 @pytest.mark.parametrize("feature", mostly_slow(DIVIDED, 2))
@@ -550,14 +543,10 @@ def test_statistics_of_ranks(feature: str, small_chunks: None, tmp_path: Path) -
 
 
 # Workers take the path of one chunk, or that of ranks.
-@pytest.mark.parametrize("feature", mostly_slow(FEATURES, 20))
-def test_clusters_give_the_bytes_of_memory(
-    feature: str, client: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("feature", mostly_slow(DIVIDED, 20))
+def test_clusters_give_the_bytes_of_memory(feature: str, client: Any) -> None:
     from hedgerow.distributed import train as train_on_cluster
 
-    if feature in DIVIDED:
-        on_all_workers(monkeypatch)
     params, rows = parts_of(feature)
     known = {role: divided(ROWS[name]) for role, name in rows.roles.items()}
     X, y = divided(ROWS[rows.features]), divided(ROWS[rows.target])
@@ -577,12 +566,9 @@ def test_going_on_on_a_cluster(trees: dict[str, Any], client: Any) -> None:
     assert found.to_bytes() == train(params, memory, init_model=first).to_bytes()
 
 
-def test_going_on_with_new_categories_on_workers(
-    client: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_going_on_with_new_categories_on_workers(client: Any) -> None:
     from hedgerow.distributed import training
 
-    monkeypatch.setattr(training, "run_alone", None)  # all workers, not one
     more = ROWS[COLUMNS].copy()
     more.loc[:9, "town"] = "new"
     first = train({"n_estimators": 3}, Dataset(ROWS[COLUMNS], ROWS.y.to_numpy()))
@@ -595,7 +581,6 @@ def test_going_on_with_new_categories_on_workers(
 @pytest.mark.parametrize(
     ("kind", "target", "params"),
     [
-        ("Regressor", "y", {}),
         ("Regressor", "y", {"n_estimators": 4, "sampling": "goss"}),
         ("Classifier", "class", {"n_estimators": 4, "grow_policy": "symmetric"}),
         ("Classifier", "class", {"n_estimators": 4, "class_weight": "balanced"}),
@@ -613,12 +598,11 @@ def test_estimators_on_a_cluster(
     assert (tmp_path / "cluster").read_bytes() == (tmp_path / "local").read_bytes()
 
 
-def test_warm_start_and_rankings_on_a_cluster(client: Any) -> None:
+def test_warm_start_on_a_cluster_is_an_error(client: Any) -> None:
     X, y, q = divided(ROWS[COLUMNS]), divided(ROWS["class"]), divided(ROWS.q)
     cluster = hedgerow.DaskHedgerowRanker(n_estimators=3, warm_start=True)
-    local = HedgerowRanker(n_estimators=3, warm_start=True)
-    for n_rounds in (3, 6):
-        cluster.set_params(n_estimators=n_rounds).fit(X, y, qid=q, client=client)
-        local.set_params(n_estimators=n_rounds).fit(ROWS[COLUMNS], ROWS["class"], qid=ROWS.q)
+    cluster.fit(X, y, qid=q, client=client)
+    local = HedgerowRanker(n_estimators=3).fit(ROWS[COLUMNS], ROWS["class"], qid=ROWS.q)
     assert cluster.booster_.to_bytes() == local.booster_.to_bytes()
-    assert cluster.booster_.num_rounds == 6
+    with pytest.raises(ParameterError, match="warm_start=True continues with rows in memory"):
+        cluster.fit(X, y, qid=q, client=client)

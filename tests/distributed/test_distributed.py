@@ -191,7 +191,7 @@ def test_what_cannot_be_used_is_an_error(client: Any) -> None:
 
 
 def part_of_kind(number: int) -> pd.DataFrame:
-    """Return a third of 120 rows (one worker would fit a table below 100 rows)."""
+    """Return a third of 120 rows."""
     values = [f"text {row}" for row in range(40)] if number == 2 else np.arange(40.0)
     return pd.DataFrame({"a": values, "y": np.arange(40.0)})
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,10 +24,8 @@ from hedgerow import (
     train,
 )
 from hedgerow.boosting.automatic.recipe import plain_values
-from hedgerow.distributed import Resilience, work
-from hedgerow.distributed.collections import persist_tables
-from hedgerow.distributed.one_worker import run_alone
-from hedgerow.errors import AllRowsNeededError, CommunicationError, DataError, DataTypeError
+from hedgerow.distributed import Resilience
+from hedgerow.errors import CommunicationError, DataError, DataTypeError
 from hedgerow.io import model_to_bytes
 from tests.helpers.marking import crossed
 
@@ -176,11 +172,7 @@ def test_partitions_of_the_same_number_that_end_elsewhere(client: Any) -> None:
 
 
 @pytest.mark.parametrize("names", [["c", "d"], [0, 1]], ids=str)
-@pytest.mark.parametrize("params", [{}, {"early_stopping": "cv"}], ids=str)
-def test_categories_that_only_some_partitions_have(
-    client: Any, params: dict[str, Any], names: list[Any]
-) -> None:
-    """The fit runs on all workers, and on one that concatenates the frames."""
+def test_categories_that_only_some_partitions_have(client: Any, names: list[Any]) -> None:
     rng = np.random.default_rng(0)
     numbers, texts = rng.integers(0, 6, N_ROWS), rng.choice(["u", "v", "w"], N_ROWS)
     X = pd.DataFrame({names[0]: pd.Categorical(numbers), names[1]: pd.Categorical(texts)})
@@ -195,8 +187,8 @@ def test_categories_that_only_some_partitions_have(
     frames = [dask.delayed(lambda part: part)(part) for part in parts]
     targets = [dask.delayed(y.iloc[a:b]) for a, b in itertools.pairwise(ends)]
     rows = dd.from_delayed(frames, meta=X.iloc[:0], verify_meta=False), dd.from_delayed(targets)
-    found = DaskHedgerowRegressor(**SMALL, **params).fit(*rows, resilience=QUICK)
-    expected = HedgerowRegressor(**SMALL, **params).fit(X, y)
+    found = DaskHedgerowRegressor(**SMALL).fit(*rows, resilience=QUICK)
+    expected = HedgerowRegressor(**SMALL).fit(X, y)
     assert [column.kind for column in found.booster_.model.schema.columns] == ["category"] * 2
     assert model_to_bytes(found.booster_.model) == model_to_bytes(expected.booster_.model)
 
@@ -215,20 +207,7 @@ def test_labels_that_are_no_text(client: Any, labels: list[Any]) -> None:
     np.testing.assert_array_equal(prediction, expected.predict(X))
 
 
-@pytest.mark.parametrize("n_present", [60, 99, 100])
-def test_few_rows_have_the_smaller_trees_of_the_local_fit(client: Any, n_present: int) -> None:
-    data = whole_table().iloc[:150]
-    weight = pd.Series((np.arange(150) < n_present).astype(float))
-    parts = (
-        dd.from_pandas(each, npartitions=2) for each in (data[COLUMNS], data["amount"], weight)
-    )
-    found = DaskHedgerowRegressor(n_estimators=3).fit(*parts, resilience=QUICK)
-    expected = HedgerowRegressor(n_estimators=3).fit(data[COLUMNS], data["amount"], weight)
-    assert model_to_bytes(found.booster_.model) == model_to_bytes(expected.booster_.model)
-
-
-def test_defaults_of_many_rows_on_a_cluster_are_plain(client: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(work, "FEW_VALUES", 100)
+def test_defaults_on_a_cluster_are_plain(client: Any) -> None:
     data = whole_table()
     X, y = data[COLUMNS], data["amount"]
     parts = [dd.from_pandas(each, npartitions=2) for each in (X, y)]
@@ -242,20 +221,11 @@ def test_defaults_of_many_rows_on_a_cluster_are_plain(client: Any, monkeypatch: 
     assert model_to_bytes(found.booster_.model) != model_to_bytes(by_recipe.model)
 
 
-def _sleeps(rows: Any, valid: Any, n_threads: int) -> None:
-    time.sleep(3.0)
-
-
-def test_a_closed_client_ends_a_fit_on_one_worker(client: Any) -> None:
+def test_a_closed_client_is_an_error(client: Any) -> None:
     data = whole_table()
     leaving = distributed.Client(client.scheduler.address)
     given = {"X": dd.from_pandas(data[COLUMNS], 2), "y": dd.from_pandas(data["amount"], 2)}
-    tables = persist_tables(leaving, given, {})
-    timer = threading.Timer(0.5, leaving.close)
-    timer.start()
-    with pytest.raises(CommunicationError, match="connection to the Dask scheduler is lost"):
-        run_alone(leaving, _sleeps, tables, AllRowsNeededError("All rows."), None)  # type: ignore[arg-type]
-    timer.join()
+    leaving.close()
     with pytest.raises(CommunicationError, match="the Dask scheduler does not answer"):
         DaskHedgerowRegressor(**SMALL).fit(*given.values(), client=leaving)
 

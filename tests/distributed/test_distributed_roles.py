@@ -16,7 +16,7 @@ from hedgerow import (
     HedgerowClassifier,
     train,
 )
-from hedgerow.distributed import Resilience, estimators, training
+from hedgerow.distributed import Resilience
 from hedgerow.distributed import train as train_on_cluster
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.io import model_to_bytes
@@ -77,8 +77,7 @@ def test_predictions_with_offsets(client: Any, table: str) -> None:
         model.predict(X, ROWS["score 0"].to_numpy())
 
 
-def test_class_weights_beside_validation_rows(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimators, "run_alone", None)  # all workers train
+def test_class_weights_beside_validation_rows(client: Any) -> None:
     settings = {**SMALL, "eval_metric": "loss", "class_weight": {0: 1.0, 1: 3.0}}
 
     def fitted(make: Any, rows: Any, **more: Any) -> Any:
@@ -102,27 +101,26 @@ def test_groups_beside_validation_rows_are_the_error_of_memory(client: Any) -> N
 
 
 @pytest.mark.parametrize("strategy", ["auto", "one_output_per_tree"])
-@pytest.mark.parametrize("alike", [True, False])
-def test_validation_rows_of_several_targets(
-    client: Any, alike: bool, strategy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if alike:
-        monkeypatch.setattr(training, "run_alone", None)
+def test_validation_rows_of_several_targets(client: Any, strategy: str) -> None:
     params = {
         "n_estimators": 5, "multi_strategy": strategy, "early_stopping": True,
         "patience": 1, "eval_metric": ["r2", "mae"],
     }  # fmt: skip
     parts, weight = dd.from_pandas(ROWS, npartitions=5), ROWS["weight"]
-    unseen = SCORES if alike else SCORES[::-1]  # in another order, to be read by name
     more = dd.from_pandas(ROWS[:90], npartitions=1)
     found = train_on_cluster(
         client, params, parts[COLUMNS], parts[SCORES], parts["weight"], X_val=more[COLUMNS],
-        y_val=more[unseen], offset=parts[COLUMNS], offset_val=more[COLUMNS], resilience=QUICK,
+        y_val=more[SCORES], offset=parts[COLUMNS], offset_val=more[COLUMNS], resilience=QUICK,
     )  # fmt: skip
     rows = Dataset(ROWS[COLUMNS], ROWS[SCORES], weight, offset=ROWS[COLUMNS].to_numpy())
-    valid = Dataset(ROWS[:90][COLUMNS], ROWS[:90][unseen], offset=ROWS[:90][COLUMNS].to_numpy())
+    valid = Dataset(ROWS[:90][COLUMNS], ROWS[:90][SCORES], offset=ROWS[:90][COLUMNS].to_numpy())
     assert found.to_bytes() == train(params, rows, valid).to_bytes()
     assert found.target_names == tuple(SCORES)
+    with pytest.raises(DataError, match="y_val has other columns than y"):
+        train_on_cluster(
+            client, params, parts[COLUMNS], parts[SCORES], X_val=more[COLUMNS],
+            y_val=more[SCORES[::-1]], resilience=QUICK,
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -161,11 +159,8 @@ def test_offsets_that_are_not_finite_name_the_partition(client: Any, bad: float)
         )
 
 
-def test_groups_of_classes_stay_together_on_all_workers(
-    client: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_groups_of_classes_stay_together_on_all_workers(client: Any) -> None:
     """A class of few groups keeps a group in training, on whichever worker it is."""
-    monkeypatch.setattr(training, "run_alone", None)
     rare = ROWS["query"].isin([3, 11, 17])
     y = np.where(rare, 2, ROWS["grade"] > 1).astype(int)
     rows = ROWS.assign(label=y)
@@ -173,7 +168,7 @@ def test_groups_of_classes_stay_together_on_all_workers(
         params = {"n_estimators": 3, "objective": "softmax", "early_stopping": True, "seed": seed}
         params |= {"validation_fraction": 0.5}
         parts = dd.from_pandas(rows, npartitions=3)
-        found = training.train(
+        found = train_on_cluster(
             client, params, parts[COLUMNS], parts["label"], groups=parts["query"],
             resilience=QUICK,
         )  # fmt: skip

@@ -141,7 +141,7 @@ def test_partitions_that_do_not_belong_together_are_refused() -> None:
     X, y, _ = table(20)
     one = describe(Partition(X, y))
     checksum = checksum_of(Partition(X, y))
-    assert one == Description(20, 20, (20,), ("a", "b", "c", "d"), 4, checksum)
+    assert one == Description(20, (20,), ("a", "b", "c", "d"), 4, checksum)
     for other, message in [
         (Partition(X.drop(columns="b"), y), "partition 1 has no column 'b', but partition 0 does"),
         (Partition(X.assign(e=1), y), "partition 1 has a column 'e', but partition 0 does not"),

@@ -140,7 +140,7 @@ def test_a_killed_worker_goes_on_from_the_checkpoint(
 
 
 def test_a_worker_without_rows(cluster: None, table: pd.DataFrame, tmp_path: Path) -> None:
-    """The other one has all of them, in which "auto" is chosen by one worker."""
+    """The other one has all of them."""
     names = ["a", "b"]
 
     def loop() -> None:

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
-from hedgerow.distributed import tables
 from hedgerow.distributed.tables import Columns, estimator_of, file_of, fit_tables
 from hedgerow.errors import CommunicationError, DataError, ParameterError
 from tests.helpers.ranks import rank_outcomes, run_ranks
@@ -60,10 +59,6 @@ def on_ranks(estimator: Any, rows: pd.DataFrame, columns: Columns, n_ranks: int 
         (HedgerowRegressor(**SMALL), Columns(NAMES, "y", {})),
         (HedgerowRegressor(**SMALL), Columns(NAMES, "y", {"weight": "w", "offset": "d"})),
         (HedgerowRegressor(**SMALL, early_stopping=True), Columns(NAMES, "y", {}, "valid")),
-        (
-            HedgerowRegressor(**SMALL, tree_method="exact"),
-            Columns(("a", "b"), "y", {"weight": "w"}),
-        ),
         (HedgerowClassifier(**SMALL), Columns(NAMES, "name", {})),
         (
             HedgerowClassifier(**SMALL, class_weight="balanced"),
@@ -148,7 +143,7 @@ def test_what_is_wrong_on_one_rank_is_an_error_on_all(wrong: str, rows: pd.DataF
         assert named in str(outcome.error)
 
 
-def test_what_one_rank_cannot_hold_is_refused(rows: pd.DataFrame, monkeypatch: Any) -> None:
+def test_what_ranks_cannot_do_is_refused(rows: pd.DataFrame) -> None:
     with pytest.raises(DataError, match="there are no rows"):
         run_ranks(
             2, lambda ranks: fit_tables(HedgerowRegressor(), ranks, None, Columns(None, "y", {}))
@@ -161,7 +156,6 @@ def test_what_one_rank_cannot_hold_is_refused(rows: pd.DataFrame, monkeypatch: A
         )
     with pytest.raises(ParameterError, match="progress=True would be called"):
         on_ranks(HedgerowRegressor(**SMALL, progress=True), rows, Columns(NAMES, "y", {}))
-    monkeypatch.setattr(tables, "_MOST_BYTES", 1000)
     exact = HedgerowRegressor(**SMALL, tree_method="exact")
-    with pytest.raises(ParameterError, match=r"'exact' sorts .* one rank may hold"):
+    with pytest.raises(ParameterError, match=r"'exact' sorts .* no worker of a cluster"):
         on_ranks(exact, rows, Columns(("a", "b"), "y", {}))

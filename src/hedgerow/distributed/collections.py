@@ -1,14 +1,8 @@
-"""Conversion of the user's Dask collections to partitions on workers.
-
-By default (``dataframe.convert-string``), Dask converts columns of Python objects to text as it
-reads a frame: dates, durations and numbers become categories, while the same frame in memory has
-dates and numbers.  Where nothing but a choice of rows and columns follows, the conversion is left
-out (:func:`with_objects`).
-"""
+"""Conversion of the user's Dask collections to partitions on workers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +20,7 @@ from hedgerow.distributed.partition import (
     roles_of,
     row_count,
 )
-from hedgerow.errors import AllRowsNeededError, DataError, DataTypeError
+from hedgerow.errors import DataError, DataTypeError
 
 NAMES = {"X": "X", "y": "y"} | {value.name: value.of_fit for value in ROW_VALUES}
 """The user's names for the parts of a partition."""
@@ -39,25 +33,16 @@ class Tables:
     train: Parts
     validation: Parts | None
     n_features: int
-    n_present: int  # training rows of positive weight
     # Checksums of the partitions of the training and validation rows
     checksums: tuple[tuple[int, ...], tuple[int, ...]]
     roles: Roles  # of the columns that are not features
     names: tuple[str, ...] | None = None  # column names of X, if it has any
     target_names: tuple[str, ...] | None = None  # the user's names of several targets
-    has_other_targets: bool = False  # whether y_val has other columns than y, or in another order
 
     @property
     def n_targets(self) -> int:
         """Number of targets of a row."""
         return max(1, len(self.roles.targets))
-
-    def check_can_be_divided(self) -> None:
-        """Raise ``AllRowsNeededError`` if one worker must hold all rows."""
-        if self.has_other_targets:
-            raise AllRowsNeededError(
-                "y_val has other columns than y, or the same in another order."
-            )
 
 
 def persist_tables(client: Any, train: Mapping[str, Any], validation: Mapping[str, Any]) -> Tables:
@@ -77,16 +62,16 @@ def persist_tables(client: Any, train: Mapping[str, Any], validation: Mapping[st
         if validation:
             more, others = persist_partitions(client, validation, workers)
             check_descriptions([found[0], others[0]])
+            if len({(one.n_targets, one.target_names) for one in (found[0], *others)}) > 1:
+                raise DataError("y_val has other columns than y, or the same in another order.")
     return Tables(
         parts,
         more,
         found[0].n_features,
-        sum(one.n_present for one in found),
         (tuple(one.checksum for one in found), tuple(one.checksum for one in others)),
         roles_of(found[0], train),
         found[0].names,
         found[0].target_names,
-        len({(one.n_targets, one.target_names) for one in (found[0], *others)}) > 1,
     )
 
 
@@ -244,7 +229,8 @@ def partitions_of(collection: Any, name: str, n_axes: int) -> list[Any]:
         if n_axes == 2 and len(collection.chunks[1]) > 1:
             collection = collection.rechunk({1: -1})
         return list(np.ravel(collection.to_delayed()))
-    return _parts_of_frame(with_objects(collection, name))
+    check_objects(collection, name)
+    return _parts_of_frame(collection)
 
 
 def _parts_of_frame(frame: Any) -> list[Any]:
@@ -272,73 +258,27 @@ def is_array(value: Any) -> bool:
     return hasattr(value, "chunks") and not hasattr(value, "divisions")
 
 
-_CONVERSION = "ArrowStringConversion"
-_SWITCH = "pyarrow_strings_enabled"
-_CHOICES = frozenset(
-    {_CONVERSION, "FromPandas", "FromMap", "FromDelayed", "DelayedsExpr"}
-    | {"Projection", "Partitions", "Drop", "ResetIndex"}
-    | {"Repartition", "RepartitionToFewer", "RepartitionToMore"}
-)
-"""Expressions that give the same rows and columns for text and for other objects."""
+def check_objects(frame: Any, name: str) -> None:
+    """Raise ``DataTypeError`` if Dask turned Python objects of a pandas frame into text.
 
-
-def with_objects(frame: Any, name: str) -> Any:
-    """Return a frame or series without the conversion of objects to text.
-
-    Raise ``DataTypeError`` if a column of dates, times, durations or numbers is converted, and
-    other steps follow that may need its text.
+    By default (``dataframe.convert-string``) it does so with all columns of objects, so dates and
+    numbers would become categories.
     """
-    expression: Any = getattr(frame, "expr", None)
-    if not hasattr(expression, "walk"):
-        return frame
-    steps = list(expression.walk())
-    if not any(_converts(step) for step in steps):
-        return frame
-    others = next(_converted(frame, steps), None)
-    if others is None and all(type(step).__name__ != _CONVERSION for step in steps):
-        return frame  # from pandas, and all objects are text: Arrow's text is faster to send
-    if all(type(step).__name__ in _CHOICES for step in steps):
-        return type(frame)(_unconverted(expression))
-    if others is None:
-        return frame
-    raise DataTypeError(
-        f"column {others!r} of {name} holds Python objects that are no text, and Dask turned them "
-        "into text: set dask.config.set({'dataframe.convert-string': False}) before the frame is "
-        "made, or convert the column, for example by pandas.to_datetime."
-    )
-
-
-def _converts(step: Any) -> bool:
-    name = type(step).__name__
-    return name == _CONVERSION or (name == "FromPandas" and bool(getattr(step, _SWITCH, False)))
-
-
-def _unconverted(expression: Any) -> Any:
-    """Return the expression that reads objects as they are."""
-    while True:
-        found = next(filter(_converts, expression.walk()), None)
-        if found is None:
-            return expression
-        is_source = type(found).__name__ != _CONVERSION
-        raw = found.substitute_parameters({_SWITCH: False}) if is_source else found.frame
-        if found is expression:
-            return raw if is_source else _unconverted(raw)
-        expression = expression.substitute(found, raw)
-
-
-def _converted(frame: Any, steps: list[Any]) -> Iterator[str]:
-    """Yield the columns of a frame that were no text before Dask converted them."""
-    own = frame.dtypes if frame.ndim == 2 else {frame.name: frame.dtype}
     import pandas as pd
 
-    texts = {column for column, dtype in own.items() if isinstance(dtype, pd.StringDtype)}
+    steps = frame.expr.walk() if hasattr(getattr(frame, "expr", None), "walk") else ()
     for step in steps:
-        if type(step).__name__ != "FromPandas":
+        if type(step).__name__ != "FromPandas" or not step.pyarrow_strings_enabled:
             continue
         source = getattr(step.frame, "_data", step.frame)
         columns = source.items() if isinstance(source, pd.DataFrame) else [(source.name, source)]
+        kept = frame.columns if frame.ndim == 2 else [frame.name]
         for column, values in columns:
-            if column not in texts or values.dtype != object:
-                continue
-            if any(not isinstance(value, str) for value in values.dropna().head(1)):
-                yield str(column)
+            some = values.dropna().head(1) if values.dtype == object else ()
+            if column in kept and any(not isinstance(value, str) for value in some):
+                raise DataTypeError(
+                    f"column {column!r} of {name} holds Python objects that are no text, and Dask "
+                    "turned them into text: set dask.config.set({'dataframe.convert-string': "
+                    "False}) before the frame is made, or convert the column, for example by "
+                    "pandas.to_datetime."
+                )

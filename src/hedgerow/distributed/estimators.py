@@ -15,19 +15,17 @@ from hedgerow.boosting.row_data.row_values import given_values
 from hedgerow.boosting.row_data.targets import require_target
 from hedgerow.distributed.cluster import Parts, Resilience
 from hedgerow.distributed.collections import is_collection, persist_tables
-from hedgerow.distributed.one_worker import FitAlone, run_alone
 from hedgerow.distributed.parallelism import Parallelism, check_parallelism
 from hedgerow.distributed.partition import add_masses, unique_labels
 from hedgerow.distributed.prediction import predict_lazily
 from hedgerow.distributed.training import train_on_workers
 from hedgerow.distributed.work import (
     TrainWork,
-    check_calls_nothing,
-    check_rows_may_be_divided,
+    check_for_clusters,
     fit_divided,
     joined_labels,
 )
-from hedgerow.errors import AllRowsNeededError, ParameterError
+from hedgerow.errors import ParameterError
 from hedgerow.estimators import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.model.model import Model
@@ -48,10 +46,10 @@ class OnCluster(HedgerowEstimator):
         memory_limit: int | None,
         resilience: Resilience | None,
     ) -> Self:
-        """Fit on all workers or, if a feature needs all rows at once, on one."""
+        """Fit on all workers."""
         self._params(), self._stopping(), self._check_objective()
         check_parallelism(parallelism)
-        check_calls_nothing(self)
+        check_for_clusters(self)
         client = client or _default_client()
         require_target(train["y"], type(self).__name__)
         tables = persist_tables(client, train, validation)
@@ -59,15 +57,8 @@ class OnCluster(HedgerowEstimator):
         def trained(work: TrainWork) -> Model:
             return train_on_workers(client, work, tables, parallelism, resilience)
 
-        try:
-            tables.check_can_be_divided()
-            check_rows_may_be_divided(self, tables.n_present, tables.n_features)
-            classes, masses = (partial(find, client, tables.train) for find in (_labels, _masses))
-            fit_divided(self, tables, classes, masses, trained, memory_limit=memory_limit)
-        except AllRowsNeededError as reason:
-            alone = FitAlone(self.to_local())
-            fitted = run_alone(client, alone, tables, reason, resilience)
-            self.__dict__ = dict(vars(fitted))
+        classes, masses = (partial(find, client, tables.train) for find in (_labels, _masses))
+        fit_divided(self, tables, classes, masses, trained, memory_limit=memory_limit)
         return self
 
     def to_local(self) -> Any:
@@ -162,9 +153,8 @@ class DaskHedgerowClassifier(  # type: ignore[misc]  # checkpoints are kept by t
     Parameters and attributes are those of :class:`hedgerow.HedgerowClassifier`; ``n_jobs``
     is the number of threads of each worker (None: all of them).  The model, and the file that
     :meth:`save` writes, have the same bytes as those of the local estimator trained on the
-    same rows in memory.  Features that need all rows at once train on one worker, which receives
-    the partitions (docs/distributed.md).  With more than 20 million values ``"auto"`` means the
-    plain values of :func:`hedgerow.train` instead.
+    same rows in memory.  ``"auto"`` of ``n_estimators`` and ``early_stopping`` means the plain
+    values of :func:`hedgerow.train`.
 
     Examples
     --------
@@ -230,9 +220,8 @@ class DaskHedgerowRegressor(  # type: ignore[misc]  # checkpoints are kept by th
     Parameters and attributes are those of :class:`hedgerow.HedgerowRegressor`; ``n_jobs``
     is the number of threads of each worker (None: all of them).  The model, and the file that
     :meth:`save` writes, have the same bytes as those of the local estimator trained on the
-    same rows in memory.  Features that need all rows at once train on one worker, which receives
-    the partitions (docs/distributed.md).  With more than 20 million values ``"auto"`` means the
-    plain values of :func:`hedgerow.train` instead.
+    same rows in memory.  ``"auto"`` of ``n_estimators`` and ``early_stopping`` means the plain
+    values of :func:`hedgerow.train`.
 
     Examples
     --------

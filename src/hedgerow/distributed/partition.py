@@ -50,7 +50,6 @@ class Description:
     """The client's description of a partition."""
 
     n_rows: int  # rows of X
-    n_present: int  # rows of positive weight
     n_values: tuple[int, ...]  # rows of y and of each further part
     names: tuple[str, ...] | None  # column names of X, if it has any
     n_features: int
@@ -70,7 +69,6 @@ def describe(partition: Partition, with_checksum: bool = True) -> Description:
     X = partition.X
     return Description(
         row_count(X),
-        _present_count(partition),
         tuple(map(row_count, partition.columns)),
         names_of(X),
         int(X.shape[1]) if len(X.shape) == 2 else -1,
@@ -79,15 +77,6 @@ def describe(partition: Partition, with_checksum: bool = True) -> Description:
         column_count(partition.y),
         None if column_count(partition.y) == 1 else names_of(partition.y),
     )
-
-
-def _present_count(partition: Partition) -> int:
-    """Return the number of rows of positive weight; all rows if the weights are invalid."""
-    try:
-        weight = weight_array(partition)
-    except (HedgerowError, TypeError, ValueError):  # reading the rows raises with all details
-        weight = None
-    return row_count(partition.X) if weight is None else int(np.count_nonzero(weight > 0.0))
 
 
 def names_of(table: Any) -> tuple[str, ...] | None:

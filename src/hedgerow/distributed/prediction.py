@@ -11,7 +11,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.booster import Booster
-from hedgerow.distributed.collections import is_array, is_collection, with_objects
+from hedgerow.distributed.collections import check_objects, is_array, is_collection
 from hedgerow.errors import DataError, DataTypeError
 from hedgerow.params import PredictionKind
 
@@ -33,7 +33,7 @@ def predict_lazily(
         return _predict_array(method, X, dtype, columns, offset)
     shape = 0 if columns is None else (0, len(columns))
     meta = _as_frame(np.zeros(shape, dtype=dtype), None, columns)
-    X = with_objects(X, "X")
+    check_objects(X, "X")
     return X.map_partitions(_predict_frame, offset, method, dtype, columns, meta=meta)
 
 

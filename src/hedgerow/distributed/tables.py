@@ -21,8 +21,6 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.comm.base import Communicator
-from hedgerow.data.external.memory import shown_bytes
-from hedgerow.distributed.one_worker import FitAlone
 from hedgerow.distributed.partition import (
     Description,
     Partition,
@@ -35,20 +33,16 @@ from hedgerow.distributed.partition import (
 )
 from hedgerow.distributed.ranks import Shard
 from hedgerow.distributed.work import (
-    check_calls_nothing,
-    check_rows_may_be_divided,
+    check_for_clusters,
     fit_divided,
     joined_labels,
 )
-from hedgerow.errors import AllRowsNeededError, DataError, ParameterError, did_you_mean
+from hedgerow.errors import DataError, did_you_mean
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.io import model_from_bytes
 
 VALIDATION = "__hedgerow_validation"
 """Column of booleans that tables have aside: True for validation rows."""
-
-_MOST_BYTES = 10**9
-"""Most bytes of a table that each rank may hold whole, without a limit of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +136,7 @@ def fit_tables(
     all ranks call ``callback``, and then ``save`` with the bytes of the round; ``checkpoint`` are
     those of an earlier attempt.
     """
-    check_calls_nothing(estimator)
+    check_for_clusters(estimator)
     table = _with_columns(table, ranks)
     columns.check(table.column_names)
     train, valid = columns.divide(table)
@@ -159,28 +153,23 @@ def fit_tables(
         raise DataError(
             f"no row is a validation row: column {columns.validation!r} is False everywhere."
         )
-    n_present = sum(one.n_present for one in found[0])
-    try:
-        check_rows_may_be_divided(estimator, n_present, first.n_features)
-        shard = Shard(
-            [train],
-            (ranks.rank,),
-            n_threads,
-            checkpoint,
-            save or (lambda content: None),
-            more=[] if valid is None else [_as_wide(valid, first.n_features)],
-            more_numbers=() if valid is None else (ranks.rank,),
-        )
-        every = {} if save is None else {"checkpoint_every": 0.0}
-        classes, masses = (partial(find, train, ranks) for find in (_labels, _masses))
-        fit_divided(
-            estimator, first, classes, masses,
-            lambda work: model_from_bytes(work(ranks, shard))[0],
-            roles=roles_of(first, train.given.keys()), memory_limit=memory_limit,
-            has_validation=valid is not None, callback=callback, **every,
-        )  # fmt: skip
-    except AllRowsNeededError as reason:
-        return _fit_alone(estimator, ranks, table, columns, n_threads, memory_limit, reason)
+    shard = Shard(
+        [train],
+        (ranks.rank,),
+        n_threads,
+        checkpoint,
+        save or (lambda content: None),
+        more=[] if valid is None else [_as_wide(valid, first.n_features)],
+        more_numbers=() if valid is None else (ranks.rank,),
+    )
+    every = {} if save is None else {"checkpoint_every": 0.0}
+    classes, masses = (partial(find, train, ranks) for find in (_labels, _masses))
+    fit_divided(
+        estimator, first, classes, masses,
+        lambda work: model_from_bytes(work(ranks, shard))[0],
+        roles=roles_of(first, train.given.keys()), memory_limit=memory_limit,
+        has_validation=valid is not None, callback=callback, **every,
+    )  # fmt: skip
     return b"" if ranks.rank else file_of(estimator)
 
 
@@ -231,36 +220,6 @@ def _masses(train: Partition, ranks: Communicator, classes: AnyArray) -> FloatAr
         own = add_masses(masses, train, classes) if rank == ranks.rank else masses
         masses = np.frombuffer(ranks.allgather(own.astype("<f8").tobytes())[rank], "<f8")
     return masses
-
-
-def _fit_alone(
-    estimator: HedgerowEstimator,
-    ranks: Communicator,
-    table: Any,
-    columns: Columns,
-    n_threads: int,
-    memory_limit: int | None,
-    reason: AllRowsNeededError,
-) -> bytes:
-    """Fit on rank 0, which gets the rows of all ranks."""
-    import pyarrow as pa
-
-    size = int(ranks.allreduce(np.array([table.nbytes]))[0])
-    room = memory_limit or _MOST_BYTES
-    if size > room:
-        raise ParameterError(
-            f"{reason} All rows have {shown_bytes(size)}, and one rank may hold "
-            f"{shown_bytes(room)}: leave that parameter out."
-        )
-    content = io.BytesIO()
-    with pa.ipc.new_stream(content, table.schema) as stream:
-        stream.write_table(table)
-    gathered = ranks.allgather(content.getvalue())
-    if ranks.rank:
-        return b""
-    tables = [pa.ipc.open_stream(part).read_all() for part in gathered]
-    train, valid = columns.divide(pa.concat_tables(tables, promote_options="permissive"))
-    return file_of(FitAlone(estimator)(train, valid, n_threads))
 
 
 def file_of(estimator: HedgerowEstimator) -> bytes:

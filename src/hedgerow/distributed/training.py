@@ -9,21 +9,15 @@ from dataclasses import replace
 from typing import Any
 
 from hedgerow.booster import Booster, initial_model
-from hedgerow.boosting.external.first_pass import check_parts
 from hedgerow.boosting.row_data.row_values import given_values
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.data.schema import UnknownCategory
 from hedgerow.distributed.cluster import Resilience, present_workers, run_on_workers
 from hedgerow.distributed.collections import Tables, persist_tables
-from hedgerow.distributed.one_worker import (
-    TrainAlone,
-    limits_of_workers,
-    run_alone,
-)
 from hedgerow.distributed.parallelism import Parallelism, check_parallelism, choose_mode
 from hedgerow.distributed.work import TrainWork
-from hedgerow.errors import AllRowsNeededError, ParameterError
+from hedgerow.errors import ParameterError
 from hedgerow.io import model_from_bytes
 from hedgerow.model.model import Model
 from hedgerow.params import BOOST_PARAMETER_NAMES, boost_params
@@ -56,9 +50,8 @@ def train(
     """Train a model on the workers of a Dask cluster.
 
     The model has the same bytes as the model of :func:`hedgerow.train` on the same rows in
-    memory, for any number of workers, any partitions, and any faults during training.  Features
-    that need all rows at once (exact search and a few others, see docs/distributed.md) train on
-    one worker, which receives the partitions.
+    memory, for any number of workers, any partitions, and any faults during training.  Options that
+    need all rows at once (exact search and a few others, see docs/clusters.md) are errors.
 
     Parameters
     ----------
@@ -104,8 +97,7 @@ def train(
     DataError, DataTypeError
         If data are invalid; the message names partition and column.
     ParameterError
-        For an unknown parameter, a value out of range, or a feature that needs all rows at once
-        if no worker has enough memory.
+        For an unknown parameter, a value out of range, or an option that needs all rows at once.
 
     Examples
     --------
@@ -126,30 +118,21 @@ def train(
             raise ParameterError("seed and random_state are the same parameter: give one of them.")
         given["seed"] = given.pop("random_state")
     trees = boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES})
-    reading = {"categorical_features": categorical_features, "unknown_category": unknown_category}
     tables = persist_tables(client, rows, valid)
     start = None if init_model is None else Booster(initial_model(init_model)[0]).to_bytes()
-    try:
-        stopping = stopping_of(given)
-        check_parts(None, trees, stopping)
-        tables.check_can_be_divided()
-        loss = loss_of(given, qid is not None).for_targets(tables)
-        work = TrainWork(
-            loss=replace(loss, labelled="DaskHedgerowClassifier"),
-            params=trees,
-            stopping=stopping,
-            eval_metric=given.get("eval_metric"),
-            categorical=categorical_features,
-            unknown=unknown_category,
-            memory_limit=memory_limit,
-            n_jobs=given.get("n_jobs"),
-            start=start,
-        )
-        return Booster(train_on_workers(client, work, tables, parallelism, resilience))
-    except AllRowsNeededError as reason:
-        alone = TrainAlone(given, reading, start)
-        found: Booster = run_alone(client, alone, tables, reason, resilience)
-        return found
+    loss = loss_of(given, qid is not None).for_targets(tables)
+    work = TrainWork(
+        loss=replace(loss, labelled="DaskHedgerowClassifier"),
+        params=trees,
+        stopping=stopping_of(given),
+        eval_metric=given.get("eval_metric"),
+        categorical=categorical_features,
+        unknown=unknown_category,
+        memory_limit=memory_limit,
+        n_jobs=given.get("n_jobs"),
+        start=start,
+    )
+    return Booster(train_on_workers(client, work, tables, parallelism, resilience))
 
 
 def train_on_workers(
@@ -161,14 +144,13 @@ def train_on_workers(
 ) -> Model:
     """Train on computed partitions; see :func:`train`."""
     lengths = tables.train.lengths
-    limits: dict[str, int] = client.run_on_scheduler(limits_of_workers)
     mode = choose_mode(
         parallelism,
         work.params,
         sum(lengths),
         tables.n_features,
         len(present_workers(client)),
-        min((limit for limit in limits.values() if limit > 0), default=None),
+        min(client.run_on_scheduler(_memory_limits), default=None),
         work.loss.outputs_of_tree(work.params),
     )
     everywhere = mode == "features"
@@ -191,6 +173,12 @@ def train_on_workers(
         resilience=resilience,
     )
     return model_from_bytes(content)[0]
+
+
+def _memory_limits(dask_scheduler: Any = None) -> list[int]:
+    """Return the memory limits of the workers that have one; runs on the scheduler."""
+    limits = (int(worker.memory_limit or 0) for worker in dask_scheduler.workers.values())
+    return [limit for limit in limits if limit > 0]
 
 
 def _with_time_left(stopping: StoppingParams) -> StoppingParams:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.automatic.defaults import depends_on_rows
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.first_pass import check_parts
 from hedgerow.boosting.loop.callbacks import Callback
@@ -41,7 +40,7 @@ from hedgerow.distributed.partition import (
     check_unchanged,
 )
 from hedgerow.distributed.ranks import ClusterStore, Shard
-from hedgerow.errors import AllRowsNeededError, ParameterError, brief
+from hedgerow.errors import ParameterError, brief
 from hedgerow.estimators import HedgerowClassifier, labels
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.labels import classes_of_labels
@@ -150,40 +149,24 @@ class TrainWork:
         return found
 
 
-FEW_VALUES = 20_000_000
-"""Most values of a small table, rows times columns."""
-
-
-def check_rows_may_be_divided(
-    estimator: HedgerowEstimator, n_present: int, n_features: int
-) -> None:
-    """Raise ``AllRowsNeededError`` for features that need all rows, before rows are read.
-
-    ``n_present`` is the number of rows of positive weight.
-    """
-    if estimator.warm_start and "booster_" in vars(estimator):
-        raise AllRowsNeededError("warm_start=True continues with rows in memory.")
-    if estimator.folds is not None:
-        raise AllRowsNeededError("folds number the rows of the whole table.")
-    params, stopping = estimator._params(), estimator._stopping()
-    check_parts(None, params, stopping)
-    by_rows = depends_on_rows(params, stopping, estimator._automatic(), n_present)
-    # One worker chooses for a small table, which takes minutes; larger ones get plain defaults.
-    if by_rows and n_present * n_features <= FEW_VALUES:
-        raise AllRowsNeededError(
-            f"Parameters are 'auto' whose values depend on the rows; for tables up to "
-            f"{FEW_VALUES:,} values a cluster chooses them like a fit in memory."
-        )
-
-
-def check_calls_nothing(estimator: HedgerowEstimator) -> None:
-    """Raise ``ParameterError`` for what would be called in the processes of a cluster."""
+def check_for_clusters(estimator: HedgerowEstimator) -> None:
+    """Raise ``ParameterError`` for parameters that need one process, which holds all rows."""
     for name in ("callbacks", "progress"):
         if getattr(estimator, name):
             raise ParameterError(
                 f"{name}={brief(getattr(estimator, name))} would be called in the process that "
                 f"trains, which is a worker of the cluster: leave {name} out."
             )
+    if estimator.folds is not None:
+        raise ParameterError(
+            "folds number the rows of the whole table, which no worker of a cluster has: give "
+            "validation rows."
+        )
+    if estimator.warm_start and "booster_" in vars(estimator):
+        raise ParameterError(
+            "warm_start=True continues with rows in memory: on a cluster use init_model of "
+            "hedgerow.distributed.train."
+        )
 
 
 def fit_divided(

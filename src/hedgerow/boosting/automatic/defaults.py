@@ -225,16 +225,6 @@ def _with_each(
     return tuple(replace(params, **values) for values in others if free.issuperset(values))
 
 
-def depends_on_rows(
-    params: BoostParams, stopping: StoppingParams, automatic: frozenset[str], n_rows: int
-) -> bool:
-    """Return whether a value of ``"auto"`` may depend on the rows; arguments as :func:`choose`."""
-    if not suits_recipe(params):
-        return False
-    by_rows = _of_few_rows(params, automatic, n_rows)
-    return bool(by_rows) or _finds_rounds(params, stopping, automatic)
-
-
 def _of_few_rows(params: BoostParams, automatic: frozenset[str], n_rows: int) -> frozenset[str]:
     """Return the parameters that depend on the rows although the number of rounds is fixed."""
     if n_rows >= TINY or params.max_depth is not None:

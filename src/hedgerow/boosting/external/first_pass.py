@@ -77,7 +77,7 @@ def check_parts(data: object, params: BoostParams, stopping: StoppingParams) -> 
     if data is None and params.tree_method != "hist":
         raise AllRowsNeededError(
             f"tree_method={params.tree_method!r} sorts complete columns, which no worker of a "
-            "cluster has: use tree_method='hist', or one worker."
+            "cluster has: use tree_method='hist', or train on a table in memory."
         )
     if stopping.by_folds and data is None:
         raise AllRowsNeededError(
@@ -165,7 +165,7 @@ def _sample_in_model(sample: CutSample, start: Start, data: FileDataset) -> CutS
     if (found.names, found.types) != (known.names, known.types):
         raise AllRowsNeededError(
             f"{start.name} has its columns in another order or of other kinds than these rows, "
-            "which are therefore read into memory."
+            "which are therefore needed in memory."
         )
     if not isinstance(table, SparseTable) and known.has_categories:
         more = {c.name: c.levels for c in found.columns if c.kind == "category"}
