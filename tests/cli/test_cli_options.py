@@ -83,7 +83,7 @@ def test_an_index_without_a_name_is_left_out_unless_it_would_be_trained_on(
             assert main(command.format(name).split()) == 0
             found.append(Path("out.csv").read_bytes())
         assert found[0] == found[1]
-    for command in ("evaluate m.hedgerow {} --target y", "convert m.hedgerow m.py --check {}"):
+    for command in ("evaluate m.hedgerow {} --target y", "convert m.hedgerow m.json --check {}"):
         said = []
         for name in ("rows.csv", "indexed.csv"):
             capsys.readouterr()
@@ -106,7 +106,7 @@ def test_an_index_without_a_name_is_left_out_unless_it_would_be_trained_on(
         "evaluate m.hedgerow values.csv --target y",
         "report m.hedgerow values.csv --target y -o out.html",
         "ladder values.csv --target y",
-        "convert m.hedgerow m.py --check values.csv",
+        "convert m.hedgerow m.json --check values.csv",
     ],
 )
 def test_a_file_without_names_gets_a_hint(command: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import runpy
 from importlib.util import find_spec
 
 import numpy as np
@@ -12,18 +11,16 @@ import pytest
 
 import hedgerow
 from hedgerow import Dataset, ExportError, ParameterError, train
-from hedgerow.convert.writers import json_text
+from hedgerow.convert.writers import json as json_writer
 from tests.helpers.foreign_models import adult, california
 
 PACKAGE = {
     "lightgbm": "lightgbm",
     "onnx": "onnxruntime",
 }
-# The formats whose program is here; text that Python or a parser of JSON reads always is.
+# The formats whose program is here; a parser of JSON always is.
 FORMATS = [
-    target
-    for target in ("lightgbm", "onnx", "python", "json")
-    if find_spec(PACKAGE.get(target, "json"))
+    target for target in ("lightgbm", "onnx", "json") if find_spec(PACKAGE.get(target, "json"))
 ]
 PLAIN = {"target_statistics": False, "n_estimators": 8, "max_leaves": 12}
 
@@ -113,7 +110,7 @@ def test_splits_between_missing_values_and_all_others(kind, tmp_path) -> None:
         exported(booster, tmp_path / "model", target, X)
 
 
-@pytest.mark.parametrize("target", ["lightgbm", "python", "json"])
+@pytest.mark.parametrize("target", ["lightgbm", "json"])
 def test_splits_between_zeros_that_are_missing_and_all_others(target, tmp_path) -> None:
     X = np.random.default_rng(0).integers(0, 3, (300, 1))
     booster = train({**PLAIN, "zero_as_missing": True}, Dataset(X, (X[:, 0] == 0) * 1.0))
@@ -123,7 +120,7 @@ def test_splits_between_zeros_that_are_missing_and_all_others(target, tmp_path) 
 def test_integers_beyond_the_formats(tmp_path) -> None:
     X = np.array([[2**60 + k] for k in range(200)])
     booster = train({"n_estimators": 2, "min_samples_leaf": 5}, Dataset(X, np.arange(200.0)))
-    for target in ("lightgbm", "json", "python"):
+    for target in ("lightgbm", "json"):
         with pytest.raises(ParameterError, match=r"2\*\*53"):
             booster.export(tmp_path / "model", target)
 
@@ -295,7 +292,7 @@ def test_empty_text_as_a_category(levels, source, tmp_path) -> None:
     given = [*levels, None]
     frame = pd.DataFrame({"c": pd.Series([given[k] for k in code], dtype=object)})
     y = np.array([0.0, 1.0, 5.0, -4.0])[code]
-    targets = ["onnx", "python", "json"]
+    targets = ["onnx", "json"]
     if source == "xgboost":
         xgboost = pytest.importorskip("xgboost")
         data = xgboost.DMatrix(frame.astype("category"), y, enable_categorical=True)
@@ -313,24 +310,9 @@ def test_empty_text_as_a_category(levels, source, tmp_path) -> None:
     assert f"the text '{text}' is a missing value" in notes
 
 
-def test_python_is_plain_code(mixed, tmp_path) -> None:
-    X, y, _ = mixed
-    booster = train({**PLAIN, "objective": "logistic"}, Dataset(X, y))
-    path = tmp_path / "model.py"
-    booster.export(path)
-    text = path.read_text()
-    assert "import math" in text
-    assert text.count("import ") == 1
-    module = runpy.run_path(str(path))
-    row = {name: (None if pd.isna(v) else v) for name, v in X.iloc[3].items()}
-    expected = booster.predict(X.iloc[3:4], kind="probability")[0, 1]
-    assert module["predict"](row) == pytest.approx(expected, rel=1e-14)
-
-
 ODD_NAMES = {
     **{name: name for name in ("é", "价格", "a b", "[x]", "a<b", "{a,b}", "raw", "X", "")},
     **{name: name for name in ("'", "a=b", "#", "&", "hedgerow_features")},
-    "code": 'a"""\nraise SystemExit("no")\n#',  # must not become code of the text for Python
     "quotes": "say \"no\" \\ or 'yes'",
     "lines": "a\nb\r\tc",
     "escapes": "\\u00e9 \\n",
@@ -510,7 +492,7 @@ def test_rows_that_the_target_refuses_are_a_plain_error(shared_data, tmp_path, m
     def refuse(*given):
         raise RuntimeError("rows are refused.\ntrace")
 
-    monkeypatch.setattr(json_text, "predict", refuse)
+    monkeypatch.setattr(json_writer, "predict", refuse)
     words = "cannot predict the rows of check: RuntimeError: rows are refused. Give"
     with pytest.raises(ParameterError, match=words) as e:
         booster.export(tmp_path / "model.json", check=X[:20])
@@ -523,8 +505,7 @@ def test_zeros_that_are_missing(shared_data, tmp_path) -> None:
     booster = train({**PLAIN, "zero_as_missing": True}, Dataset(X, y))
     with pytest.raises(ParameterError, match="zero_as_missing"):
         exported(booster, tmp_path / "model", "onnx")
-    for target in ("json", "python"):
-        exported(booster, tmp_path / "model", target, X)
+    exported(booster, tmp_path / "model", "json", X)
     with pytest.raises(ParameterError, match="1e-35"):
         exported(booster, tmp_path / "model", "lightgbm")
     report = exported(booster, tmp_path / "model", "lightgbm", X, approximate=True)
@@ -546,14 +527,14 @@ def test_a_wrong_export_is_found(shared_data, tmp_path, monkeypatch) -> None:
     """The check finds a wrong export, and no file is written."""
     X, y = california(shared_data("california"), 500)
     booster = train(PLAIN, Dataset(X, y))
-    good = json_text.write
+    good = json_writer.write
 
     def bad(plain, approximate, notes):
         document = json.loads(good(plain, approximate, notes))
         document["base_score"][0] += 0.001
         return json.dumps(document).encode()
 
-    monkeypatch.setattr(json_text, "write", bad)
+    monkeypatch.setattr(json_writer, "write", bad)
     with pytest.raises(ExportError, match="row"):
         booster.export(tmp_path / "m.json", check=X)
     assert not (tmp_path / "m.json").exists()

@@ -26,14 +26,12 @@ from hedgerow.notebook import Viewed
 if TYPE_CHECKING:
     from hedgerow.convert.writers.plain import PlainModel
 
-ExportFormat: TypeAlias = Literal["lightgbm", "onnx", "python", "json"]
+ExportFormat: TypeAlias = Literal["lightgbm", "onnx", "json"]
 FORMATS: tuple[str, ...] = get_args(ExportFormat)
-_MODULES = {"python": "python_text", "json": "json_text"}
 
 SUFFIXES: dict[str, ExportFormat] = {
     ".txt": "lightgbm",
     ".onnx": "onnx",
-    ".py": "python",
     ".json": "json",
 }
 """Format of a file by its suffix, if ``format`` is not set."""
@@ -91,9 +89,9 @@ class Exports(BoosterPart):
         ----------
         path : str or path-like
             An existing file is replaced atomically.
-        format : {"lightgbm", "onnx", "python", "json"}, optional
-            Default: by the suffix of ``path``: ``.txt``, ``.onnx``, ``.py``, ``.json``
-            (Hedgerow's JSON).  Treelite reads the text of ``"lightgbm"``.
+        format : {"lightgbm", "onnx", "json"}, optional
+            Default: by the suffix of ``path``: ``.txt``, ``.onnx``, ``.json`` (Hedgerow's
+            JSON).  Treelite reads the text of ``"lightgbm"``.
         check : table, optional
             Rows that the target predicts, if it is installed; raw scores must be equal within
             rounding.
@@ -124,7 +122,7 @@ class Exports(BoosterPart):
         >>> X = {"size": [1.0, 2.0, 3.0, 4.0], "colour": ["red", "blue", "red", "blue"]}
         >>> booster = hedgerow.train({"n_estimators": 3}, hedgerow.Dataset(X, [1, 2, 3, 5]))
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     booster.export(os.path.join(folder, "model.py"), check=X).rows_checked
+        ...     booster.export(os.path.join(folder, "model.json"), check=X).rows_checked
         4
         """
         from hedgerow.convert.writers.plain import plain_model
@@ -148,7 +146,7 @@ class Exports(BoosterPart):
 
 def _writer(format: str) -> Any:  # noqa: A002
     """Return the module of a format: ``write(plain, approximate, notes)`` and ``predict``."""
-    return import_module(f"hedgerow.convert.writers.{_MODULES.get(format, format)}")
+    return import_module(f"hedgerow.convert.writers.{format}")
 
 
 def _format_of(path: str | os.PathLike[str], chosen: str | None) -> str:

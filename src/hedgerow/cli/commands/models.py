@@ -135,14 +135,14 @@ def add_convert(commands: Any) -> None:
         description="Read a model file of Hedgerow, LightGBM (text), XGBoost (JSON, UBJSON) or "
         "CatBoost (JSON), and write it in another format. If the format cannot express a feature, "
         "an error names it.",
-        epilog="Without --to, the suffix of OUT sets the format: .txt LightGBM, .onnx ONNX, .py "
-        "Python, .json Hedgerow's JSON, .hedgerow or none a Hedgerow model.",
+        epilog="Without --to, the suffix of OUT sets the format: .txt LightGBM, .onnx ONNX, .json "
+        "Hedgerow's JSON, .hedgerow or none a Hedgerow model.",
     )
     parser.add_argument("model", metavar="IN", help="model file")
     parser.add_argument("out", metavar="OUT", help="file to write")
     parser.add_argument(
         "--to",
-        choices=(_OURS, "lightgbm", "onnx", "python", "json"),
+        choices=(_OURS, "lightgbm", "onnx", "json"),
         help="format to write",
     )
     parser.add_argument(

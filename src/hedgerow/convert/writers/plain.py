@@ -40,7 +40,7 @@ _LINKS = {
 """Link from raw score to prediction of objectives that other formats know."""
 
 
-_COMPLETE = ("onnx", "python", "json")
+_COMPLETE = ("onnx", "json")
 _OF_COMPLETE = (
     "linear leaves (linear_leaves)",
     "target statistics of categories",
