@@ -178,10 +178,10 @@ def test_what_cannot_be_used_is_an_error(client: Any) -> None:
         DaskHedgerowRegressor().fit(X_parts, y_parts, X_val=X_parts)
     with pytest.raises(DataError, match=r"partition 2.*y"):
         DaskHedgerowRegressor(**SMALL).fit(X_parts, *divided(3, y.where(y.index < N_ROWS - 1)))
-    with pytest.raises(ParameterError, match="parallelism"):
+    with pytest.raises(ParameterError, match="parallelism must be 'data' or 'features'"):
         train_on_cluster(client, None, X_parts, y_parts, parallelism="rows")  # type: ignore[arg-type]
     mixed = dd.from_map(part_of_kind, range(3), meta=part_of_kind(0)[:0])
-    with pytest.raises(DataTypeError, match=r"column 'a' holds .*partition 0.*partition 2"):
+    with pytest.raises(DataTypeError, match=r"column 'a' holds .*partition [01].*partition 2"):
         DaskHedgerowRegressor(**SMALL).fit(mixed[["a"]], mixed["y"])
     renamed = dd.from_map(
         part_of_names, range(3), meta=part_of_names(0)[:0], enforce_metadata=False
@@ -215,17 +215,13 @@ def test_a_blocked_port_is_named(shared_client: Any, monkeypatch: pytest.MonkeyP
             train_on_cluster(shared_client, SMALL, *divided(2, X, y), resilience=quick)
 
 
-@pytest.mark.parametrize("parallelism", ["data", "features", "auto"])
-def test_train_gives_the_bytes_of_train(
-    client: Any, parallelism: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.parametrize("parallelism", ["data", "features"])
+def test_train_gives_the_bytes_of_train(client: Any, parallelism: Any) -> None:
     X, y, weight = table()
-    caplog.set_level(logging.INFO, "hedgerow")
     expected = train(SMALL, Dataset(X, y, weight))
     booster = train_on_cluster(
         client, SMALL, *divided(3, X, y, weight), parallelism=parallelism, resilience=QUICK
     )
     assert model_to_bytes(booster.model) == model_to_bytes(expected.model)
-    assert ("parallelism='auto': " in caplog.text) == (parallelism == "auto")
     found = predict_collection(booster, dd.from_pandas(X, npartitions=2), "raw").compute()
     np.testing.assert_array_equal(found, expected.predict(X, "raw"))

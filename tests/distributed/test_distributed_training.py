@@ -13,7 +13,6 @@ from hedgerow import Dataset, train
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone
-from hedgerow.distributed.parallelism import check_parallelism, choose_mode
 from hedgerow.distributed.partition import (
     Description,
     Partition,
@@ -23,7 +22,7 @@ from hedgerow.distributed.partition import (
 )
 from hedgerow.distributed.ranks import Shard
 from hedgerow.distributed.work import TrainWork
-from hedgerow.errors import DataError, DataTypeError, HedgerowError, ParameterError
+from hedgerow.errors import DataError, DataTypeError, HedgerowError
 from hedgerow.io import model_to_bytes
 from hedgerow.params import boost_params
 from tests.helpers import rank_trainings
@@ -150,40 +149,6 @@ def test_partitions_that_do_not_belong_together_are_refused() -> None:
         with pytest.raises(DataError, match=message):
             check_descriptions([one, describe(other)])
     check_descriptions([one, describe(Partition(X[["c", "a", "d", "b"]], y))])
-
-
-def test_modes() -> None:
-    params = boost_params({})
-    for mode in ("data", "features"):
-        assert choose_mode(mode, params, 10, 10, 2, None) == mode  # type: ignore[arg-type]
-    assert choose_mode("auto", params, 1000, 2000, 1, None) == "data"
-    assert choose_mode("auto", params, 1000, 2000, 2, None) == "features"
-    assert choose_mode("auto", params, 1000, 2000, 2, 10**6) == "data"
-    with pytest.raises(ParameterError, match=r"parallelism must be one of .*'features'"):
-        check_parallelism("feature")
-
-
-def test_modes_follow_the_outputs_of_leaves() -> None:
-    params = boost_params({})
-    sizes = (params, 200_000, 50, 4)
-    modes = [choose_mode("auto", *sizes, None, n_outputs=n) for n in (1, 2, 8, 100)]
-    assert modes == ["data", "features", "features", "features"]
-    # All rows, and the work of all outputs, must fit into a quarter of the memory.
-    assert choose_mode("auto", *sizes, 10**9, n_outputs=8) == "features"
-    assert choose_mode("auto", *sizes, 10**9, n_outputs=100) == "data"
-    vectors = boost_params({"multi_strategy": "multi_output_tree"})
-    for spec, trees, n_outputs in (
-        (LossSpec(), params, 1),
-        (LossSpec(n_targets=3), params, 3),
-        (LossSpec(n_targets=3), boost_params({"multi_strategy": "one_output_per_tree"}), 1),
-        (LossSpec("softmax", n_classes=5), params, 1),
-        (LossSpec("softmax", n_classes=5), vectors, 5),
-        (LossSpec("softmax"), vectors, 1),  # not known before the targets are read
-        (LossSpec("logistic", n_classes=2), params, 1),
-        (LossSpec("normal"), vectors, 2),
-        (LossSpec("quantile", {"quantile": [0.1, 0.5, 0.9]}), vectors, 3),
-    ):
-        assert spec.outputs_of_tree(trees) == n_outputs
 
 
 def test_ranks_without_rows_know_the_columns(tmp_path: Path) -> None:

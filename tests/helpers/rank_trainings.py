@@ -13,9 +13,9 @@ from hedgerow.distributed.cluster import contiguous
 from hedgerow.distributed.partition import (
     Partition,
     checksum_of,
+    columns_of,
     describe,
     make_partition,
-    roles_of,
 )
 from hedgerow.distributed.ranks import Shard
 from hedgerow.distributed.work import TrainWork
@@ -56,18 +56,17 @@ def rank_of(
     first, settings = describe(partitions[0]), read_settings(params)
     given = partitions[0].given
     work = TrainWork(
-        loss_of(settings, "qid" in given).for_targets(first),
+        loss_of(settings, "qid" in given),
         trees_of(settings),
         stopping_of(settings),
         settings.get("eval_metric"),
         mode=mode,
         has_validation=more is not None,
-        names=first.names,
         memory_limit=10**8,
         n_jobs=settings.get("n_jobs"),
         checkpoint_every=0.0,
         checksums=([checksum_of(part) for part in partitions], []),
-        roles=roles_of(first, given),
+        **columns_of(first, given),
     )
 
     def ranges(parts: list[Partition]) -> list[range]:

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 
 from hedgerow.boosting.row_data.row_values import ROW_VALUES
-from hedgerow.data.sources.base import Roles
 from hedgerow.data.sources.batches import not_one_axis
 from hedgerow.distributed.cluster import Parts, naming_lost_scheduler, present_workers, ready
 from hedgerow.distributed.partition import (
     Description,
     check_descriptions,
+    columns_of,
     describe,
     make_partition,
-    roles_of,
     row_count,
 )
 from hedgerow.errors import DataError, DataTypeError
@@ -32,17 +31,10 @@ class Tables:
 
     train: Parts
     validation: Parts | None
-    n_features: int
     # Checksums of the partitions of the training and validation rows
     checksums: tuple[tuple[int, ...], tuple[int, ...]]
-    roles: Roles  # of the columns that are not features
-    names: tuple[str, ...] | None = None  # column names of X, if it has any
-    target_names: tuple[str, ...] | None = None  # the user's names of several targets
-
-    @property
-    def n_targets(self) -> int:
-        """Number of targets of a row."""
-        return max(1, len(self.roles.targets))
+    n_targets: int
+    columns: Mapping[str, Any]  # names and roles of the columns
 
 
 def persist_tables(client: Any, train: Mapping[str, Any], validation: Mapping[str, Any]) -> Tables:
@@ -67,11 +59,9 @@ def persist_tables(client: Any, train: Mapping[str, Any], validation: Mapping[st
     return Tables(
         parts,
         more,
-        found[0].n_features,
         (tuple(one.checksum for one in found), tuple(one.checksum for one in others)),
-        roles_of(found[0], train),
-        found[0].names,
-        found[0].target_names,
+        found[0].n_targets,
+        columns_of(found[0], train),
     )
 
 

@@ -15,10 +15,9 @@ from hedgerow.boosting.row_data.row_values import given_values
 from hedgerow.boosting.row_data.targets import require_target
 from hedgerow.distributed.cluster import Parts, Resilience
 from hedgerow.distributed.collections import is_collection, persist_tables
-from hedgerow.distributed.parallelism import Parallelism, check_parallelism
 from hedgerow.distributed.partition import add_masses, unique_labels
 from hedgerow.distributed.prediction import predict_lazily
-from hedgerow.distributed.training import train_on_workers
+from hedgerow.distributed.training import check_parallelism, train_on_workers
 from hedgerow.distributed.work import (
     TrainWork,
     check_for_clusters,
@@ -28,6 +27,7 @@ from hedgerow.distributed.work import (
 from hedgerow.errors import ParameterError
 from hedgerow.estimators import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
 from hedgerow.estimators.base import HedgerowEstimator
+from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.model.model import Model
 from hedgerow.objectives.catalogue import SURVIVAL
 
@@ -42,7 +42,7 @@ class OnCluster(HedgerowEstimator):
         train: Mapping[str, Any],
         validation: Mapping[str, Any],
         client: Any,
-        parallelism: Parallelism,
+        parallelism: GrowMode,
         memory_limit: int | None,
         resilience: Resilience | None,
     ) -> Self:
@@ -58,7 +58,7 @@ class OnCluster(HedgerowEstimator):
             return train_on_workers(client, work, tables, parallelism, resilience)
 
         classes, masses = (partial(find, client, tables.train) for find in (_labels, _masses))
-        fit_divided(self, tables, classes, masses, trained, memory_limit=memory_limit)
+        fit_divided(self, tables.n_targets, classes, masses, trained, memory_limit=memory_limit)
         return self
 
     def to_local(self) -> Any:
@@ -103,7 +103,7 @@ class OnClusterByRows(OnCluster):
         groups: Any = None,
         time: Any = None,
         client: Any = None,
-        parallelism: Parallelism = "auto",
+        parallelism: GrowMode = "data",
         memory_limit: int | None = None,
         resilience: Resilience | None = None,
     ) -> Self:
@@ -304,7 +304,7 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
         offset: Any = None,
         offset_val: Any = None,
         client: Any = None,
-        parallelism: Parallelism = "auto",
+        parallelism: GrowMode = "data",
         memory_limit: int | None = None,
         resilience: Resilience | None = None,
     ) -> Self:
@@ -325,8 +325,8 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
             Initial raw scores.
         client : distributed.Client, optional
             By default the last client created.
-        parallelism : {"auto", "data", "features"}, default="auto"
-            The division of work between workers; see :mod:`hedgerow.distributed.parallelism`.
+        parallelism : {"data", "features"}, default="data"
+            The division of work between workers; see :func:`hedgerow.distributed.train`.
         memory_limit : int, optional
             Memory for binned rows on each worker in bytes; by default 40% of the worker's
             limit.  Of this, labels, queries, scores and derivatives take about 64 bytes per row

@@ -113,6 +113,12 @@ def roles_of(first: Description, present: Collection[str]) -> Roles:
     )
 
 
+def columns_of(first: Description, present: Collection[str]) -> dict[str, Any]:
+    """Return the names of the columns and their roles, for :mod:`hedgerow.distributed.work`."""
+    roles = roles_of(first, present)
+    return {"roles": roles, "names": first.names, "target_names": first.target_names}
+
+
 def _names_aside(first: Description, role: str, n_columns: int) -> tuple[str, ...]:
     taken = set(first.names or default_names(max(first.n_features, 0)))
     names: list[str] = []

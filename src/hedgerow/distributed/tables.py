@@ -26,9 +26,9 @@ from hedgerow.distributed.partition import (
     Partition,
     add_masses,
     check_descriptions,
+    columns_of,
     describe,
     make_partition,
-    roles_of,
     unique_labels,
 )
 from hedgerow.distributed.ranks import Shard
@@ -165,9 +165,9 @@ def fit_tables(
     every = {} if save is None else {"checkpoint_every": 0.0}
     classes, masses = (partial(find, train, ranks) for find in (_labels, _masses))
     fit_divided(
-        estimator, first, classes, masses,
+        estimator, first.n_targets, classes, masses,
         lambda work: model_from_bytes(work(ranks, shard))[0],
-        roles=roles_of(first, train.given.keys()), memory_limit=memory_limit,
+        memory_limit=memory_limit, **columns_of(first, train.given),
         has_validation=valid is not None, callback=callback, **every,
     )  # fmt: skip
     return b"" if ranks.rank else file_of(estimator)

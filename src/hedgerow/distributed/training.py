@@ -6,18 +6,19 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
+from hedgerow.argument_types import is_one_of
 from hedgerow.booster import Booster, initial_model
 from hedgerow.boosting.row_data.row_values import given_values
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.data.schema import UnknownCategory
-from hedgerow.distributed.cluster import Resilience, present_workers, run_on_workers
+from hedgerow.distributed.cluster import Resilience, run_on_workers
 from hedgerow.distributed.collections import Tables, persist_tables
-from hedgerow.distributed.parallelism import Parallelism, check_parallelism, choose_mode
 from hedgerow.distributed.work import TrainWork
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
+from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.io import model_from_bytes
 from hedgerow.model.model import Model
 from hedgerow.params import BOOST_PARAMETER_NAMES, boost_params
@@ -42,7 +43,7 @@ def train(
     time: Any = None,
     categorical_features: CategoricalFeatures = "auto",
     unknown_category: UnknownCategory = "missing",
-    parallelism: Parallelism = "auto",
+    parallelism: GrowMode = "data",
     memory_limit: int | None = None,
     resilience: Resilience | None = None,
     init_model: Any = None,
@@ -76,8 +77,9 @@ def train(
         Number or date of each row: the latest rows are held out.
     categorical_features, unknown_category
         As for :class:`hedgerow.Dataset`.
-    parallelism : {"auto", "data", "features"}, default="auto"
-        The division of work between workers; see :mod:`hedgerow.distributed.parallelism`.
+    parallelism : {"data", "features"}, default="data"
+        The division of work between workers, of the same model: each has its rows, or all rows and
+        searches its features, for few rows of many columns; see docs/distributed.md.
     memory_limit : int, optional
         Memory for binned rows on each worker in bytes; other rows go to its local directory.
         By default 40% of the worker's memory limit.
@@ -120,7 +122,7 @@ def train(
     trees = boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES})
     tables = persist_tables(client, rows, valid)
     start = None if init_model is None else Booster(initial_model(init_model)[0]).to_bytes()
-    loss = loss_of(given, qid is not None).for_targets(tables)
+    loss = loss_of(given, qid is not None)
     work = TrainWork(
         loss=replace(loss, labelled="DaskHedgerowClassifier"),
         params=trees,
@@ -139,34 +141,22 @@ def train_on_workers(
     client: Any,
     work: TrainWork,
     tables: Tables,
-    parallelism: Parallelism,
+    parallelism: GrowMode,
     resilience: Resilience | None,
 ) -> Model:
     """Train on computed partitions; see :func:`train`."""
-    lengths = tables.train.lengths
-    mode = choose_mode(
-        parallelism,
-        work.params,
-        sum(lengths),
-        tables.n_features,
-        len(present_workers(client)),
-        min(client.run_on_scheduler(_memory_limits), default=None),
-        work.loss.outputs_of_tree(work.params),
-    )
-    everywhere = mode == "features"
-    validation = tables.validation
+    everywhere, validation = parallelism == "features", tables.validation
     resilience = resilience or Resilience()
     content = run_on_workers(
         client,
         replace(
             work,
             stopping=_with_time_left(work.stopping),
-            mode=mode,
+            mode=parallelism,
             has_validation=validation is not None,
             checkpoint_every=resilience.checkpoint_every,
             checksums=tables.checksums,
-            roles=tables.roles,
-            names=tables.names,
+            **tables.columns,
         ),
         replace(tables.train, everywhere=everywhere),
         more=None if validation is None else replace(validation, everywhere=everywhere),
@@ -175,10 +165,11 @@ def train_on_workers(
     return model_from_bytes(content)[0]
 
 
-def _memory_limits(dask_scheduler: Any = None) -> list[int]:
-    """Return the memory limits of the workers that have one; runs on the scheduler."""
-    limits = (int(worker.memory_limit or 0) for worker in dask_scheduler.workers.values())
-    return [limit for limit in limits if limit > 0]
+def check_parallelism(value: object) -> None:
+    """Raise ``ParameterError`` for an unknown division of work."""
+    if not is_one_of(value, get_args(GrowMode)):
+        known = " or ".join(map(repr, get_args(GrowMode)))
+        raise ParameterError(f"parallelism must be {known}; got {brief(value)}.")
 
 
 def _with_time_left(stopping: StoppingParams) -> StoppingParams:

@@ -75,6 +75,7 @@ class TrainWork:
     checksums: tuple[Sequence[int], Sequence[int]] = ((), ())
     roles: Roles = field(default_factory=Roles)  # of the columns that are not features
     names: tuple[str, ...] | None = None  # column names of X, if it has any
+    target_names: tuple[str, ...] | None = None  # the user's names of several targets
     start: bytes | None = None  # model file of the model to continue
     callback: Callback | None = None  # of an engine, called on each rank
 
@@ -145,7 +146,7 @@ class TrainWork:
             cache_dir=[folder],
             communicator=others,
         )
-        found.target_names = self.loss.target_names
+        found.target_names = self.target_names
         return found
 
 
@@ -171,7 +172,7 @@ def check_for_clusters(estimator: HedgerowEstimator) -> None:
 
 def fit_divided(
     estimator: HedgerowEstimator,
-    targets: Any,
+    n_targets: int,
     classes: Callable[[], AnyArray],
     masses: Callable[[AnyArray], FloatArray],
     train: Callable[[TrainWork], Model],
@@ -179,9 +180,9 @@ def fit_divided(
 ) -> None:
     """Fit an estimator to rows that workers hold.
 
-    ``targets`` has ``n_targets`` and ``target_names``, which are known before rows are read.
-    ``classes`` finds the labels of rows of positive weight, and ``masses`` sums the weights of
-    each; ``train`` does the work on all workers, of which ``more`` are further attributes.
+    ``n_targets`` is the number of columns of the targets.  ``classes`` finds the labels of rows of
+    positive weight, and ``masses`` sums the weights of each; ``train`` does the work on all
+    workers, of which ``more`` are further attributes.
     """
 
     def trained(loss: LossSpec, known: Labels | None = None) -> Model:
@@ -199,10 +200,9 @@ def fit_divided(
         return train(work)
 
     if not isinstance(estimator, HedgerowClassifier):
-        loss = estimator._loss_spec()
-        estimator._adopt(trained(loss if loss.has_queries else loss.for_targets(targets)))
-    elif targets.n_targets > 1:
-        model = trained(estimator._loss_spec().for_targets(targets))
+        estimator._adopt(trained(estimator._loss_spec()))
+    elif n_targets > 1:
+        model = trained(estimator._loss_spec())
         estimator._adopt(model, classes_=classes_of_labels(model))
     else:
         found = classes()

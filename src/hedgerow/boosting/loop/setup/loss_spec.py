@@ -9,7 +9,7 @@ so chunks of rows are enough; :func:`needs_all_rows` tells the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -18,7 +18,6 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.sample import counted
 from hedgerow.boosting.loop.setup.job import Job, KnownTargets
-from hedgerow.boosting.loop.setup.resolved import asks_for_vectors
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.queries import queries_without_effect, without_queries
 from hedgerow.boosting.row_data.targets import Targets, same_targets
@@ -32,11 +31,10 @@ from hedgerow.objectives import (
     make_objective,
     objective_for,
 )
-from hedgerow.objectives.catalogue import SURVIVAL, Task
+from hedgerow.objectives.catalogue import Task
 from hedgerow.objectives.derivatives import PRECOMPUTED
 from hedgerow.objectives.global_sums import largest_of_ranks
 from hedgerow.objectives.own import OwnObject
-from hedgerow.params import BoostParams
 
 _CLASSES = ("softmax", "one_vs_all")
 
@@ -54,8 +52,6 @@ class LossSpec:
     task          {"regression", "two classes", "classes"}: task of a user-defined loss
     n_classes     number of classes, if known from labels
     has_queries   whether the query of each row is known; None: the rows will tell
-    n_targets     number of columns of targets, and the user's names of several, as far as they
-                  decide before rows are read
     labelled      name of the estimator that accepts labels other than 0, 1, ..., for messages
     """
 
@@ -64,8 +60,6 @@ class LossSpec:
     task: Task = "regression"
     n_classes: int | None = None
     has_queries: bool | None = None
-    n_targets: int = 1
-    target_names: tuple[str, ...] | None = None
     labelled: str = "HedgerowClassifier"
 
     def __post_init__(self) -> None:
@@ -77,16 +71,6 @@ class LossSpec:
             if self.has_queries and not ranks:
                 raise queries_without_effect(named)
 
-    def for_targets(self, rows: Any) -> LossSpec:
-        """Return the loss of all targets of these rows, of files or of a cluster."""
-        return replace(self, n_targets=rows.n_targets, target_names=rows.target_names)
-
-    @property
-    def has_several(self) -> bool:
-        """Whether outputs learn targets of their own, which times in two columns are not."""
-        is_survival = isinstance(self.objective, str) and self.objective in SURVIVAL
-        return self.n_targets > 1 and not is_survival
-
     @property
     def counts_classes(self) -> bool:
         """Whether the number of classes follows from the largest target."""
@@ -95,16 +79,6 @@ class LossSpec:
             and self.objective in _CLASSES
             and self.n_classes is None
         )
-
-    def outputs_of_tree(self, params: BoostParams) -> int:
-        """Return the number of outputs of a leaf, if it is known before rows are read."""
-        if self.counts_classes or not asks_for_vectors(params, self.has_several):
-            return 1
-        if self.has_several:
-            return self.n_targets
-        if isinstance(self.objective, str):
-            return self._named(self.n_classes or 1).n_outputs
-        return int(getattr(self.objective, "n_outputs", 1))
 
     def read(
         self, job: Job, n_rows: int, weight: FloatArray | None, targets_of: TargetsOf | None = None
