@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.cuda.device import DeviceArray, GpuMemoryError
+from hedgerow.cuda.device import DeviceArray
+from hedgerow.errors import DeviceError
 from tests.helpers.gpu_threads import simulate
 
 
@@ -76,7 +77,7 @@ class SimulatedStream:
         assert self._inside
         made = np.full(max(8, length * np.dtype(dtype).itemsize), 0xA5, dtype=np.uint8)
         if sum(held.nbytes for held in self._held.values()) + made.nbytes > self.gpu.most_bytes:
-            raise GpuMemoryError(f"out of memory: {what}")
+            raise DeviceError(f"out of memory: {what}")
         self._held[made.ctypes.data] = made
         return DeviceArray(made.ctypes.data, length, dtype)
 

@@ -73,7 +73,7 @@ class ChunkSlopes:
         n_turns = self._exchange.size if self._exchange.adds else 1
         groups = divided(with_terms, space.count[with_terms], n_turns)
         data = slope_fit.LeafRows(
-            state.rows.rows, space.start, space.count, state.rows.quantized, np.zeros(0), *units,
+            state.rows.rows, space.start, space.count, state.rows.quantized, *units,
             np.zeros((0, 0)), self._space,
         )  # fmt: skip
         for stage in range(slope_fit.STAGES):

@@ -80,7 +80,6 @@ class LeafLines(NamedTuple):
     usable    uint8 (n_features,): columns of numbers
     leaves, terms, own, system, values  scratch space
     space     float64 (2 + TERMS, n_rows): scratch
-    exact     float64, empty, as in ``LeafRows``
     rules     penalty, rate and longest line, as in ``SlopeRules``
     constant  1: every hessian is 1
     room      float64 (2, 0): no node has bounds
@@ -97,7 +96,6 @@ class LeafLines(NamedTuple):
     system: kt.Float64_2D
     values: kt.Float64_1D
     space: kt.Float64_2D
-    exact: kt.Float64_1D
     rules: tuple[float, float, tuple[float, float]]
     constant: int
     room: kt.Float64_2D
@@ -123,7 +121,7 @@ def find_lines(
         lines.values[node] = numbers[node, s.NUMBER_VALUE]
     units = units_of(scalars, lines.constant, 0)
     data = slope_fit.LeafRows(
-        rows.rows, leaves.start, leaves.count, rows.quantized, lines.exact, units.g, units.h,
+        rows.rows, leaves.start, leaves.count, rows.quantized, units.g, units.h,
         lines.outside.numbers, lines.space,
     )  # fmt: skip
     penalty, rate, longest = lines.rules
@@ -275,7 +273,6 @@ def _leaf_lines(
         system=system,
         values=np.empty(most_nodes),
         space=np.empty((2 + TERMS, n_rows)),
-        exact=np.zeros(0),
         rules=(penalty, float(state.settings.learning_rate), longest),
         constant=int(state.settings.constant_hessian),
         room=np.zeros((2, 0)),

@@ -181,7 +181,7 @@ class SlopeFinder:
         units, rules = line_rules(state, self.limits, n_nodes)
         most_terms = choose_columns(state.tree.table, n_nodes, self.limits.usable, leaves, terms)
         data = LeafRows(
-            state.rows.rows, leaves.start, leaves.count, state.rows.quantized, np.zeros(0), *units,
+            state.rows.rows, leaves.start, leaves.count, state.rows.quantized, *units,
             self._numbers, self._space,
         )  # fmt: skip
 

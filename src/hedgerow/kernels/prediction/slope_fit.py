@@ -52,7 +52,6 @@ class LeafRows(NamedTuple):
     rows            uint32: the rows of node n are ``count[n]`` entries from ``start[n]`` on
     start, count    int64, one per node: the count is 0 in inner nodes, which get no terms
     quantized       int32, two per row of the table: g and h, in units of ``g_unit`` and ``h_unit``
-    exact           float64, two per row: g and h, instead of ``quantized``; otherwise empty
     g_unit, h_unit  float
     numbers         float64 (n_rows, n_features), column by column
     space           float64 (2 + TERMS, n_rows): scratch
@@ -62,7 +61,6 @@ class LeafRows(NamedTuple):
     start: kt.Int64_1D
     count: kt.Int64_1D
     quantized: kt.Int32_1D
-    exact: kt.Float64_1D
     g_unit: float
     h_unit: float
     numbers: kt.Strided[kt.Float64_2D]
@@ -91,7 +89,7 @@ class SlopeRules(NamedTuple):
     penalty, rate  float: ``rate`` is the learning rate, which slopes and bounds include
     longest        two floats: largest absolute value of the terms of a leaf, and of its value and
                    terms together, before the learning rate; infinite: no limit
-    values         float64, one per node: values of the leaves; empty: they are 0
+    values         float64, one per node: values of the leaves
     room           float64 (2, n_nodes): least and greatest sum of terms that the bounds of a node
                    allow beside its value; empty: no node has bounds
     """
@@ -140,11 +138,11 @@ def load_gradients(data: LeafRows, leaf: int, sums: FloatArray) -> None:
     """Write g and h of a leaf's rows to the space, and add up h."""
     # The space of a row is at its position in ``data.rows``: scattered rows are read only once.
     two, space, first = np.uint64(2), data.space, np.uint64(data.start[leaf])
-    mass, is_exact = sums[MASS], len(data.exact) > 0
+    mass = sums[MASS]
     for i in range(first, first + np.uint64(data.count[leaf])):
         at = two * np.uint64(data.rows[i])
-        h = data.exact[at + _ONE] if is_exact else data.h_unit * data.quantized[at + _ONE]
-        space[0, i] = data.exact[at] if is_exact else data.g_unit * data.quantized[at]
+        h = data.h_unit * data.quantized[at + _ONE]
+        space[0, i] = data.g_unit * data.quantized[at]
         space[1, i] = h
         mass += h
     sums[MASS] = mass
@@ -314,15 +312,9 @@ def set_slopes(
 
 
 @kernel(inner=True)
-def value_of(rules: SlopeRules, leaf: int) -> float:
-    """Return the value of a leaf."""
-    return rules.values[leaf] if len(rules.values) > 0 else 0.0
-
-
-@kernel(inner=True)
 def ends_of(rules: SlopeRules, leaf: int) -> tuple[float, float]:
     """Return the least and the greatest sum of terms that a leaf may have."""
-    value = value_of(rules, leaf)
+    value = rules.values[leaf]
     alone, all_ = rules.rate * rules.longest[0], rules.rate * rules.longest[1]
     ends = (max(-alone, min(-all_ - value, 0.0)), min(alone, max(all_ - value, 0.0)))
     if rules.room.shape[1] > 0:
@@ -369,7 +361,7 @@ def fit_terms(
     # Values and terms are added to ``scores``, unless it is empty.  The scratch space ``own`` and
     # ``system`` belongs to this call (:func:`fit_space`).
     for leaf in range(np.uint64(start), np.uint64(stop)):
-        n_terms, value = np.uint64(terms.count[leaf]), value_of(rules, leaf)
+        n_terms, value = np.uint64(terms.count[leaf]), rules.values[leaf]
         if n_terms == 0:
             if len(scores) > 0:
                 add_value(data, leaf, value, scores)
