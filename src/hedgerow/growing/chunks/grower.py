@@ -45,7 +45,7 @@ from hedgerow.errors import AllRowsNeededError
 from hedgerow.growing.chunks.exchange import OF_SUMS, Exchange, GrowMode
 from hedgerow.growing.chunks.order import Order
 from hedgerow.growing.chunks.slopes import ChunkSlopes
-from hedgerow.growing.chunks.space import Sizes, Space, Traffic, greet, sizes_for
+from hedgerow.growing.chunks.space import Space, Traffic, greet
 from hedgerow.growing.chunks.stages import nodes as node_stages
 from hedgerow.growing.chunks.stages import passes
 from hedgerow.growing.chunks.stages import rows as row_stages
@@ -160,25 +160,24 @@ class ChunkGrower(CompiledGrower):
         if facts.weighted and fit.weight is None:  # others have weights
             fit = fit._replace(weight=np.ones(store.n_rows))
         most, allocate = setup.most_leaves(params, self.n_rows), store.row_array
-        sizes = sizes_for(
-            facts.n_builds, self._exchange, spec, params, n_threads, most, n_vectors,
+        self._space = space = Space(
+            self._exchange, spec, params, n_threads, facts.n_builds, most, n_vectors,
             fit.constant_hessian,
         )  # fmt: skip
-        self._check_slots(params, most, sizes)
-        self._space = Space(sizes, n_threads)
+        self._check_slots(params, most)
         max_nodes = 2 * most + min(6 * most, _SPARE_NODES)
         sampler = make_sampler(params, store.n_rows, n_threads, packs=True, allocate=allocate)
         options = setup.make_options(
             params, spec.is_category, n_threads, max_nodes, sampler, spec=spec
         )
         n_rows = store.n_rows
-        if sizes.width == 0:
+        if space.width == 0:
             rows = setup.row_arrays(n_rows, PAD, allocate)
         else:
-            ids, words = allocate(n_rows + PAD, np.uint32), allocate(n_rows * sizes.width, np.int32)
+            ids, words = allocate(n_rows + PAD, np.uint32), allocate(n_rows * space.width, np.int32)
             ids[n_rows:] = 0
             rows = s.Rows(ids, allocate(n_rows, np.uint32), words[:0], words.view(np.int64))
-        state = setup.start_state(fit, options, spec.n_features, sizes.n_slots, 0, rows, allocate)
+        state = setup.start_state(fit, options, spec.n_features, space.n_slots, 0, rows, allocate)
         state.scalars[s.IS_FIRST_ROW] = self._first_row
         n_bins, per_tile = spec.bin_counts.astype(np.int32), tile_shape(spec.n_features)[1]
         state = state._replace(
@@ -186,17 +185,17 @@ class ChunkGrower(CompiledGrower):
             # The bins of rows are those of a chunk.
             bins=state.bins._replace(n_bins=n_bins, stride=spec.stride, features_per_tile=per_tile),
             columns=_columns_of(np.arange(spec.n_features, dtype=np.int32), per_tile),
-            histograms=self._space.kept,
-            tree=setup.tree_arrays(max_nodes, sizes.n_slots),
-            level=state.level._replace(slot_size=sizes.slot_size),
+            histograms=space.kept,
+            tree=setup.tree_arrays(max_nodes, space.n_slots),
+            level=state.level._replace(slot_size=space.slot_size),
         )
         if n_vectors > 1:
             words = state.rows.packed.view(np.int32)
-            state = setup.with_vectors(state, fit, words, self._space.kept_vectors, allocate)
+            state = setup.with_vectors(state, fit, words, space.kept_vectors, allocate)
         self._counts = aligned_zeros((n_vectors, n_threads, s.COUNTS), np.int64)
         return state._replace(threads=state.threads._replace(counts=self._counts[-1]))
 
-    def _check_slots(self, params: BoostParams, max_leaves: int, sizes: Sizes) -> None:
+    def _check_slots(self, params: BoostParams, max_leaves: int) -> None:
         """Raise ``AllRowsNeededError`` if too few histograms can be kept."""
 
     def _start_team(self, n_threads: int) -> passes.ChunkTeam:
@@ -348,7 +347,7 @@ class ChunkGrower(CompiledGrower):
 
     def _batches(self) -> Iterator[tuple[IntArray, bool]]:
         """Yield nodes to split in the next pass, and whether the tree is full with the last."""
-        state, n_builds = self._state, self._space.sizes.n_builds
+        state, n_builds = self._state, self._space.n_builds
         table, max_leaves = state.tree.table, int(state.settings.max_leaves)
         order = Order(state.tree, max_leaves, bool(state.settings.depthwise), _CHILD_SHARE)
         while True:
@@ -446,7 +445,7 @@ class ChunkGrower(CompiledGrower):
         exchange, state, stride = self._exchange, self._state, int(self._state.bins.stride)
         n_fields = 2 if state.settings.constant_hessian == 1 else 3
         if state.vectors.used == 1:
-            n_fields = 1 + self._space.sizes.width // 2
+            n_fields = 1 + self._space.width // 2
         cells = len(building.nodes) * n_fields * stride
         part, n_parts = exchange.share
         starts = self._n_columns * np.arange(n_parts + 1, dtype=np.int64) // n_parts * cells
@@ -530,13 +529,14 @@ class SymmetricChunkGrower(ChunkGrower):
             level=setup.make_level(self._store.spec, state.options, fit.n_threads, most, size),
         )
 
-    def _check_slots(self, params: BoostParams, max_leaves: int, sizes: Sizes) -> None:
+    def _check_slots(self, params: BoostParams, max_leaves: int) -> None:
         depth = 41 if params.max_depth is None else params.max_depth
         needed = min(max_leaves, 1 << min(max(depth, 1) - 1, 40))
-        if needed > sizes.n_slots:
+        if needed > self._space.n_slots:
             raise AllRowsNeededError(
                 f"grow_policy='symmetric' with max_depth={params.max_depth} keeps up to "
-                f"{needed:,} histograms, and for {sizes.n_columns:,} columns {sizes.n_slots:,} can "
+                f"{needed:,} histograms, and for {self._store.spec.n_features:,} columns "
+                f"{self._space.n_slots:,} can "
                 "be kept while rows are read in parts: use a lower max_depth, fewer columns or "
                 "fewer bins (max_bins)."
             )
@@ -557,7 +557,7 @@ class SymmetricChunkGrower(ChunkGrower):
     def _part(self) -> IntArray:
         """Return the next jobs of the batch, as many as one pass can build."""
         n_jobs = self._state.scalars[s.IS_N_JOBS]
-        stop = min(self._n_divided + self._space.sizes.n_builds, n_jobs)
+        stop = min(self._n_divided + self._space.n_builds, n_jobs)
         return self._state.tree.batch[self._n_divided : stop]
 
     def _open(self, parents: IntArray, is_full: bool) -> IntArray:

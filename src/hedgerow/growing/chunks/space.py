@@ -41,66 +41,6 @@ def cell_bytes(width: int) -> int:
     return 4 * (width + 1) if width > 0 else CELL_BYTES
 
 
-class Sizes(NamedTuple):
-    """Sizes that the memory allows.
-
-    n_columns, stride  size of the binned matrix
-    kept_columns       largest number of columns from the first to the last that a rank searches
-    n_slots            number of stored histograms, the same on all ranks
-    n_builds           histograms that are built in a pass; the least of all ranks
-    n_groups, n_parts  threads that divide columns, and those that divide rows, between them
-    apart              whether histograms are built in other sums than those that are kept
-    width              words of a cell of several outputs; 0: of one output
-    constant           whether the hessian is the row count
-    """
-
-    n_columns: int
-    stride: int
-    kept_columns: int
-    n_slots: int
-    n_builds: int
-    n_groups: int
-    n_parts: int
-    apart: bool
-    width: int
-    constant: bool
-
-    @property
-    def slot_size(self) -> int:
-        """Cells of a kept histogram."""
-        return self.kept_columns * self.stride
-
-    @property
-    def build_size(self) -> int:
-        """Cells of a histogram that is built."""
-        return self.n_columns * self.stride if self.apart else self.slot_size
-
-
-def sizes_for(
-    n_builds: int, exchange: Exchange, spec: BinSpec, params: BoostParams, n_threads: int,
-    max_leaves: int, n_vectors: int, constant: bool,
-) -> Sizes:  # fmt: skip
-    """Return the room for histograms."""
-    n_columns, kept = spec.n_features, spec.n_features
-    width = width_of(n_vectors, constant) if n_vectors > 1 else 0
-    exchange.divide_columns(n_columns * spec.stride * cell_bytes(width))
-    if params.colsample_bytree >= 1.0:
-        kept = -(-n_columns // exchange.share[1])
-    n_groups = min(n_threads, tile_shape(n_columns)[0])
-    return Sizes(
-        n_columns=n_columns,
-        stride=spec.stride,
-        kept_columns=kept,
-        n_slots=slots_for(kept, spec.stride, max_leaves, width),
-        n_builds=n_builds,
-        n_groups=n_groups,
-        n_parts=n_threads // n_groups,
-        apart=exchange.adds,
-        width=width,
-        constant=constant,
-    )
-
-
 def slots_for(kept_columns: int, stride: int, max_leaves: int, width: int) -> int:
     """Return the number of stored histograms with cells of ``width`` words."""
     fit = _SLOT_BYTES // (cell_bytes(width) * kept_columns * stride)
@@ -115,50 +55,64 @@ def builds_for(n_columns: int, stride: int, n_threads: int, max_leaves: int, wid
 
 
 class Space:
-    """The sums themselves.
+    """The sums of the histograms of a fit.
 
-    sizes         Sizes
+    width         int: words of a cell of several outputs; 0: of one output
+    n_slots       int: number of stored histograms, the same on all ranks
+    n_builds      int: histograms that are built in a pass; the least of all ranks
+    slot_size     int: cells of a kept histogram
     kept          HistogramSums: sums of the slots; of vectors the row counts
     kept_vectors  Sums: sums of several outputs in the slots; without cells for one
     """
 
-    def __init__(self, sizes: Sizes, n_threads: int) -> None:
-        self.sizes = sizes
-        private = 0 if sizes.apart else (sizes.n_parts - 1) * sizes.n_builds
-        self.kept, self.kept_vectors = _sums((sizes.n_slots + private) * sizes.slot_size, sizes)
+    def __init__(
+        self, exchange: Exchange, spec: BinSpec, params: BoostParams, n_threads: int,
+        n_builds: int, max_leaves: int, n_vectors: int, constant: bool,
+    ) -> None:  # fmt: skip
+        n_columns, kept = spec.n_features, spec.n_features
+        self.width = width_of(n_vectors, constant) if n_vectors > 1 else 0
+        exchange.divide_columns(n_columns * spec.stride * cell_bytes(self.width))
+        if params.colsample_bytree >= 1.0:
+            kept = -(-n_columns // exchange.share[1])
+        self.n_builds, self._constant = n_builds, constant
+        self.n_slots = slots_for(kept, spec.stride, max_leaves, self.width)
+        self.slot_size = kept * spec.stride
+        # Threads that divide columns, and those that divide rows, between them.
+        self._n_groups = min(n_threads, tile_shape(n_columns)[0])
+        self._n_parts = n_threads // self._n_groups
+        # Ranks that add up their sums build them for all columns, apart from those that are kept.
+        self._apart, self._build_size = exchange.adds, n_columns * spec.stride
+        private = 0 if self._apart else (self._n_parts - 1) * n_builds
+        self.kept, self.kept_vectors = self._sums((self.n_slots + private) * self.slot_size)
         self._built = self.kept, self.kept_vectors
-        if sizes.apart:
-            self._built = _sums(sizes.n_parts * sizes.n_builds * sizes.build_size, sizes)
-        n_packed = 0 if sizes.width > 0 else sizes.n_columns * SPACING
-        cells = (n_threads, sizes.n_builds, 2, n_packed)
+        if self._apart:
+            self._built = self._sums(self._n_parts * n_builds * self._build_size)
+        n_packed = 0 if self.width > 0 else n_columns * SPACING
         # Pages that are not written to take no memory.
-        self._cells = np.zeros(cells, dtype=np.int64)
-        self._held, self._filled = np.zeros((2, n_threads, sizes.n_builds), dtype=np.int64)
+        self._cells = np.zeros((n_threads, n_builds, 2, n_packed), dtype=np.int64)
+        self._held, self._filled = np.zeros((2, n_threads, n_builds), dtype=np.int64)
+
+    def _sums(self, n_cells: int) -> tuple[HistogramSums, Sums]:
+        """Return sums of one output, or of several, which need only the row counts in addition."""
+        vectors = make_sums(n_cells, self.width, self._constant)
+        if self.width > 0:
+            return counts_alone(vectors.n), vectors
+        return make_histogram_sums(n_cells), vectors
 
     def plan(
         self, nodes: IntArray, slots: IntArray, columns: tuple[int, int], before: int
     ) -> Building:
         """Builds of ``nodes`` for ``slots``, in some of the tree's columns."""
         # ``before`` is the first cell of slot 0, less those of columns before the ones kept.
-        sizes, numbers = self.sizes, np.arange(len(nodes), dtype=np.int64)
-        at = np.empty((sizes.n_parts, len(nodes)), dtype=np.int64)
-        for part in range(sizes.n_parts):
-            if sizes.apart:
-                at[part] = (part * sizes.n_builds + numbers) * sizes.build_size
-                continue
-            private = sizes.n_slots + (part - 1) * sizes.n_builds + numbers
-            at[part] = before + (slots if part == 0 else private) * sizes.slot_size
+        part, number = np.ogrid[: self._n_parts, : len(nodes)]
+        if self._apart:
+            at = (part * self.n_builds + number) * self._build_size
+        else:
+            private = self.n_slots + (part - 1) * self.n_builds + number
+            at = before + np.where(part == 0, slots, private) * self.slot_size
         return Building(
-            nodes, at, self._cells, self._held, self._filled, *self._built, sizes.n_groups, *columns
+            nodes, at, self._cells, self._held, self._filled, *self._built, self._n_groups, *columns
         )
-
-
-def _sums(n_cells: int, sizes: Sizes) -> tuple[HistogramSums, Sums]:
-    """Return sums of one output, or of several, which need only the row counts in addition."""
-    vectors = make_sums(n_cells, sizes.width, sizes.constant)
-    if sizes.width > 0:
-        return counts_alone(vectors.n), vectors
-    return make_histogram_sums(n_cells), vectors
 
 
 @dataclass(slots=True)
