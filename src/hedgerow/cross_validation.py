@@ -149,10 +149,8 @@ def cv(
         raise ParameterError("time_budget has no effect on cv: set n_estimators.")
     if stratified is not None and not isinstance(stratified, bool | np.bool_):
         raise ParameterError(f"stratified must be True, False or None; got {brief(stratified)}.")
-    for attempt in Job(dataset, {}).attempts():
-        with attempt as own:
-            found = _of_folds(own, settings, folds, stratified, groups, keep_models)
-    return found
+    with Job(dataset, {}).opened() as own:
+        return _of_folds(own, settings, folds, stratified, groups, keep_models)
 
 
 def _of_folds(

@@ -103,14 +103,13 @@ class Training:
             settings.get("eval_metric"),
             n_jobs=settings.get("n_jobs"),
         )
-        for attempt in job.attempts():
-            with ExitStack() as stack:
-                spec = stack.enter_context(attempt).read(loss_of(settings).read, trees, options)
-                plan, given = plan_of(spec, trees, options)
-                plan, rows, stops = with_rows_aside(plan, given)
-                self._ready = make_ready(plan, prepare(plan, rows), stops)
-                self._spec, self._rows = spec, stack.pop_all()  # until this object is closed
-                break
+        with ExitStack() as stack:
+            own = stack.enter_context(job.opened())
+            spec = own.read(loss_of(settings).read, trees, options)
+            plan, given = plan_of(spec, trees, options)
+            plan, rows, stops = with_rows_aside(plan, given)
+            self._ready = make_ready(plan, prepare(plan, rows), stops)
+            self._spec, self._rows = spec, stack.pop_all()  # until this object is closed
         self._params = self._ready.plan.params
         self._rates: list[float] = []
         self._state: BoostState | None = None

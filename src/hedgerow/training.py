@@ -146,9 +146,8 @@ def train(
     )
     trees, loss = trees_of(settings), loss_of(settings)
     job = Job(dataset, named_valid(valid), start_from(init_model))
-    for attempt in job.attempts(options.checkpoint):
-        with attempt as own:
-            model = fit(own.read(loss.read, trees, options), trees, options)
+    with job.opened(options.checkpoint) as own:
+        model = fit(own.read(loss.read, trees, options), trees, options)
     return Booster(model)
 
 

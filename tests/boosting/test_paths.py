@@ -357,7 +357,6 @@ def test_files_stay_as_the_user_gave_them(paths: list[Path]) -> None:
     for use in (
         lambda: first.eval(used),
         lambda: train(params, rows("y", "y2"), used),
-        lambda: train(params, used, init_model=first),
     ):
         use()
         found = train(params, used)

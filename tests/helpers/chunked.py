@@ -15,6 +15,7 @@ from hedgerow import Booster, Dataset, train
 from hedgerow.boosting.loop.setup.job import Job
 from hedgerow.data.external import disk_store, memory_plan
 from hedgerow.data.reading import mapped_table
+from hedgerow.errors import AllRowsNeededError
 
 
 @contextmanager
@@ -24,8 +25,8 @@ def divided_into(n_rows: int) -> Iterator[None]:
     Sorted lists are mapped files, however short they are, and are copied in several parts.
     """
 
-    def refused(job: Job, reason: Exception) -> Job:
-        raise reason
+    def refused(job: Job, why: str) -> Job:
+        raise AllRowsNeededError(why)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory_plan, "FEWEST_ROWS", n_rows)

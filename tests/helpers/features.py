@@ -41,7 +41,7 @@ def table(n_rows: int = N_ROWS) -> pd.DataFrame:
     rows["time"] = np.exp(rows.a)
     rows["lower"], rows["upper"] = rows.time, rows.time + 1.0 + rows.b
     rows["died"], rows["flag"] = (rows.b < 7.0).astype(int), rows.b < 7.0
-    rows["left"], rows["right"] = rows.time, rows.time.where(rows.flag, np.inf)
+    rows["lower end"], rows["upper end"] = rows.time, rows.time.where(rows.flag, np.inf)
     rows["z1"], rows["z2"] = rows.time, rows.upper
     days = pd.to_timedelta((rows.y * 9 + 200).round(), unit="D")
     rows["when"] = (pd.Timestamp("2024-01-01", tz="Asia/Tokyo") + days).mask(rows.b == 3.0)
@@ -204,7 +204,7 @@ PIECES: dict[str, dict[str, Any]] = {
     "intervals": {"objective": "aft", "target": ["lower", "upper"]},
     "intervals, upper ends first": {"objective": "aft", "target": ["upper", "lower"]},
     "intervals without names": {"objective": "aft", "target": ["z1", "z2"]},
-    "infinite ends": {"objective": "aft", "target": ["right", "left"]},
+    "infinite ends": {"objective": "aft", "target": ["upper end", "lower end"]},
     "ranking": {"objective": "lambdarank", "target": "class", "qid": "q"},
     "XE-NDCG": {
         "objective": "rank_xendcg",

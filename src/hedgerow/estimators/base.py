@@ -384,10 +384,9 @@ class HedgerowEstimator(
         read_targets = partial(self._read_targets, source=source)
         chosen = partial(choose, params, stopping, automatic, is_recorded=kept is not None,
                          goes_on=continued)  # fmt: skip
-        for attempt in job.attempts(kept):
-            with attempt as own:
-                spec = own.read(read_targets, params, options)
-                model = fit(spec, params, options, choose=None if own.in_chunks else chosen)
+        with job.opened(kept) as own:
+            spec = own.read(read_targets, params, options)
+            model = fit(spec, params, options, choose=None if spec.in_chunks else chosen)
         if spec.classes is None:
             return self._adopt(model)
         named = classes_of_labels(model)  # by the model to continue, or by y

@@ -202,10 +202,8 @@ def cross_fit(
     if qid is not None and not isinstance(estimator, HedgerowRanker):
         raise ParameterError("qid has an effect only on a HedgerowRanker: use groups instead.")
     threads = resolve_threads(estimator.n_jobs if n_jobs is None else n_jobs)
-    for attempt in estimator._job(arguments).attempts():
-        with attempt as job:
-            found = _of_folds(job, estimator, cv, groups, requested, limits, model, threads)
-    return found
+    with estimator._job(arguments).opened() as job:
+        return _of_folds(job, estimator, cv, groups, requested, limits, model, threads)
 
 
 def _of_folds(

@@ -4,15 +4,14 @@ Estimators, :func:`hedgerow.train`, :func:`hedgerow.cv`, :class:`hedgerow.Traini
 :func:`hedgerow.cross_fit` and ranks of a cluster make a :class:`Job`; reading it checks and
 converts everything that was given, in one way::
 
-    attempts   a context for a reading of the rows; for those of files another one, which reads
-               them into memory, if an option needs that
+    opened     a context for one fit
     read       targets --> loss;  rows of files: first pass;  validation rows --> FitSpec
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -55,6 +54,11 @@ def called_in_train(argument: str, rows: str | None) -> str:
     return f"{argument} of valid" if rows == ONLY else f"{argument} of valid[{rows!r}]"
 
 
+def in_chunks(rows: Dataset) -> bool:
+    """Return whether rows of files stay there, and are read in batches."""
+    return reads_batches(rows) and not rows.why
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownTargets:
     """Targets of the training rows, and what they decide.
@@ -94,36 +98,10 @@ class Job:
                 "give both as files or batches, or the validation rows as a table."
             )
 
-    @property
-    def in_chunks(self) -> bool:
-        """Whether rows of files stay there, and are read in batches."""
-        return reads_batches(self.rows) and not self.rows.why
-
-    def attempts(
-        self, checkpoint: Checkpoint | None = None
-    ) -> Iterator[AbstractContextManager[Job]]:
-        """Yield a context for each attempt, until the body of one ends without an error."""
-        # The first attempt leaves rows of files there; if an option needs all rows in memory, which
-        # may show late, the second reads them. The contexts claim the checkpoint.
-        todo: list[Job] = [self]
-
-        @contextmanager
-        def attempt() -> Iterator[Job]:
-            try:
-                with claiming(checkpoint), todo[0].opened() as own:
-                    yield own
-            except AllRowsNeededError as reason:
-                todo[0] = todo[0].in_memory(reason)
-            else:
-                todo.clear()
-
-        while todo:
-            yield attempt()
-
     @contextmanager
-    def opened(self) -> Iterator[Job]:
-        """Yield the job for one reading; what is made of rows of files is deleted afterwards."""
-        with ExitStack() as stack:
+    def opened(self, checkpoint: Checkpoint | None = None) -> Iterator[Job]:
+        """Yield the job for one fit; what is made of rows of files is deleted afterwards."""
+        with claiming(checkpoint), ExitStack() as stack:
 
             def for_one_use(rows: Dataset) -> Dataset:
                 if not reads_batches(rows):
@@ -133,48 +111,56 @@ class Job:
             sets = {name: for_one_use(rows) for name, rows in self.validation.items()}
             yield replace(self, rows=for_one_use(self.rows), validation=sets)
 
-    def in_memory(self, reason: AllRowsNeededError) -> Job:
-        """Return the job with rows of files read into memory; raise ``reason`` if they are not."""
-        if not self.in_chunks:
-            raise reason
-
-        def whole(rows: Dataset) -> Dataset:
-            return rows.having(why=str(reason)) if reads_batches(rows) else rows
-
-        sets = {name: whole(rows) for name, rows in self.validation.items()}
-        return replace(self, rows=whole(self.rows), validation=sets)
-
     def read(
         self, read_targets: ReadTargets, params: BoostParams, options: FitOptions | None = None
     ) -> FitSpec:
         """Check and convert the rows; ``read_targets`` reads the targets and makes the loss."""
-        # Only rows of files need the ``options``: some of them may be held out before the first
-        # pass.
-        options, start, has_validation = options or FitOptions(), self.start, bool(self.validation)
+        # Rows of files stay there, unless an option, or a column, needs all of them in memory.
+        # Only they need the ``options``: some may be held out before the first pass.
+        try:
+            return self._read(read_targets, params, options or FitOptions())
+        except AllRowsNeededError as reason:
+            if not in_chunks(self.rows):
+                raise
+            why = str(reason)
+        return self.in_memory(why).read(read_targets, params, options)
+
+    def in_memory(self, why: str) -> Job:
+        """Return the job with rows of files read into memory."""
+
+        def whole(rows: Dataset) -> Dataset:
+            return rows.having(why=why) if reads_batches(rows) else rows
+
+        sets = {name: whole(rows) for name, rows in self.validation.items()}
+        return replace(self, rows=whole(self.rows), validation=sets)
+
+    def _read(self, read_targets: ReadTargets, params: BoostParams, options: FitOptions) -> FitSpec:
+        start, has_validation = self.start, bool(self.validation)
+        stays = in_chunks(self.rows)
         rows = self.rows
         if reads_batches(rows):
             # Imported here: most trainings use tables in memory.
             from hedgerow.boosting.external import first_pass
 
-            if self.in_chunks:
+            if stays:
                 if options.folds is not None:
                     raise AllRowsNeededError("folds number the rows of the whole table.")
                 first_pass.check_parts(rows, params, options.stopping)
             rows.survey(params, options.stopping.sets_rows_aside and not has_validation)
-        table = rows.table() if self.in_chunks else self._table(params.zero_as_missing)
+        table = rows.table() if stays else self._table(params.zero_as_missing)
         weight = rows.row_weight(table.n_rows, self._called_of(None))
         known = read_targets(self, table.n_rows, weight)
         if start is not None:
             start = replace(start, model=rescaled(start.model, known.by_class))
         train, samples = self._sample(None, rows, table, known.values, known), list[Sample]()
-        if self.in_chunks:
+        if stays:
             given = known.objective, params, options.stopping, start
             train, samples = first_pass.first_pass(train, *given, has_validation)
         sets = {
             name: self._validation(name, given_rows, train.table.schema, known, params)
             for name, given_rows in self.validation.items()
         }
-        if self.in_chunks:
+        if stays:
             for each in (rows, *self.validation.values()):
                 if reads_batches(each) and not isinstance(each.y, np.ndarray):
                     each.y = None  # the loss has targets of its own
@@ -258,3 +244,8 @@ class FitSpec:
     classes: AnyArray | None = None
     by_class: FloatArray | None = None
     rows: Dataset | None = None
+
+    @property
+    def in_chunks(self) -> bool:
+        """Whether the rows stay in files."""
+        return self.rows is not None and in_chunks(self.rows)
