@@ -106,7 +106,7 @@ def _skipped_without_compiler() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def forget_interrupts() -> None:
     """Forget interrupts of earlier tests: a second one within seconds has another effect."""
-    loop = sys.modules.get("hedgerow.boosting.loop.training_loop")
+    loop = sys.modules.get("hedgerow.boosting.loop.driver")
     if loop is not None:
         loop.INTERRUPTS.last = -math.inf
 

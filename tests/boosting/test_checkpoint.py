@@ -20,8 +20,8 @@ import pytest
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.boosting.loop import driver as driver_module
 from hedgerow.boosting.loop import fit as fit_module
+from hedgerow.boosting.loop.driver import INTERRUPTS
 from hedgerow.boosting.loop.setup import resolved as resolved_module
-from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.cli.main import main
 from hedgerow.errors import (
     HedgerowWarning,

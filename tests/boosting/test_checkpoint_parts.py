@@ -24,12 +24,14 @@ from hedgerow import Dataset, HedgerowRegressor, train
 from hedgerow.atomic import write_atomically
 from hedgerow.boosting.resume.checkpoint import (
     Checkpoint,
+    Fingerprint,
     Recorder,
     Rounds,
+    array_digest,
     joined,
     recording,
+    schema_digest,
 )
-from hedgerow.boosting.resume.fingerprint import Fingerprint, array_digest, schema_digest
 from hedgerow.data import Column, Schema
 from hedgerow.errors import HedgerowError, HedgerowWarning, ModelFormatError, StorageError
 from hedgerow.growing.core.tree import GrownTree

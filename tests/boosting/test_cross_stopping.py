@@ -25,10 +25,9 @@ from hedgerow import (
 )
 from hedgerow.boosting.automatic import model_selection as selection_module
 from hedgerow.boosting.automatic.repeats import find_repeats
-from hedgerow.boosting.loop.driver import FitOptions
+from hedgerow.boosting.loop.driver import INTERRUPTS, FitOptions
 from hedgerow.boosting.loop.ensemble import Additive
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.loop.watch import Watch
 from hedgerow.boosting.validation import cross
 from hedgerow.boosting.validation import cross as cross_module

@@ -35,10 +35,9 @@ from hedgerow.boosting.automatic.model_selection import (
     of_folds,
 )
 from hedgerow.boosting.automatic.recipe import plain_values
-from hedgerow.boosting.loop.driver import FitOptions, FitPlan
+from hedgerow.boosting.loop.driver import INTERRUPTS, FitOptions, FitPlan
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.resolved import resolve, resolve_strategy
-from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.validation import cross as cross_module
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.fold_rows import FoldRows

@@ -10,7 +10,7 @@ import pytest
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor
 from hedgerow.boosting.loop.callbacks import ProgressBar
-from hedgerow.boosting.loop.training_loop import INTERRUPTS
+from hedgerow.boosting.loop.driver import INTERRUPTS
 from hedgerow.errors import InterruptedFitWarning
 from tests.helpers.terminals import Terminal
 

@@ -26,9 +26,9 @@ from hedgerow import (
     load,
     train,
 )
-from hedgerow.boosting.loop import training_loop
+from hedgerow.boosting.loop import driver
 from hedgerow.boosting.loop.callbacks import Round
-from hedgerow.boosting.loop.training_loop import INTERRUPTS
+from hedgerow.boosting.loop.driver import INTERRUPTS
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.cli.main import main
@@ -445,7 +445,7 @@ def test_a_second_interrupt_comes_through(monkeypatch) -> None:
     with pytest.raises(KeyboardInterrupt):  # as of a search, which goes on with the next fit
         model.fit(X[:, :3], Y)
     assert vars(model) == before
-    monkeypatch.setattr(training_loop, "TWICE", 0.0)
+    monkeypatch.setattr(driver, "TWICE", 0.0)
     with pytest.warns(InterruptedFitWarning):
         model.fit(X[:, :3], Y)
 
@@ -494,14 +494,14 @@ def test_the_command_line_writes_the_model_of_an_interrupted_fit(
 ) -> None:
     file = tmp_path / "t.csv"
     np.savetxt(file, np.column_stack([X, Y]), delimiter=",", header="a,b,c,d,y", comments="")
-    real = training_loop.Watch.after_round
+    real = driver.Watch.after_round
 
     def after_round(self, state):
         if state.n_rounds == 5:
             raise KeyboardInterrupt
         return real(self, state)
 
-    monkeypatch.setattr(training_loop.Watch, "after_round", after_round)
+    monkeypatch.setattr(driver.Watch, "after_round", after_round)
     path = tmp_path / "m"
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # none is shown: one line says it all

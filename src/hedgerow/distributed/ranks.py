@@ -19,9 +19,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from hedgerow.boosting.resume.checkpoint import Rounds
+from hedgerow.boosting.resume.checkpoint import Fingerprint, Rounds
 from hedgerow.boosting.resume.checkpoint import joined as joined_rounds
-from hedgerow.boosting.resume.fingerprint import Fingerprint
 from hedgerow.comm.base import Communicator
 from hedgerow.comm.collectives import Collectives
 from hedgerow.comm.connections import Listener, Tls, joined

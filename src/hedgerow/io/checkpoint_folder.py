@@ -34,8 +34,7 @@ import warnings
 from collections.abc import Iterable
 
 from hedgerow.atomic import write_atomically
-from hedgerow.boosting.resume.checkpoint import Checkpoint, Rounds, joined
-from hedgerow.boosting.resume.fingerprint import Fingerprint
+from hedgerow.boosting.resume.checkpoint import Checkpoint, Fingerprint, Rounds, joined
 from hedgerow.errors import (
     HedgerowWarning,
     ModelFormatError,

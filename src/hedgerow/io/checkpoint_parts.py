@@ -28,8 +28,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.boosting.resume.checkpoint import Rounds
-from hedgerow.boosting.resume.fingerprint import Fingerprint
+from hedgerow.boosting.resume.checkpoint import Fingerprint, Rounds
 from hedgerow.errors import ModelFormatError
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.io import container, strict_json

@@ -31,8 +31,7 @@ import numpy as np
 
 from hedgerow.boosting.automatic.evidence import TestedRows
 from hedgerow.boosting.automatic.recipe import AUTOMATIC
-from hedgerow.boosting.loop.driver import FitPlan, PreparedRows, make_ready
-from hedgerow.boosting.loop.training_loop import grow_forest
+from hedgerow.boosting.loop.driver import FitPlan, PreparedRows, grow_forest, make_ready
 from hedgerow.boosting.validation.cross import GrownFold
 from hedgerow.data.inputs import Inputs
 from hedgerow.errors import ParameterError, brief, did_you_mean

@@ -45,9 +45,8 @@ from hedgerow.boosting.automatic.candidates import strongest_crosses
 from hedgerow.boosting.automatic.cost import FastRate, seconds_of_round
 from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, TestedRows, warn_of_doubts
 from hedgerow.boosting.automatic.recipe import HIGHEST_RATE, SHORT_PATH, BudgetSchedule
-from hedgerow.boosting.loop.driver import FitPlan
+from hedgerow.boosting.loop.driver import TWICE, FitPlan, is_second
 from hedgerow.boosting.loop.setup.resolved import resolved
-from hedgerow.boosting.loop.training_loop import TWICE, is_second
 from hedgerow.boosting.loop.watch import StoppedBy
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.cross import (

@@ -10,7 +10,8 @@
 
 A :class:`hedgerow.boosting.loop.sample.Sample` holds such a table like any other.  Where columns
 are needed, and only there, they are read: the codes of target statistics
-(:mod:`hedgerow.boosting.external.encoded`), bins (:mod:`hedgerow.boosting.external.stored`), or
+(:mod:`hedgerow.boosting.external.encoded`), bins
+(:mod:`hedgerow.boosting.loop.setup.training_matrix`), or
 values to sort (:mod:`hedgerow.boosting.external.first_pass`).
 """
 

@@ -32,6 +32,7 @@ from hedgerow.boosting.loop.driver import (
     FitPlan,
     PreparedRows,
     Stops,
+    grow_forest,
     make_ready,
 )
 from hedgerow.boosting.loop.rank_leaves import check_rule
@@ -41,10 +42,8 @@ from hedgerow.boosting.loop.setup.job import FitSpec
 from hedgerow.boosting.loop.setup.loss_spec import needs_all_rows
 from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
 from hedgerow.boosting.loop.setup.training_matrix import prepare_rows
-from hedgerow.boosting.loop.training_loop import grow_forest
-from hedgerow.boosting.resume.checkpoint import recording
+from hedgerow.boosting.resume.checkpoint import Fingerprint, fingerprint_of, recording
 from hedgerow.boosting.resume.continuing import with_known_levels
-from hedgerow.boosting.resume.fingerprint import Fingerprint, fingerprint_of
 from hedgerow.boosting.row_data.queries import check_values, split_sample
 from hedgerow.boosting.row_data.statistics import Encoded, constraints_of_inputs, encode
 from hedgerow.boosting.validation.budget import budget_of

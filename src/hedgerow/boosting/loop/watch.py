@@ -60,7 +60,7 @@ class Watch:
     seconds              time from the start of the fit to the end of each round; NaN for rounds of
                          an earlier run
     subject              what the rounds are of, for messages
-    stopped_by           reason why the fit ended; see :mod:`hedgerow.boosting.loop.training_loop`
+    stopped_by           reason why the fit ended; see :mod:`hedgerow.boosting.loop.driver`
     """
 
     objective: Objective

@@ -39,7 +39,7 @@ from hedgerow.arrays import BinArray, FloatArray, IntArray, distinct
 from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.sample import Sample, with_schema
 from hedgerow.boosting.loop.setup.resolved import ALL_OUTPUTS, ONE_OUTPUT, obstacle_to_vectors
-from hedgerow.boosting.resume.fingerprint import Fingerprint, array_digest
+from hedgerow.boosting.resume.checkpoint import Fingerprint, array_digest
 from hedgerow.data import Schema, Table, UnknownPolicy, drop_unused_levels, numbers_of
 from hedgerow.data.binning.bins import SMALLEST_STRIDE, BinSpec
 from hedgerow.data.binning.cut_sample import MOST_CATEGORY_BINS

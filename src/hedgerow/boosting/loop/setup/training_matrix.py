@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import cast
 
-from hedgerow.boosting.external.file_table import FileTable
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.boosting.external.file_table import FileTable, by_dataset, read_together
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
-from hedgerow.boosting.loop.setup.resolved import numbers_for
+from hedgerow.boosting.loop.setup.resolved import numbers_for, outputs_of_tree
 from hedgerow.boosting.resume.continuing import in_bins_of, keep_bins, start_scores
 from hedgerow.boosting.row_data.statistics import Encoded
-from hedgerow.data import AnyTable, BinnedMatrix, SparseTable, Table, fit_bins
+from hedgerow.data import AnyTable, BinnedMatrix, SparseTable, Table, bin_table, fit_bins
 from hedgerow.data.binning.bins import (
     BinSpec,
     fit_sample,
@@ -22,8 +26,16 @@ from hedgerow.data.binning.bins import (
 )
 from hedgerow.data.binning.bundles import BundleRules
 from hedgerow.data.binning.cut_sample import CutSample
-from hedgerow.data.binning.matrix import bin_bundled, bin_unseen, pair_columns, pairs_may_pay
+from hedgerow.data.binning.matrix import (
+    bin_bundled,
+    bin_unseen,
+    check_bundled,
+    pair_columns,
+    pairs_may_pay,
+)
 from hedgerow.data.external.blocks import ColumnBlocks, sort_columns
+from hedgerow.data.external.memory import give_back_memory
+from hedgerow.data.external.row_store import ChunkStore
 from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core.setup import holds_vectors
@@ -68,15 +80,79 @@ def prepare_rows(
         spec = keep_bins(spec, start)
         first = of_a_kind(in_bins_of(spec, start), params)
     if isinstance(train.table, FileTable):
-        # Imported here: most trainings use tables in memory.
-        from hedgerow.boosting.external.stored import store_rows
-
-        return *store_rows(encoded, params, n_threads, n_outputs, spec, first), first
+        found = bin_files([train, *validation], params, n_threads, n_outputs, spec, first)
+        unseen = tuple(
+            found.get(id(rows.table))
+            or data(rows, bin_table(rows.table, spec, n_threads, columns=False))
+            for rows in validation
+        )
+        return found[id(train.table)], unseen, first
     matrix = bin_bundled(train.table, spec, bundle_rules(params), n_threads)
     if pairs_may_pay(matrix):
         matrix = pair_columns(matrix, n_threads)
     unseen = tuple(data(rows, bin_unseen(rows.table, matrix, n_threads)) for rows in validation)
     return data(train, matrix), unseen, first
+
+
+def bin_files(
+    samples: Sequence[Sample],
+    params: BoostParams,
+    n_threads: int,
+    n_outputs: int,
+    spec: BinSpec,
+    first: Forest | None,
+) -> dict[int, TrainingData]:
+    """Return rows of files by table, as bins in chunks, in one pass over the files of a dataset.
+
+    The stacks of the tables close the chunks.  A single chunk is a matrix in memory, where no rank
+    has other rows.
+    """
+    # Imported here: most trainings use tables in memory.
+    from hedgerow.data.external.disk_store import ChunkSink
+
+    check_bundled(spec, bundle_rules(params))
+    give_back_memory()
+    by_id, found = {id(one.table): one for one in samples}, dict[int, TrainingData]()
+    for tables in by_dataset(one.table for one in by_id.values()):
+        rows = [by_id[id(table)] for table in tables]
+        starts: list[list[FloatArray]] = [[] for _ in tables]
+        places = [0] * len(tables)
+        with ExitStack() as stack:
+            sinks = []
+            for table in tables:
+                vectors = outputs_of_tree(params, n_outputs) if table.is_seen else 1
+                sink = ChunkSink(
+                    spec, table.data.cache_dir, table.room, n_outputs=n_outputs, n_vectors=vectors
+                )
+                sinks.append(stack.enter_context(sink))
+            for parts in read_together(tables):
+                for k, part in enumerate(parts):
+                    if part.n_rows == 0:
+                        continue
+                    place = slice(places[k], places[k] + part.n_rows)
+                    places[k] = place.stop
+                    if first is not None:
+                        offset = rows[k].offset
+                        offset = None if offset is None else offset[:, place]
+                        own = Sample(part, rows[k].target[place], offset=offset)
+                        starts[k].append(start_scores(first, own, n_threads))
+                    sinks[k].append(bin_table(part, spec, n_threads), numbers_for(params, part))
+            stores = [sink.finish() for sink in sinks]
+        give_back_memory()  # buffers of reading are not needed beside a single chunk
+        for one, table, store, scores in zip(rows, tables, stores, starts, strict=True):
+            table.stack.callback(store.close)
+            matrix: BinnedMatrix | ChunkStore = store
+            numbers = start = None
+            if table.others.size == 1 and len(store.chunk_sizes) == 1:
+                (chunk,) = store.chunks()
+                matrix, numbers = chunk.matrix, chunk.numbers if params.linear_leaves else None
+            if first is not None:
+                start = np.concatenate([np.zeros((first.n_outputs, 0)), *scores], axis=1)
+            target = np.asfortranarray(one.target)
+            found[id(table)] = TrainingData(
+                matrix, target, one.weight, one.offset, start=start, numbers=numbers
+            )
+    return found
 
 
 def choose_bins(
