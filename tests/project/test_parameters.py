@@ -1,6 +1,6 @@
 """The table of parameters (:mod:`hedgerow.params`) and what must agree with it.
 
-Docstrings have each parameter with its range and default, one text in all classes; samples of the
+Docstrings have each parameter with its range and default; samples of the
 fuzzer are allowed and change models; the naive rules know every penalty.
 """
 
@@ -19,30 +19,18 @@ import pytest
 import hedgerow
 from hedgerow import Dataset, ParameterError, Training, train
 from hedgerow.boosting.automatic.recipe import AUTOMATIC
+from hedgerow.estimators.common import joined_texts
 from hedgerow.params import ADVANCED_NAMES, PARAMETERS, Interval
 from hedgerow.stepwise import CHANGEABLE
 from tests.fuzz.configurations import NEEDED, OPTIONS, make_fit_together
-from tests.helpers.docstrings import FAMILIES, Entry, differences, entries, entries_of
-from tests.helpers.sources import syntax_trees
+from tests.helpers.docstrings import BOOSTED, TREES, Entry, described, entries
 from tests.reference.naive import Rules
 
 SOURCE = Path(hedgerow.__file__).parent
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "parameters.md"
-BOOSTED, TREES = (classes for classes, _ in FAMILIES)
 
 
 # -- docstrings ------------------------------------------------------------------------
-
-
-def described(kind: Any) -> dict[str, Entry]:
-    """Return the entry of each parameter of a class."""
-    found = entries_of(kind).values()
-    return {
-        name: entry
-        for entry in found
-        if entry.section == "Parameters" and entry.kind.count("default=")
-        for name in entry.names.split(", ")
-    }
 
 
 def range_of(allowed: Interval) -> str:
@@ -73,20 +61,8 @@ def test_every_parameter_has_its_range_default_and_a_sentence(kind: Any) -> None
             assert ast.literal_eval(entry.kind.partition("}")[0] + "}") == set(allowed), name
 
 
-def test_classes_of_a_family_share_their_texts() -> None:
-    """``python -m tests.helpers.docstrings`` copies them."""
-    found = [
-        f"{inspect.getfile(other)}:{entry.lines.start + 1}: {entry.names} is {entry.kind!r}, "
-        f"{entry.text!r} under {entry.group!r}, in {first.__name__} {model.kind!r}, "
-        f"{model.text!r} under {model.group!r}"
-        for first, model, other, entry in differences()
-    ]
-    assert found == []
-
-
 def test_entries_are_read_with_their_group() -> None:
-    text = '''
-    """Title.
+    text = """Title.
 
     Parameters
     ----------
@@ -102,27 +78,25 @@ def test_entries_are_read_with_their_group() -> None:
     Returns
     -------
     d : int
-    """'''.splitlines()[1:]
-    assert list(entries(text, range(len(text)))) == [
-        Entry("a, b", "int, default=1", "One text.", "Parameters", "First", range(5, 8)),
-        Entry("c", "bool", "Other.", "Parameters", "Second", range(10, 12)),
+    """
+    assert list(entries(text)) == [
+        Entry("a, b", "int, default=1", "One text.", "Parameters", "First"),
+        Entry("c", "bool", "Other.", "Parameters", "Second"),
     ]
 
 
-def test_docstrings_are_complete_in_the_files() -> None:
-    """No line of a docstring is a mark such as ``<trees>``, and no code replaces a docstring."""
-    found = []
-    for file, tree in syntax_trees(SOURCE).items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
-                for line in (ast.get_docstring(node) or "").splitlines():
-                    mark = line.strip()
-                    if mark.startswith("<") and mark.endswith(">"):
-                        found.append(f"{file}: {mark}")
-            is_set = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
-            if is_set and node.attr == "__doc__" and file.name != "once.py":  # which copies one
-                found.append(f"{file}:{node.lineno}")
-    assert found == []
+def test_texts_of_an_estimator_and_its_base_are_one_docstring() -> None:
+    own = "Title.\n\nParameters\n----------\nOwn:\nb : int\n    B.\n\nExamples\n--------\n>>> 1\n"
+    shared = (
+        "Base.\n\nParameters\n----------\nFirst:\na : int\n    A.\n\nStopping:\nc : int\n    C.\n\n"
+        "Attributes\n----------\nd_ : int\n    D."
+    )
+    text = joined_texts(own, shared)
+    assert [(e.names, e.group) for e in entries(text)] == [
+        ("a", "First"), ("b", "Own"), ("c", "Stopping"), ("d_", ""),
+    ]  # fmt: skip
+    assert text.startswith("Title.\n\nParameters\n")
+    assert text.endswith("    D.\n\nExamples\n--------\n>>> 1")
 
 
 @pytest.mark.skipif(not PAGE.exists(), reason="runs in a checkout only")

@@ -69,7 +69,43 @@ _RANGES = {
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictures):
-    """Base of :class:`CARTClassifier` and :class:`CARTRegressor`."""
+    """Base of :class:`CARTClassifier` and :class:`CARTRegressor`.
+
+    Parameters
+    ----------
+    max_depth : int >= 1 or None, default=None
+        Most splits between the root and a leaf; None means no limit.
+    min_samples_split : int >= 2 or float in (0, 1], default=2
+        Fewest rows of a node that is split; a float is a fraction of all rows.
+    min_samples_leaf : int >= 1 or float in (0, 1), default=1
+        Fewest rows of a leaf; a float is a fraction of all rows.
+    min_weight_fraction_leaf : float from 0 to 0.5, default=0.0
+        Smallest weight of a leaf, as a fraction of the total weight.
+    max_features : int >= 1, float in (0, 1], "sqrt", "log2" or None, default=None
+        Number or fraction of random features that a node evaluates; None means all.
+    random_state : int, RandomState or None, default=None
+        Seed of the random features; None means 0.
+    max_leaf_nodes : int >= 2 or None, default=None
+        Most leaves; with a limit, the node with the largest decrease is split first.
+    min_impurity_decrease : float >= 0, default=0.0
+        Smallest ``share * (node - share_left * left - share_right * right)`` of a split, with
+        impurities, the fraction of all rows in the node, and those of its rows in the children.
+    ccp_alpha : float >= 0, default=0.0
+        Cost-complexity pruning removes branches with at most this improvement per leaf.
+    n_jobs : int or None, default=None
+        Number of threads; the tree does not depend on it.  None: all available, -1: all.
+
+    Attributes
+    ----------
+    n_features_in_, n_outputs_ : int
+        Number of features, and of columns of y.
+    feature_names_in_ : ndarray of str, shape (n_features,)
+        Names of the columns, if X was a frame with column names.
+    max_features_ : int
+        Number of features evaluated at each node.
+    tree_ : hedgerow.cart.tree.CartTree
+        The fitted tree.
+    """
 
     tree_: CartTree = field(init=False)
     n_features_in_: int = field(init=False)

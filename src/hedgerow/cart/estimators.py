@@ -25,13 +25,14 @@ from hedgerow.data import Table, read_any
 from hedgerow.errors import DataError, ParameterError, brief, shown_name
 from hedgerow.estimators import labels
 from hedgerow.estimators.classifier import ClassWeight
-from hedgerow.estimators.common import of_one_fit
+from hedgerow.estimators.common import of_one_fit, with_texts_of
 from hedgerow.estimators.scores import CheckedScores
 
 LARGEST_SPREAD = 1e100
 """Largest difference of regression targets, because impurities contain their squares."""
 
 
+@with_texts_of(CartEstimator)
 @dataclass(kw_only=True, eq=False, repr=False)
 class CARTClassifier(CheckedScores, ClassifierMixin, CartEstimator):
     """A decision tree for classification.
@@ -45,35 +46,14 @@ class CARTClassifier(CheckedScores, ClassifierMixin, CartEstimator):
     ----------
     criterion : {"gini", "entropy", "log_loss"}, default="gini"
         Impurity: Gini index, or entropy in bits (also called ``"log_loss"``).
-    max_depth : int >= 1 or None, default=None
-        Most splits between the root and a leaf; None means no limit.
-    min_samples_split : int >= 2 or float in (0, 1], default=2
-        Fewest rows of a node that is split; a float is a fraction of all rows.
-    min_samples_leaf : int >= 1 or float in (0, 1), default=1
-        Fewest rows of a leaf; a float is a fraction of all rows.
-    min_weight_fraction_leaf : float from 0 to 0.5, default=0.0
-        Smallest weight of a leaf, as a fraction of the total weight.
-    max_features : int >= 1, float in (0, 1], "sqrt", "log2" or None, default=None
-        Number or fraction of random features that a node evaluates; None means all.
     class_weight : dict, "balanced" or None, default=None
         Factor on the row weights of each class; a class that a dict leaves out has 1.
         ``"balanced"`` gives all classes the same total weight.
-    random_state : int, RandomState or None, default=None
-        Seed of the random features; None means 0.
-    max_leaf_nodes : int >= 2 or None, default=None
-        Most leaves; with a limit, the node with the largest decrease is split first.
-    min_impurity_decrease : float >= 0, default=0.0
-        Smallest ``share * (node - share_left * left - share_right * right)`` of a split, with
-        impurities, the fraction of all rows in the node, and those of its rows in the children.
-    ccp_alpha : float >= 0, default=0.0
-        Cost-complexity pruning removes branches with at most this improvement per leaf.
     categorical_features : list of column indices or names, or None, default=None
         Columns of category codes, which have no order.  For two classes the best set of
         categories goes left.  For more classes the search covers all sets of up to ten
         categories; beyond that, each category against all others, and the orders by the
         fraction of each class.
-    n_jobs : int or None, default=None
-        Number of threads; the tree does not depend on it.  None: all available, -1: all.
     monotonic_cst : dict or sequence of directions of the columns, or None, default=None
         1 or ``"increasing"``: the probability of the second class never falls as the column
         grows; -1 or ``"decreasing"``: it never rises; 0: no constraint.  Only for two classes
@@ -84,16 +64,8 @@ class CARTClassifier(CheckedScores, ClassifierMixin, CartEstimator):
     classes_ : ndarray of shape (n_classes,)
         Sorted class labels, of the type of y.
     n_classes_ : int
-    n_features_in_, n_outputs_ : int
-        Number of features, and of columns of y.
-    feature_names_in_ : ndarray of str, shape (n_features,)
-        Names of the columns, if X was a frame with column names.
-    max_features_ : int
-        Number of features evaluated at each node.
     feature_importances_ : ndarray of shape (n_features,)
         Fraction of the total impurity decrease due to splits of each feature.
-    tree_ : hedgerow.cart.tree.CartTree
-        The fitted tree.
 
     Notes
     -----
@@ -260,6 +232,7 @@ class CARTClassifier(CheckedScores, ClassifierMixin, CartEstimator):
         return weights_by_class(checked, target, by_class)
 
 
+@with_texts_of(CartEstimator)
 @dataclass(kw_only=True, eq=False, repr=False)
 class CARTRegressor(CheckedScores, RegressorMixin, CartEstimator):
     """A decision tree for regression.
@@ -274,46 +247,17 @@ class CARTRegressor(CheckedScores, RegressorMixin, CartEstimator):
     criterion : str, default="squared_error"
         Error of a node: ``"squared_error"``, ``"friedman_mse"``, which ranks splits in the same
         order, ``"absolute_error"`` from the median, or ``"poisson"``, half the deviance.
-    max_depth : int >= 1 or None, default=None
-        Most splits between the root and a leaf; None means no limit.
-    min_samples_split : int >= 2 or float in (0, 1], default=2
-        Fewest rows of a node that is split; a float is a fraction of all rows.
-    min_samples_leaf : int >= 1 or float in (0, 1), default=1
-        Fewest rows of a leaf; a float is a fraction of all rows.
-    min_weight_fraction_leaf : float from 0 to 0.5, default=0.0
-        Smallest weight of a leaf, as a fraction of the total weight.
-    max_features : int >= 1, float in (0, 1], "sqrt", "log2" or None, default=None
-        Number or fraction of random features that a node evaluates; None means all.
-    random_state : int, RandomState or None, default=None
-        Seed of the random features; None means 0.
-    max_leaf_nodes : int >= 2 or None, default=None
-        Most leaves; with a limit, the node with the largest decrease is split first.
-    min_impurity_decrease : float >= 0, default=0.0
-        Smallest ``share * (node - share_left * left - share_right * right)`` of a split, with
-        impurities, the fraction of all rows in the node, and those of its rows in the children.
-    ccp_alpha : float >= 0, default=0.0
-        Cost-complexity pruning removes branches with at most this improvement per leaf.
     categorical_features : list of column indices or names, or None, default=None
         Columns of category codes, which have no order.  The search sorts categories by
         their mean target, which finds the best set for the squared error.
-    n_jobs : int or None, default=None
-        Number of threads; the tree does not depend on it.  None: all available, -1: all.
     monotonic_cst : dict or sequence of directions of the columns, or None, default=None
         1 or ``"increasing"``: the prediction never falls as the column grows; -1 or
         ``"decreasing"``: it never rises; 0: no constraint.  Not for the absolute error.
 
     Attributes
     ----------
-    n_features_in_, n_outputs_ : int
-        Number of features, and of columns of y.
-    feature_names_in_ : ndarray of str, shape (n_features,)
-        Names of the columns, if X was a frame with column names.
-    max_features_ : int
-        Number of features evaluated at each node.
     feature_importances_ : ndarray of shape (n_features,)
         Fraction of the total error decrease due to splits of each feature.
-    tree_ : hedgerow.cart.tree.CartTree
-        The fitted tree.
 
     Notes
     -----

@@ -89,7 +89,7 @@ class OnCluster(HedgerowEstimator):
 class OnClusterByRows(OnCluster):
     """Base class of those whose rows have no queries."""
 
-    def fit(
+    def fit(  # type: ignore[override]
         self,
         X: Any,
         y: Any,
@@ -145,9 +145,7 @@ class OnClusterByRows(OnCluster):
         return self._fit_on(rows, valid, client, parallelism, memory_limit, resilience)
 
 
-class DaskHedgerowClassifier(  # type: ignore[misc]  # checkpoints are kept by the scheduler
-    OnClusterByRows, HedgerowClassifier
-):
+class DaskHedgerowClassifier(OnClusterByRows, HedgerowClassifier):
     """Gradient-boosted decision trees for classification, trained on a Dask cluster.
 
     Parameters and attributes are those of :class:`hedgerow.HedgerowClassifier`; ``n_jobs``
@@ -212,9 +210,7 @@ class DaskHedgerowClassifier(  # type: ignore[misc]  # checkpoints are kept by t
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
 
-class DaskHedgerowRegressor(  # type: ignore[misc]  # checkpoints are kept by the scheduler
-    OnClusterByRows, HedgerowRegressor
-):
+class DaskHedgerowRegressor(OnClusterByRows, HedgerowRegressor):
     """Gradient-boosted decision trees for regression, trained on a Dask cluster.
 
     Parameters and attributes are those of :class:`hedgerow.HedgerowRegressor`; ``n_jobs``

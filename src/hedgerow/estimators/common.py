@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Self, TypeVar, cast
@@ -75,6 +76,7 @@ def _has_names(X: Any) -> bool:
 
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
+_Class = TypeVar("_Class", bound=type)
 _Estimator = TypeVar("_Estimator")
 
 
@@ -122,6 +124,39 @@ class NamedArguments:
 
             raise UnknownNameError(unknown_names(wrong, known, cls.__name__))
         return super().__new__(cls)
+
+
+def with_texts_of(base: type) -> Callable[[_Class], _Class]:
+    """Decorate an estimator: its docstring also has the parameters and attributes of its base."""
+
+    def decorate(cls: _Class) -> _Class:
+        if cls.__doc__ and base.__doc__:  # python -OO has none
+            cls.__doc__ = joined_texts(cls.__doc__, base.__doc__)
+        return cls
+
+    return decorate
+
+
+def joined_texts(own: str, shared: str) -> str:
+    """Return a docstring with its own parameters before the group "Stopping" of the shared ones."""
+    found, others = sections_of(own), sections_of(shared)
+    before, group, after = others["Parameters"].rpartition("Stopping:\n")
+    attributes = (found.pop("Attributes", "").strip(), others["Attributes"])
+    joined = {
+        "": found.pop(""),
+        "Parameters": f"{before}{found.pop('Parameters')}{group}{after}",
+        "Attributes": "\n".join(filter(None, attributes)) + "\n\n",
+        **found,
+    }
+    return "".join(
+        f"{name}\n{'-' * len(name)}\n{text}" if name else text for name, text in joined.items()
+    )
+
+
+def sections_of(text: str) -> dict[str, str]:
+    """Return the sections of a docstring by their titles, and what is before them as ``""``."""
+    first, *rest = re.split(r"^(\w+)\n-+\n", inspect.cleandoc(text), flags=re.M)
+    return {"": first, **dict(zip(rest[::2], rest[1::2], strict=True))}
 
 
 def check_arguments(
