@@ -1,4 +1,4 @@
-"""Single trees: more criteria, several targets, random cuts, constraints, sparse rows, paths."""
+"""Single trees: more criteria, constraints, sparse rows, paths."""
 
 from __future__ import annotations
 
@@ -52,38 +52,6 @@ def test_poisson_refuses_what_it_cannot_learn() -> None:
     for y in (Y, np.zeros(300)):
         with pytest.raises(DataError, match="poisson"):
             CARTRegressor(criterion="poisson").fit(X, y)
-
-
-@pytest.mark.parametrize("weight", WEIGHTS)
-@pytest.mark.parametrize("settings", [{"max_depth": 4}, {"max_leaf_nodes": 9}])
-def test_several_targets_of_scikit_learn(
-    settings: dict[str, Any], weight: np.ndarray | None
-) -> None:
-    Z = np.c_[Y, X[:, 3] + 0.3 * Y, COUNTS]
-    common = {"min_samples_leaf": 12, **settings}
-    peer = DecisionTreeRegressor(**common).fit(X.astype(np.float32), Z, weight)
-    ours = CARTRegressor(**common).fit(X.astype(np.float32), Z, weight)
-    same_tree(ours, peer)
-    assert ours.n_outputs_ == 3
-    np.testing.assert_allclose(ours.predict(X), peer.predict(X), rtol=1e-9, atol=1e-12)
-    assert ours.score(X, Z) == pytest.approx(peer.score(X, Z))
-    np.testing.assert_allclose(ours.feature_importances_, peer.feature_importances_, rtol=1e-6)
-    assert "," in ours.to_rules()[0].split("->")[1]
-
-
-def test_several_columns_of_classes_of_scikit_learn() -> None:
-    labels = np.c_[np.digitize(Y, [-1, 0, 1]), (X[:, 3] > 0).astype(int)]
-    peer = DecisionTreeClassifier(max_depth=4, min_samples_leaf=12).fit(
-        X.astype(np.float32), labels
-    )
-    ours = CARTClassifier(max_depth=4, min_samples_leaf=12).fit(X.astype(np.float32), labels)
-    same_tree(ours, peer)
-    assert (ours.predict(X) == peer.predict(X)).all()
-    for own, known in zip(ours.predict_proba(X), peer.predict_proba(X), strict=True):
-        np.testing.assert_allclose(own, known, atol=1e-12)
-    assert ours.n_classes_ == [4, 2]
-    text = CARTClassifier(max_depth=2).fit(X, np.where(labels > 0, "some", "none"))
-    assert set(text.predict(X).ravel()) <= {"some", "none"}
 
 
 def test_decision_path_of_scikit_learn() -> None:
@@ -147,10 +115,6 @@ def test_monotone_by_name_and_with_missing_values() -> None:
 @pytest.mark.parametrize(
     ("tree", "y", "words"),
     [
-        (CARTRegressor(criterion="absolute_error"), np.c_[Y, Y], "one target"),
-        (CARTClassifier(criterion="entropy"), np.c_[Y > 0, Y > 1], "one target"),
-        (CARTRegressor(monotonic_cst=[1, 0, 0, 0]), np.c_[Y, Y], "monotonic_cst"),
-        (CARTRegressor(categorical_features=[0]), np.c_[Y, Y], "categorical_features"),
         (CARTRegressor(monotonic_cst=[1, 0]), Y, "2 values for 4"),
         (
             CARTRegressor(monotonic_cst=[1, 0, 0, 0], criterion="absolute_error"),
@@ -159,9 +123,14 @@ def test_monotone_by_name_and_with_missing_values() -> None:
         ),
         (CARTRegressor(monotonic_cst=[1, 0, 0, 0], categorical_features=[0]), Y, "no order"),
         (CARTClassifier(monotonic_cst=[1, 0, 0, 0]), np.digitize(Y, [-1, 1]), "3 classes"),
-        (CARTClassifier(class_weight="balanced"), np.c_[Y > 0, Y > 1], "class_weight"),
     ],
 )
 def test_what_does_not_go_together(tree: Any, y: np.ndarray, words: str) -> None:
     with pytest.raises(ParameterError, match=words):
         tree.fit(X, y)
+
+
+@pytest.mark.parametrize("kind", [CARTRegressor, CARTClassifier])
+def test_a_tree_has_one_target(kind: Any) -> None:
+    with pytest.raises(DataError, match=r"y should be a 1d array, got an array of shape"):
+        kind().fit(X, np.c_[Y > 0, Y > 1])

@@ -38,7 +38,6 @@ CLASSIFIERS = [
 ]
 SEVERAL = [
     HedgerowRegressor(**ROUNDS).fit(X, np.column_stack([Y, -Y])),
-    CARTRegressor(max_depth=2).fit(X, np.column_stack([Y, -Y])),
 ]
 
 

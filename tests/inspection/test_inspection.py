@@ -478,19 +478,6 @@ def test_single_trees_with_splits_by_categories(dtype: type) -> None:
     np.testing.assert_allclose(found.unknown, tree.predict(mixed).mean(), rtol=0, atol=1e-12)
 
 
-def test_single_trees_of_several_columns_of_y() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 2))
-    both = np.column_stack([X[:, 0], X[:, 1] ** 2])
-    tree = CARTRegressor(max_depth=4).fit(X, both)
-    found = tree.partial_dependence(X)
-    assert found.output_names == ("0", "1")
-    np.testing.assert_allclose(found.mean, tree.predict(X).mean(axis=0), rtol=0, atol=1e-12)
-    labels = CARTClassifier(max_depth=3).fit(X, both > 0.3)
-    names = ("0: False", "0: True", "1: False", "1: True")
-    assert labels.partial_dependence(X).output_names == names
-
-
 @pytest.mark.parametrize("lines", [False, True])
 def test_effects_at_zeros_that_are_missing(lines) -> None:
     r = np.random.default_rng(0)

@@ -21,7 +21,6 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
 from hedgerow.atomic import write_atomically
 from hedgerow.boosting.row_data.checks import check_weight
 from hedgerow.boosting.row_data.classes import labels_from_record, labels_to_record
-from hedgerow.boosting.row_data.targets import has_columns
 from hedgerow.cart.impurity import GINI, POISSON, SQUARED_ERROR
 from hedgerow.cart.search import Least
 from hedgerow.cart.split_table import split_table
@@ -34,7 +33,6 @@ from hedgerow.cart.training import (
     train_tree,
 )
 from hedgerow.cart.tree import CartTree, forest_of
-from hedgerow.cuda.arrays import host_array
 from hedgerow.data import AnyTable, Schema, SparseTable, Table, read_any
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.errors import ModelFormatError, ParameterError, brief, did_you_mean
@@ -111,13 +109,12 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
     n_features_in_: int = field(init=False)
     feature_names_in_: npt.NDArray[np.object_] = field(init=False)
     max_features_: int = field(init=False)
-    n_outputs_: int = field(init=False)
 
     _criteria: ClassVar[tuple[str, ...]]
     _fitted: ClassVar[tuple[str, ...]] = (
-        "tree_", "n_features_in_", "feature_names_in_", "max_features_", "classes_", "n_classes_",
-        "n_outputs_",
-    )  # fmt: skip
+        *("tree_", "n_features_in_", "feature_names_in_", "max_features_"),
+        *("classes_", "n_classes_"),
+    )
 
     criterion: str = "gini"
     max_depth: int | None = None
@@ -171,8 +168,6 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
             max_features=np.int64(self._n_features(table.n_features)),
             seed=np.uint64(seed_of(self.random_state)),
             large=np.int64(0),
-            n_targets=np.int64(1 if sample.target.ndim == 1 else sample.target.shape[1]),
-            n_columns=np.int64(sample.n_columns),
             is_monotone=np.int64(0),
             least=Least(np.int64(least_leaf), lightest),
         )
@@ -270,14 +265,17 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
         rules = self._rules(sample.table, kept_rows, n_classes)
         sign, n_threads = self._signs(schema, n_classes), resolve_threads(self.n_jobs)
         categorical, alpha = self._categorical(schema), float(self.ccp_alpha)
-        self._check_together(sample, sign, categorical)
+        if sign is not None and (sign[categorical == 1] != 0).any():
+            raise ParameterError(
+                "monotonic_cst names a categorical column, whose categories have no order: leave "
+                "the column out of monotonic_cst."
+            )
         rules = rules._replace(is_monotone=np.int64(sign is not None))
         tree = train_tree(kept_rows, rules, sign, categorical, alpha, n_threads)
         fitted: dict[str, Any] = {
             "tree_": tree,
             "n_features_in_": schema.n_features,
             "max_features_": int(rules.max_features),
-            "n_outputs_": sample.n_columns,
             **more,
         }
         if schema.named:
@@ -285,32 +283,6 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
         kept = {name: value for name, value in vars(self).items() if name not in self._fitted}
         self.__dict__ = kept | fitted
         return self
-
-    def _check_together(
-        self, sample: CartSample, sign: IntArray | None, categorical: AnyArray
-    ) -> None:
-        """Raise ``ParameterError`` for parameters that exclude each other."""
-        if sign is not None and (sign[categorical == 1] != 0).any():
-            raise ParameterError(
-                "monotonic_cst names a categorical column, whose categories have no order: leave "
-                "the column out of monotonic_cst."
-            )
-        if sample.target.ndim == 1:
-            return
-        if CRITERIA[self.criterion] not in (GINI, SQUARED_ERROR):
-            usual = self._criteria[0]
-            raise ParameterError(
-                f"criterion={self.criterion!r} is for one target, but y has {sample.n_columns} "
-                f"columns: use {usual!r}."
-            )
-        for name, used in (
-            ("monotonic_cst", sign is not None),
-            ("categorical_features", bool(categorical.any())),
-        ):
-            if used:
-                raise ParameterError(
-                    f"{name} is for one target, but y has {sample.n_columns} columns: leave it out."
-                )
 
     def cost_complexity_pruning_path(self, X: Any, y: Any, sample_weight: Any = None) -> Bunch:
         """Return the values of ``ccp_alpha`` at which the pruned tree changes.
@@ -452,10 +424,6 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
             raise ParameterError(
                 f"node must be an integer from 0 to {self.tree_.node_count - 1}; got {brief(node)}."
             )
-        if self.n_outputs_ > 1:
-            raise ParameterError(
-                f"split_table supports one target, but this tree has {self.n_outputs_} targets."
-            )
         target, n_classes = self._target(y, table.n_rows)
         sample = CartSample(table, target, self._weight(sample_weight, target, table.n_rows))
         reached = self.tree_.apply(table, resolve_threads(self.n_jobs))
@@ -494,22 +462,16 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
     def _explained_outputs(self) -> tuple[list[int], tuple[str, ...]]:
         """Return the columns of ``tree_.value`` to explain, and their names if several.
 
-        For a single target with two classes, only the second class is explained.
+        Of two classes, only the second is explained.
         """
         classes = getattr(self, "classes_", None)
-        if classes is None:
-            targets = range(self.tree_.value.shape[1])
-            return list(targets), tuple(map(str, targets)) if len(targets) > 1 else ()
-        if self.n_outputs_ == 1:
-            names = tuple(map(str, classes.tolist()))
-            return ([len(names) - 1], ()) if len(names) < 3 else (list(range(len(names))), names)
-        names = tuple(f"{k}: {label}" for k, own in enumerate(classes) for label in own.tolist())
-        return list(range(len(names))), names
+        if classes is None or len(classes) < 3:
+            return [self.tree_.value.shape[1] - 1], ()
+        return list(range(len(classes))), tuple(map(str, classes.tolist()))
 
     def _inspected(self) -> Inspected:
-        found, classes = self._booster(), getattr(self, "classes_", None)
-        labels = None if isinstance(classes, list) else classes
-        return Inspected(found.model, labels, found.target_names)
+        found = self._booster()
+        return Inspected(found.model, getattr(self, "classes_", None), found.target_names)
 
     # -- views ---------------------------------------------------------------
 
@@ -558,10 +520,8 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
         return Labelled(forest, self._leaf_words(), _divisions(tree))
 
     def _leaf_words(self) -> list[str] | None:
-        """Return the prediction of each node as text; None for a single number."""
-        if self.n_outputs_ == 1:
-            return None
-        return [", ".join(f"{value:.5g}" for value in row) for row in self.tree_.value]
+        """Return the prediction of each node as text; None for numbers."""
+        return None
 
     # -- files ---------------------------------------------------------------
 
@@ -624,26 +584,24 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
             "class": type(self).__name__,
             "params": params,
             "max_features": int(self.max_features_),
-            "n_outputs": int(self.n_outputs_),
+            "n_outputs": 1,
         }
         classes = vars(self).get("classes_")
         if classes is not None:
-            listed = classes if self.n_outputs_ > 1 else [classes]
-            record["classes"] = [labels_to_record(each) for each in listed]
+            record["classes"] = [labels_to_record(classes)]
         return record
 
     @classmethod
     def _from_record(cls, tree: CartTree, record: Mapping[str, Any]) -> Self:
         params = params_of_record(cls, record, "tree")
-        n_outputs, max_features = record.get("n_outputs"), record.get("max_features")
-        if not (is_count(n_outputs) and is_count(max_features) and n_outputs and max_features):
+        max_features: Any = record.get("max_features")
+        if not is_count(max_features) or max_features == 0:
             raise ModelFormatError(
-                "the record of the estimator lacks n_outputs or max_features, which must be "
-                "positive integers."
+                "the record of the estimator lacks max_features, a positive integer."
             )
         found = cls(**params)
         found.tree_, found.n_features_in_ = tree, tree.n_features
-        found.n_outputs_, found.max_features_ = n_outputs, max_features
+        found.max_features_ = max_features
         if tree.schema.named:
             found.feature_names_in_ = np.array(tree.schema.names, dtype=object)
         found._adopt_classes(record.get("classes"))
@@ -653,35 +611,13 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
         """Set the classes from a file's record, checked against the values of the tree."""
         n_values = self.tree_.value.shape[1]
         if not isinstance(self, ClassifierMixin):
-            if records is not None or n_values != self.n_outputs_:
-                raise ModelFormatError("the values of the nodes do not fit the outputs.")
+            if records is not None or n_values != 1:
+                raise ModelFormatError("the values of the nodes do not fit one target.")
             return
-        if not isinstance(records, list) or len(records) != self.n_outputs_:
-            raise ModelFormatError(
-                f"the record of the estimator must list the classes of {self.n_outputs_} outputs."
-            )
-        counts = []
-        for record in records:
-            values = record.get("values") if isinstance(record, Mapping) else None
-            if not isinstance(values, list) or not values:
-                raise ModelFormatError("the record of the classes is malformed.")
-            counts.append(len(values))
-        if sum(counts) != n_values:
-            raise ModelFormatError("the values of the nodes do not fit the classes.")
-        classes = [labels_from_record(r, n) for r, n in zip(records, counts, strict=True)]
-        one = self.n_outputs_ == 1
-        self.classes_: Any = classes[0] if one else classes
-        self.n_classes_: Any = counts[0] if one else counts
-
-
-def columns_of(y: Any) -> list[AnyArray] | None:
-    """Return the columns of a table of targets; None if y is a single target."""
-    if not has_columns(y):
-        return None
-    if isinstance(y, Mapping):
-        return [host_array(column) for column in y.values()]
-    table: AnyArray = y.toarray() if hasattr(y, "toarray") else host_array(y)
-    return [table[:, place] for place in range(table.shape[1])]
+        if not isinstance(records, list) or len(records) != 1:
+            raise ModelFormatError("the record of the estimator must have the classes of a target.")
+        self.classes_: AnyArray = labels_from_record(records[0], n_values)
+        self.n_classes_: int = n_values
 
 
 def dense_table(table: AnyTable) -> Table:

@@ -14,15 +14,13 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.row_data.checks import check_vector, check_weight
 from hedgerow.boosting.row_data.classes import indices_of, weights_by_class
 from hedgerow.boosting.row_data.targets import (
-    has_columns,
-    read_targets,
     require_target,
     target_column,
 )
-from hedgerow.cart.base import CartEstimator, columns_of, dense_table
+from hedgerow.cart.base import CartEstimator, dense_table
 from hedgerow.cart.training import CartSample
-from hedgerow.data import Table, read_any
-from hedgerow.errors import DataError, ParameterError, brief, shown_name
+from hedgerow.data import read_any
+from hedgerow.errors import DataError, shown_name
 from hedgerow.estimators import labels
 from hedgerow.estimators.classifier import ClassWeight
 from hedgerow.estimators.common import of_one_fit, with_texts_of
@@ -84,16 +82,10 @@ class CARTClassifier(CheckedScores, ClassifierMixin, CartEstimator):
     8
     """
 
-    classes_: Any = field(init=False)
-    n_classes_: Any = field(init=False)
+    classes_: AnyArray = field(init=False)
+    n_classes_: int = field(init=False)
 
     _criteria: ClassVar[tuple[str, ...]] = ("gini", "entropy", "log_loss")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        several = is_one_of(self.criterion, ("gini",))
-        tags.classifier_tags.multi_label = tags.target_tags.multi_output = several
-        return tags
 
     class_weight: ClassWeight = None
 
@@ -106,10 +98,8 @@ class CARTClassifier(CheckedScores, ClassifierMixin, CartEstimator):
         ----------
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
             Numbers; NaN, null and ``None`` are missing.  A sparse matrix becomes dense.
-        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
-            Labels: text, integers, booleans, or floats that are integers.  Each of several
-            columns has its own classes, and the mean of their Gini indices scores a split;
-            ``classes_``, ``n_classes_`` and ``predict_proba`` are then lists.
+        y : array-like of shape (n_rows,)
+            Labels: text, integers, booleans, or floats that are integers.
         sample_weight : array-like of shape (n_rows,), optional
             Weights >= 0; a row of weight 0 is ignored.
 
@@ -125,43 +115,11 @@ class CARTClassifier(CheckedScores, ClassifierMixin, CartEstimator):
         reader = type(self).__name__
         table = dense_table(read_any(X, reader=reader, categorical=None))
         weight = check_weight(sample_weight, table.n_rows)
-        columns = columns_of(y)
-        if columns is not None:
-            return self._fit_columns(table, columns, weight)
         given = labels.read_labels(y, table.n_rows, "y", reader)
         classes, codes = labels.encode(given, weight)
         by_class = labels.class_weights(self.class_weight, classes, codes, weight)
         sample = CartSample(table, codes, weights_by_class(weight, codes, by_class))
         return self._adopt(sample, len(classes), classes_=classes, n_classes_=len(classes))
-
-    def _fit_columns(
-        self, table: Table, columns: list[AnyArray], weight: FloatArray | None
-    ) -> Self:
-        """Grow a tree on several columns of classes, by the squares of their indicators.
-
-        The Gini index is the sum of the variances of the indicators of the classes.
-        """
-        if self.class_weight is not None:
-            raise ParameterError(
-                f"class_weight={brief(self.class_weight)} is for one column of y: use "
-                "sample_weight."
-            )
-        indicators, classes = [], []
-        for number, column in enumerate(columns):
-            given = labels.read_labels(
-                column, table.n_rows, f"y (column {number})", "CARTClassifier"
-            )
-            own, codes = labels.encode(given, weight, least=1)
-            indicators.append(codes[:, None] == np.arange(len(own)))
-            classes.append(own)
-        target = np.concatenate(indicators, axis=1).astype(np.float64)
-        sample = CartSample(table, target, weight, len(columns))
-        return self._adopt(sample, 0, classes_=classes, n_classes_=[len(own) for own in classes])
-
-    def _shares(self) -> list[FloatArray]:
-        """Return the class fractions of each node, for each column of y."""
-        ends = np.cumsum(self.n_classes_)[:-1]
-        return np.split(self.tree_.value, ends, axis=1)
 
     @of_one_fit
     def predict(self, X: Any) -> AnyArray:
@@ -177,13 +135,10 @@ class CARTClassifier(CheckedScores, ClassifierMixin, CartEstimator):
             Labels, of the type of ``classes_``.
         """
         leaf = self._leaves(X)
-        if self.n_outputs_ == 1:
-            return self.classes_[self.tree_.value.argmax(axis=1)[leaf]]
-        parts = zip(self.classes_, self._shares(), strict=True)
-        return np.stack([known[share.argmax(axis=1)[leaf]] for known, share in parts], axis=1)
+        return self.classes_[self.tree_.value.argmax(axis=1)[leaf]]
 
     @of_one_fit
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Any) -> FloatArray:
         """Predict the probability of each class: its fraction of the weight of the leaf.
 
         Parameters
@@ -193,33 +148,23 @@ class CARTClassifier(CheckedScores, ClassifierMixin, CartEstimator):
         Returns
         -------
         ndarray of float64, shape (n_rows, n_classes)
-            Columns are in the order of ``classes_``; for several columns of y a list of
-            arrays.
+            Columns are in the order of ``classes_``.
         """
         leaf = self._leaves(X)
-        if self.n_outputs_ == 1:
-            return self.tree_.value[leaf]
-        return [share[leaf] for share in self._shares()]
+        return self.tree_.value[leaf]
 
     def _leaf_words(self) -> list[str]:
         """Return the most frequent class of each node and its fraction, as text."""
-        if self.n_outputs_ > 1:
-            known = list(zip(self.classes_, self._shares(), strict=True))
-            return [
-                ", ".join(shown_name(str(own[share[node].argmax()])) for own, share in known)
-                for node in range(self.tree_.node_count)
-            ]
         best = self.tree_.value.argmax(axis=1)
         return [
             f"{shown_name(str(self.classes_[k]))} {share:.3g}"
             for k, share in zip(best, self.tree_.value.max(axis=1), strict=True)
         ]
 
-    def predict_log_proba(self, X: Any) -> Any:
+    def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithm of :meth:`predict_proba`."""
-        found = self.predict_proba(X)
         with np.errstate(divide="ignore"):
-            return [np.log(part) for part in found] if isinstance(found, list) else np.log(found)
+            return np.log(self.predict_proba(X))
 
     def _target(self, y: Any, n_rows: int) -> tuple[FloatArray, int]:
         check_is_fitted(self, "tree_")
@@ -275,11 +220,6 @@ class CARTRegressor(CheckedScores, RegressorMixin, CartEstimator):
 
     _criteria: ClassVar = ("squared_error", "friedman_mse", "absolute_error", "poisson")
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = is_one_of(self.criterion, ("squared_error", "friedman_mse"))
-        return tags
-
     criterion: str = "squared_error"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -291,9 +231,8 @@ class CARTRegressor(CheckedScores, RegressorMixin, CartEstimator):
         ----------
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
             Numbers; NaN, null and ``None`` are missing.  A sparse matrix becomes dense.
-        y : array-like of shape (n_rows,) or (n_rows, n_targets)
-            Finite numbers, not negative for ``"poisson"``.  With several targets, the mean
-            of their squared errors scores a split.
+        y : array-like of shape (n_rows,)
+            Finite numbers, not negative for ``"poisson"``.
         sample_weight : array-like of shape (n_rows,), optional
             Weights >= 0; a row of weight 0 is ignored.
 
@@ -309,8 +248,7 @@ class CARTRegressor(CheckedScores, RegressorMixin, CartEstimator):
         table = dense_table(read_any(X, reader=type(self).__name__, categorical=None))
         target, _ = self._target(y, table.n_rows)
         weight = check_weight(sample_weight, table.n_rows)
-        n_columns = 1 if target.ndim == 1 else target.shape[1]
-        return self._adopt(CartSample(table, target, weight, n_columns), 0)
+        return self._adopt(CartSample(table, target, weight), 0)
 
     @of_one_fit
     def predict(self, X: Any) -> FloatArray:
@@ -322,20 +260,14 @@ class CARTRegressor(CheckedScores, RegressorMixin, CartEstimator):
 
         Returns
         -------
-        ndarray of float64, shape (n_rows,) or (n_rows, n_targets)
+        ndarray of float64, shape (n_rows,)
         """
         leaf = self._leaves(X)
-        return self.tree_.value[leaf, 0] if self.n_outputs_ == 1 else self.tree_.value[leaf]
+        return self.tree_.value[leaf, 0]
 
     def _target(self, y: Any, n_rows: int) -> tuple[FloatArray, int]:
         require_target(y, type(self).__name__)
-        if has_columns(y):
-            target = read_targets(y, n_rows, "y").values
-            return np.stack([self._checked(target[:, t]) for t in range(target.shape[1])], 1), 0
-        return self._checked(check_vector(target_column(y), n_rows, "y")), 0
-
-    def _checked(self, target: FloatArray) -> FloatArray:
-        """Check the range of a target, and its sign for ``"poisson"``; return the target."""
+        target = check_vector(target_column(y), n_rows, "y")
         outside = ~(np.abs(target - target[0]) <= LARGEST_SPREAD)
         if outside.any():
             row = int(np.argmax(outside))
@@ -349,4 +281,4 @@ class CARTRegressor(CheckedScores, RegressorMixin, CartEstimator):
                 "criterion='poisson' needs values of y that are not negative, with a sum above 0; "
                 f"the smallest value is {target.min():g}."
             )
-        return target
+        return target, 0

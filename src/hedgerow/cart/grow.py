@@ -51,7 +51,6 @@ from hedgerow.cart.search import (
     rank_of,
     scan_counts,
     scan_shares,
-    scan_targets,
 )
 from hedgerow.compile import kernel
 from hedgerow.kernels.primitives.hashing import hash64
@@ -251,8 +250,6 @@ def search_columns(growth: s.Growth, scratch: Scratch, node: int, first: int, la
         for side in range(2 if column.n_missing > 0 else 1):
             if rules.criterion == ABSOLUTE_ERROR:
                 score, cut = scan_deviations(column, aim, side, best, work.heights, scratch)
-            elif rules.n_targets > 1:
-                score, cut = scan_targets(column, aim, side, best, scratch.counts)
             elif rules.n_classes > 2 or rules.criterion == ENTROPY:
                 score, cut = scan_counts(column, aim, side, best, scratch.counts)
             else:

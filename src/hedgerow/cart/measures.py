@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray
 from hedgerow.cart import state as s
 from hedgerow.cart.impurity import ABSOLUTE_ERROR, POISSON, counts_impurity, logarithm
 from hedgerow.cart.search import weight_of
@@ -67,40 +66,35 @@ def median_of(samples: Samples, work: Work, start: int, stop: int) -> float:
 
 @kernel(inner=True)
 def measure_targets(growth: Growth, node: int) -> None:
-    """Compute weight, impurity and purity of a node in regression; for one target its value."""
+    """Compute weight, impurity, purity and value of a node in regression."""
     samples, rules, work, tree = growth.samples, growth.rules, growth.work, growth.tree
     start = tree.table[node, s.NODE_START]
-    stop, n_rows = start + tree.table[node, s.NODE_COUNT], len(work.rows)
-    total = value = lowest = impurity = 0.0
-    pure = True
-    for t in range(rules.n_targets):
-        at = t * n_rows
-        lowest = highest = base = samples.target[at + work.rows[start]]
-        total = moment = 0.0
-        for i in range(start, stop):
-            row = work.rows[i]
-            w, y = weight_of(samples.weight, row), samples.target[at + row]
-            lowest, highest = min(lowest, y), max(highest, y)
-            total += w
-            moment += w * (y - base)
-        absolute = rules.criterion == ABSOLUTE_ERROR
-        value = median_of(samples, work, start, stop) if absolute else base + moment / total
-        error = 0.0
-        for i in range(start, stop):
-            row = work.rows[i]
-            y = samples.target[at + row]
-            term = abs(y - value) if absolute else (y - value) * (y - value)
-            if rules.criterion == POISSON:
-                term = y * logarithm(y / value) if y > 0.0 and value > 0.0 else 0.0
-            error += weight_of(samples.weight, row) * term
-        pure = pure and lowest == highest
-        impurity += max(error / total, 0.0)
+    stop = start + tree.table[node, s.NODE_COUNT]
+    lowest = highest = base = samples.target[work.rows[start]]
+    total = moment = 0.0
+    for i in range(start, stop):
+        row = work.rows[i]
+        w, y = weight_of(samples.weight, row), samples.target[row]
+        lowest, highest = min(lowest, y), max(highest, y)
+        total += w
+        moment += w * (y - base)
+    absolute = rules.criterion == ABSOLUTE_ERROR
+    value = median_of(samples, work, start, stop) if absolute else base + moment / total
+    error = 0.0
+    for i in range(start, stop):
+        row = work.rows[i]
+        y = samples.target[row]
+        term = abs(y - value) if absolute else (y - value) * (y - value)
+        if rules.criterion == POISSON:
+            term = y * logarithm(y / value) if y > 0.0 and value > 0.0 else 0.0
+        error += weight_of(samples.weight, row) * term
+    pure = lowest == highest
     tree.table[node, s.NODE_PURE] = 1 if pure else 0
     tree.numbers[node, s.NUMBER_WEIGHT] = total
     value = lowest if pure else value
     low, high = tree.numbers[node, s.NUMBER_LOW], tree.numbers[node, s.NUMBER_HIGH]
     tree.numbers[node, s.NUMBER_VALUE] = min(max(value, low), high)
-    tree.numbers[node, s.NUMBER_IMPURITY] = 0.0 if pure else impurity / rules.n_columns
+    tree.numbers[node, s.NUMBER_IMPURITY] = 0.0 if pure else max(error / total, 0.0)
 
 
 @kernel(inner=True)
@@ -118,44 +112,32 @@ def on_grid(x: float, magic: float) -> float:
 @kernel(inner=True)
 def share_targets(growth: Growth, start: int, stop: int, mass: float) -> tuple[float, float]:
     """Write shares of the rows of a node; return their centre and scale."""
-    # Of several targets each has a centre of its own, and all have one scale, that of the widest.
     # The deviance of Poisson needs sums of the targets as they are: its centre is 0.
     samples, rules, work = growth.samples, growth.rules, growth.work
-    read, n_rows = work.read, len(work.rows)
-    width, centre = 0.0, 0.0
-    for t in range(rules.n_targets):
-        lowest, highest = range_of(samples.target, work, t * n_rows, start, stop)
-        width = max(width, highest if rules.criterion == POISSON else highest - lowest)
+    lowest = highest = samples.target[work.rows[start]]
+    for i in range(start, stop):
+        y = samples.target[work.rows[i]]
+        lowest, highest = min(lowest, y), max(highest, y)
+    poisson = rules.criterion == POISSON
+    width, centre = highest - lowest, 0.5 * lowest + 0.5 * highest
+    if poisson:
+        width, centre = highest, 0.0
     # Every |y - centre| is below 1 in these units, now and after the shift.
     scale = math.ldexp(1.0, -max(exponent_of(width), -1000))
     coarse = math.ldexp(3.0, exponent_of(max(mass, 1.0)))
     fine = math.ldexp(3.0, exponent_of(mass))
-    for t in range(rules.n_targets):
-        at = t * n_rows
-        lowest, highest = range_of(samples.target, work, at, start, stop)
-        centre = 0.0 if rules.criterion == POISSON else 0.5 * lowest + 0.5 * highest
-        for step in range(1 if rules.criterion == POISSON else 2):
-            total = 0.0
-            for i in range(start, stop):
-                row = work.rows[i]
-                height = on_grid((samples.target[at + row] - centre) * scale, coarse)
-                share = on_grid(weight_of(read.mass, row) * height, fine)
-                read.share[at + row] = share
-                total += share
-            work.totals[1 + t] = total
-            if step == 0 and rules.criterion != POISSON:
-                centre += total / mass / scale
+    for step in range(1 if poisson else 2):
+        total = 0.0
+        for i in range(start, stop):
+            row = work.rows[i]
+            height = on_grid((samples.target[row] - centre) * scale, coarse)
+            share = on_grid(weight_of(work.read.mass, row) * height, fine)
+            work.read.share[row] = share
+            total += share
+        work.totals[1] = total
+        if step == 0 and not poisson:
+            centre += total / mass / scale
     return centre, scale
-
-
-@kernel(inner=True)
-def range_of(target: FloatArray, work: Work, at: int, start: int, stop: int) -> tuple[float, float]:
-    """Return the lowest and highest target of the rows of a node."""
-    lowest = highest = target[at + work.rows[start]]
-    for i in range(start, stop):
-        y = target[at + work.rows[i]]
-        lowest, highest = min(lowest, y), max(highest, y)
-    return lowest, highest
 
 
 @kernel(inner=True)

@@ -9,8 +9,7 @@ column    the cells of one feature; the cells of a node are neighbours, sorted
 cut       a division of a column: its first ``n_first`` present cells go left,
           the other ones right, missing values to one of the sides
 share     contribution of a row to the sum of its side: ``mass * (y - centre)``
-          on a grid, so that sums are exact in any order; shares of several targets follow
-          one another, ``share[t * n_rows + row]``, all in the same unit
+          on a grid, so that sums are exact in any order
 mean      of a side: sum of its shares over its mass
 flag      1 for the rows that go left
 
@@ -78,7 +77,7 @@ class Least(NamedTuple):
 class Aim(NamedTuple):
     """What the scans of a node read and look for.
 
-    totals  float64: mass of the node, sum of its shares (of each target), class counts
+    totals  float64: mass of the node, sum of its shares, class counts
     """
 
     rows: Rows
@@ -112,7 +111,7 @@ def keeps_limits(limits: Limits, left: float, right: float) -> bool:
 class Scratch(NamedTuple):
     """Scratch arrays of one thread; ``heap`` and ``errors`` are for the absolute error only.
 
-    counts          float64 (4 * n_classes,), or (n_targets,) for several targets
+    counts          float64 (4 * n_classes,)
     heap            float64 (2 * n_rows + 2,): sums of a Fenwick tree
     errors          float64 (n_rows,): deviations
     cells, ordered  uint64 (n_rows,): for divisions, and columns of categories in a new order
@@ -324,55 +323,6 @@ def scan_counts(
             score = counts_score(criterion, counts, n_classes, side_mass, other_mass)
             if score > best:
                 best, chosen = score, n_first
-    return best, chosen
-
-
-@kernel(inner=True)
-def add_targets(cells: AnyArray, rows: Rows, start: int, stop: int, sums: FloatArray) -> float:
-    """Add the shares of some cells to the sums of all targets; return the mass of the cells."""
-    n_rows, n_targets = len(rows.share) // len(sums), len(sums)
-    total = 0.0
-    for i in range(start, stop):
-        row = np.int64(row_of(cells[i]))
-        total += weight_of(rows.mass, row)
-        for t in range(n_targets):
-            sums[t] += rows.share[t * n_rows + row]
-    return total
-
-
-@kernel(inner=True)
-def targets_score(sums: FloatArray, totals: FloatArray, mass: float, other_mass: float) -> float:
-    """Return the score of squared error, summed over the targets; ``sums`` are the left side's."""
-    left = right = 0.0
-    for t in range(len(sums)):
-        other = totals[1 + t] - sums[t]
-        left += sums[t] * sums[t]
-        right += other * other
-    return left / mass + right / other_mass
-
-
-@kernel(inner=True)
-def scan_targets(
-    column: Column, aim: Aim, missing_left: int, best: float, sums: FloatArray
-) -> tuple[float, int]:
-    """Find the best cut by the squared error of several targets, like :func:`scan_shares`."""
-    rows, least, totals = aim.rows, aim.least, aim.totals
-    cells, start, total = column.cells, column.start, column.n_present + column.n_missing
-    sums[:] = 0.0
-    side_mass, chosen = 0.0, np.int64(-1)
-    n_cuts, before = cuts_of(column, missing_left)
-    if missing_left == 1:
-        side_mass = add_targets(cells, rows, start + column.n_present, start + total, sums)
-    for i in range(n_cuts):
-        side_mass += add_targets(cells, rows, start + i, start + i + 1, sums)
-        if rank_of(cells[start + i]) == rank_of(cells[start + i + 1]):
-            continue
-        n_left, other_mass = before + i + 1, totals[0] - side_mass
-        if min(n_left, total - n_left) < least.rows or min(side_mass, other_mass) < least.mass:
-            continue
-        score = targets_score(sums, totals, side_mass, other_mass)
-        if score > best:
-            best, chosen = score, np.int64(i + 1)
     return best, chosen
 
 

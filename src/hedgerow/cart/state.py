@@ -69,8 +69,6 @@ class CartRules(NamedTuple):
     max_features: np.int64
     seed: np.uint64
     large: np.int64  # rows from which on the caller searches and divides
-    n_targets: np.int64  # 1 but for several targets, or indicators of several columns of classes
-    n_columns: np.int64  # columns of y: impurities are means over them
     is_monotone: np.int64  # 1: some feature has a sign
     least: Least
 
@@ -79,7 +77,7 @@ class Samples(NamedTuple):
     """Targets and weights of the rows.
 
     code    uint32: class; empty in regression
-    target  float64: empty in classification; several targets one behind the other
+    target  float64: empty in classification
     weight  float64: empty if all are 1
     """
 
@@ -113,9 +111,8 @@ class Work(NamedTuple):
     flags            uint8, one per row
     read             what the criteria read, by row
     heights          float64: centred targets of the node at hand, ascending; like ``by_target``
-    totals           float64 (4 + n_classes + n_targets,): mass, sum of shares and class masses of
-                     the node at hand; of several targets mass and sums of shares.  The last two:
-                     centre and scale of the shares
+    totals           float64 (5 + n_classes,): mass, sum of shares and class masses of the node at
+                     hand; the last two: centre and scale of the shares
     counts           float64 (n_classes,)
     chosen           int64, one per feature: first those that the node at hand is to be split by
     """

@@ -56,16 +56,11 @@ UNLIMITED = 2**31
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CartSample:
-    """Rows of a fit.
-
-    target     targets or class indices (n_rows,), or for ``n_columns`` columns of y the targets
-               or indicators of classes (n_rows, n_targets)
-    """
+    """Rows of a fit; their targets are numbers or class indices."""
 
     table: Table
     target: FloatArray
     weight: FloatArray | None
-    n_columns: int = 1
 
     def without_zero_weights(self) -> CartSample:
         """Leave out rows of weight 0; weights that are all 1 become None."""
@@ -76,7 +71,7 @@ class CartSample:
         if not kept.all():
             table = Table(table.values[kept], table.schema)
             target, weight = target[kept], weight[kept]
-        return CartSample(table, target, None if (weight == 1.0).all() else weight, self.n_columns)
+        return CartSample(table, target, None if (weight == 1.0).all() else weight)
 
 
 def train_tree(
@@ -94,7 +89,7 @@ def train_tree(
     is_classes = rules.n_classes > 0
     samples = s.Samples(
         sample.target.astype(np.uint32) if is_classes else np.empty(0, dtype=np.uint32),
-        none if is_classes else np.ascontiguousarray(sample.target.T).reshape(-1),
+        none if is_classes else np.ascontiguousarray(sample.target),
         none if sample.weight is None else sample.weight,
     )
     data = sort_table(sample.table, categorical, n_threads, sign)
@@ -274,7 +269,7 @@ def _make_work(
         share = samples.code.astype(np.float64)
         share = share * mass if len(mass) else share
     else:
-        share = np.empty(int(rules.n_targets) * n_rows)
+        share = np.empty(n_rows)
     by_target = np.argsort(samples.target, kind="stable") if absolute else np.empty(0)
     return s.Work(
         rows=np.arange(n_rows, dtype=np.uint32),
@@ -283,7 +278,7 @@ def _make_work(
         flags=np.zeros(n_rows, dtype=np.uint8),
         read=Rows(samples.code, mass, share, np.empty(n_placed, dtype=np.uint32)),
         heights=np.empty(n_placed),
-        totals=np.zeros(4 + int(rules.n_classes) + int(rules.n_targets)),
+        totals=np.zeros(5 + int(rules.n_classes)),
         counts=np.zeros(int(rules.n_classes)),
         chosen=np.zeros(n_features, dtype=np.int64),
     )
@@ -293,7 +288,7 @@ def _make_scratch(rules: s.CartRules, n_rows: int, most_categories: int) -> Scra
     n_placed = n_rows if rules.criterion == ABSOLUTE_ERROR else 0
     n_classes = int(rules.n_classes)
     return Scratch(
-        np.empty(max(4 * n_classes, int(rules.n_targets))),
+        np.empty(max(4 * n_classes, 1)),
         np.empty(2 * n_placed + 2),
         np.empty(n_placed),
         np.empty(n_rows, dtype=np.uint64),
@@ -350,8 +345,6 @@ def _make_tree(growth: s.Growth, sample: CartSample, data: SortedTable) -> CartT
         values = np.stack((1.0 - value, value), axis=1)
     elif n_classes > 0:
         values = _class_shares(nodes, growth.samples, n_classes)
-    elif sample.target.ndim == 2:
-        values = _means(nodes, sample.target, growth.samples.weight)
     else:
         values = value[:, None].copy()
     start, category, category_left = _categories(nodes, sample.table, data.columns.categorical)
@@ -387,16 +380,6 @@ class Nodes:
     def rows_of(self, node: int) -> AnyArray:
         """Return the rows of a node."""
         return self.rows[self.start[node] : self.start[node] + self.count[node]]
-
-
-def _means(nodes: Nodes, target: FloatArray, weight: FloatArray) -> FloatArray:
-    """Return the mean of each target in each node; exact if all rows of a node are equal."""
-    value = np.empty((len(nodes.feature), target.shape[1]))
-    for node in range(len(value)):
-        rows = nodes.rows_of(node)
-        own, w = target[rows], weight[rows] if len(weight) else None
-        value[node] = own[0] + np.average(own - own[0], axis=0, weights=w)
-    return value
 
 
 def _class_shares(nodes: Nodes, samples: s.Samples, n_classes: int) -> FloatArray:

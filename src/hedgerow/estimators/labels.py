@@ -166,7 +166,6 @@ def _distinct(labels: AnyArray | CodedLabels) -> tuple[AnyArray, IntArray]:
 def encode(
     labels: AnyArray | CodedLabels,
     weight: FloatArray | None,
-    least: int = 2,
     known: AnyArray | None = None,
 ) -> tuple[AnyArray, FloatArray]:
     """Return the sorted classes of rows of positive weight, and the class index of each row.
@@ -188,7 +187,7 @@ def encode(
         raise DataTypeError(
             f"y mixes labels of types that cannot be ordered ({error}): make them one type."
         ) from error
-    if len(classes) < least:
+    if len(classes) < 2:
         is_part = has_weight is not None and not has_weight.all()
         without = " among rows of positive sample_weight" if is_part else ""
         raise DataError(

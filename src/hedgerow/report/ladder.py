@@ -77,7 +77,7 @@ class Split:
     ----------
     task : {"classification", "regression"}
     X_train, X_test : ndarray of float64, shape (n_rows, n_features)
-    y_train, y_test : ndarray of shape (n_rows,) or (n_rows, n_targets)
+    y_train, y_test : ndarray of shape (n_rows,)
         Labels or numbers.
     feature_names : tuple of str
     """
@@ -115,7 +115,7 @@ class Rung:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """The result of a step; several targets have the mean of their scores and losses.
+    """The result of a step.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ def split_table(
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_features)
-    y : ndarray of shape (n_rows,) or (n_rows, n_targets)
+    y : ndarray of shape (n_rows,)
     task : {"classification", "regression"}
         Whether targets are classes or numbers.
     feature_names : sequence of str
@@ -281,12 +281,9 @@ def climb(split: Split, rungs: Sequence[Rung] | None = None) -> Iterator[Result]
 def _scores(estimator: Any, split: Split, X: AnyArray, y: AnyArray) -> tuple[float, float]:
     """Return accuracy and mean logarithmic loss, or R2 and root mean squared error."""
     if split.task == "regression":
-        mean = np.mean(np.asarray(split.y_train, dtype=np.float64), axis=0)
-        predicted = np.full(np.shape(y), mean) if estimator is None else estimator.predict(X)
-        errors = squared_errors(y, predicted)
-        spreads = squared_errors(y, np.mean(np.asarray(y, dtype=np.float64), axis=0))
-        parts = np.divide(errors, spreads, out=np.ones(len(errors)), where=spreads > 0.0)
-        return float(1.0 - parts.mean()), float(np.sqrt(errors).mean())
+        predicted = split.y_train.mean() if estimator is None else estimator.predict(X)
+        error, spread = np.mean((y - predicted) ** 2), np.var(y)
+        return float(1.0 - error / spread) if spread > 0.0 else 0.0, float(np.sqrt(error))
     classes, counts = np.unique(split.y_train, return_counts=True)
     probability: FloatArray
     if estimator is None:
@@ -301,12 +298,6 @@ def log_loss(classes: AnyArray, y: AnyArray, probability: FloatArray) -> float:
     """Return the mean logarithmic loss, where a class without training rows has probability 0."""
     hit = (probability * (classes == np.asarray(y)[:, None])).sum(axis=1)
     return float(np.abs(np.log(np.maximum(hit, 1e-15)).mean()))
-
-
-def squared_errors(y: AnyArray, predicted: AnyArray) -> FloatArray:
-    """Return the mean squared error of each target, shape (n_targets,)."""
-    squares = (np.asarray(y, dtype=np.float64) - predicted) ** 2
-    return np.array([np.mean(column) for column in squares.reshape(len(y), -1).T])
 
 
 def _size(estimator: Any) -> tuple[int, int]:
@@ -433,8 +424,8 @@ def _curves(results: Sequence[Result], split: Split) -> dict[str, FloatArray]:
             continue
         fitted = result.estimator
         if split.task == "regression":
-            errors = (squared_errors(split.y_test, y) for y in fitted.staged_predict(split.X_test))
-            curve = np.array([np.sqrt(own).mean() for own in errors])
+            staged = fitted.staged_predict(split.X_test)
+            curve = np.array([np.sqrt(np.mean((split.y_test - y) ** 2)) for y in staged])
         else:
             staged = fitted.staged_predict_proba(split.X_test)
             curve = np.array([log_loss(fitted.classes_, split.y_test, p) for p in staged])

@@ -12,14 +12,11 @@ import time
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hedgerow.cli import inputs
 from hedgerow.cli.usage import UsageError, has_output, say
 from hedgerow.errors import printable
-
-if TYPE_CHECKING:
-    pass
 
 N_TEST = 153
 _SETTINGS = {
@@ -141,12 +138,7 @@ def add_ladder(commands: Any) -> None:
         metavar="DATA",
         help="table (.csv, .parquet, ...), or - for standard input",
     )
-    inputs.add_column(
-        parser,
-        "--target",
-        "column to predict; may be repeated for several targets, which are numbers",
-        action="append",
-    )
+    inputs.add_column(parser, "--target", "column to predict")
     inputs.add_task_option(parser)
     parser.add_argument(
         "--test",
@@ -167,9 +159,6 @@ def add_ladder(commands: Any) -> None:
 def _check_and_climb(options: argparse.Namespace) -> None:
     if (options.data is None) != (options.target is None):
         raise UsageError("give both DATA and --target, or neither for the Pima table")
-    inputs.check_targets(options.target)
-    if len(options.target or ()) > 1 and options.task == "classification":
-        raise UsageError("the ladder has one target for --task classification: name one column")
     if options.report is not None:
         inputs.check_page("--report", options.report, options.data)
     inputs.reading(_climb, "data")(options)
@@ -220,8 +209,8 @@ def _read(options: argparse.Namespace) -> tuple[str, Any]:
         return "Pima diabetes", split_table(
             pima.X, pima.y, "classification", names, options.test, options.seed
         )
-    source = open_files([options.data], make_roles(options.target, options.drop))
-    data, target, task = dataset_of(source), options.target[0], options.task
+    source = open_files([options.data], make_roles([options.target], options.drop))
+    data, target, task = dataset_of(source), options.target, options.task
     with tables.surveyed(data) as rows:
         if task == "auto":
             task = tables.guess_task(rows, source.name, target)[0]
@@ -233,8 +222,6 @@ def _read(options: argparse.Namespace) -> tuple[str, Any]:
         raise UsageError(f"{source.name}: LibSVM files have no names of columns; give a table")
     if isinstance(y, CodedLabels):
         y = y.values[y.places]
-    elif isinstance(y, dict):
-        y = np.column_stack([column.astype(np.float64) for column in y.values()])
     X, columns = floats_of(table.values, table.schema.kinds), table.schema.columns
     split = split_table(np.arange(len(y)), y, task, table.schema.names, options.test, options.seed)
     train, test = split.X_train, split.X_test
@@ -254,9 +241,7 @@ def _mean_targets(codes: Any, y: Any, train: Any, task: str) -> Any:
     import numpy as np
 
     known = y[train]
-    if y.ndim == 2:
-        target = np.mean((known - known.mean(axis=0)) / (known.std(axis=0) + 1e-300), axis=1)
-    elif task == "regression":
+    if task == "regression":
         target = known
     else:
         labels, counts = np.unique(known, return_counts=True)
