@@ -1,9 +1,8 @@
 """Trees as pictures, drawn with matplotlib.
 
 The tree lies on its side, with the root on the left.  :mod:`hedgerow.plot.layout` computes the
-position of each box, and divides a deep or large tree into panels.  This module draws boxes in
-inches and letters in points.  A figure made for the tree shows both at full size; on the user's
-axes both shrink until the tree fits.
+position of each box.  This module draws boxes in inches and letters in points.  A figure made for
+the tree shows both at full size; on the user's axes both shrink until the tree fits.
 
 Colour alone carries no information: the number of a leaf has a sign, a dot marks the branch of
 missing values, and the width of a line shows the share of rows.
@@ -33,8 +32,8 @@ _HEAD = 0.6
 _ON_CURVE = np.array([0.28**3, 3 * 0.72 * 0.28**2, 3 * 0.72**2 * 0.28, 0.72**3])
 """Weights of the four points of a cubic Bezier curve at 72% of its way, where the dot is."""
 
-_TALLEST = 600.0
-"""Largest height in inches: 60,000 pixels at 100 dots per inch; many programs stop at 65,535."""
+_LARGEST = 600.0
+"""Largest side in inches: 60,000 pixels at 100 dots per inch; many programs stop at 65,535."""
 
 
 def plot_tree(
@@ -52,8 +51,7 @@ def plot_tree(
     of rows.  Rows that meet the condition take the upper branch.  A dot marks the branch of
     missing values; categories without training rows take the same branch, unless
     :func:`hedgerow.plot.tree_text` says otherwise.  The width of a line shows the share of
-    training rows.  Subtrees that exceed the page continue in a separate panel: ``→ A`` stands for
-    the subtree drawn at ``A:``.
+    training rows.
 
     Parameters
     ----------
@@ -61,7 +59,7 @@ def plot_tree(
         As for :func:`hedgerow.plot.tree_text`.
     ax : matplotlib Axes, optional
         Axes to draw on; the letters shrink until the tree fits.  The default is a new figure
-        of the size that the tree needs, with letters of 9 and 7.5 points: about 15 by 14
+        of the size that the tree needs, with letters of 9 and 7.5 points: about 16 by 13
         inches for 31 leaves.
     max_depth : int, optional
         Deeper splits are summarised in one box.
@@ -101,7 +99,7 @@ def plot_tree(
     width, height, scale = layout.width, layout.height, 1.0
     s.check_axes(ax)
     if ax is None:
-        if height > _TALLEST:
+        if max(width, height) > _LARGEST:
             raise ParameterError(
                 f"tree {chosen.index} has {chosen.leaves_below()[0]:,} leaves, too many for one "
                 "picture: limit it with max_depth, pass your own axes as ax, or use tree_text."
@@ -121,8 +119,6 @@ def plot_tree(
         chosen.title(), loc="left", fontsize=lay.FONT_SIZE + 2, color=s.INK, pad=20, x=0.005
     )
     legend = "condition true: upper branch    ● missing values    line width: rows"
-    if layout.n_panels > 1:
-        legend += "    → A: continued at A"
     ax.annotate(
         legend, (0.005, 1), xycoords="axes fraction", xytext=(0, 6), textcoords="offset points",
         fontsize=lay.SMALL_SIZE, color=s.FAINT,
@@ -146,15 +142,15 @@ def _draw_edges(ax: Axes, tree: Tree, layout: lay.Layout, scale: float) -> None:
 
     codes = [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
     total = max(1, int(tree.nodes.count[0]))
-    for edge in layout.edges:
-        parent, child = layout.boxes[edge.parent], layout.boxes[edge.child]
+    for child in layout.boxes[1:]:
+        parent = layout.boxes[child.parent]
         start, end = parent.x + parent.width, child.x
         middle = (start + end) / 2
         points = [(start, parent.y), (middle, parent.y), (middle, child.y), (end, child.y)]
         share = min(1.0, int(tree.nodes.count[child.node]) / total)
         width = (0.8 + 4.2 * share**0.5) * scale
         ax.add_patch(PathPatch(Path(points, codes), fill=False, lw=width, ec=s.LINE))
-        if edge.takes_missing:
+        if child.takes_missing:
             dot: dict[str, Any] = {"mfc": s.INK, "mec": "white", "mew": 0.8 * scale, "zorder": 3}
             ax.plot(*_ON_CURVE @ np.array(points), "o", ms=5.5 * scale, **dot)
 
@@ -174,27 +170,21 @@ def _draw_boxes(ax: Axes, tree: Tree, layout: lay.Layout, scale: float) -> None:
         patch = FancyBboxPatch(
             (box.x, box.y - box.height / 2), box.width, box.height,
             boxstyle="round,pad=0,rounding_size=0.06", lw=0.8 * scale,
-            ls="--" if box.kind in ("cut", "stub") else "-", fc=fill, ec=s.LINE, zorder=2,
+            ls="--" if box.kind == "cut" else "-", fc=fill, ec=s.LINE, zorder=2,
         )  # fmt: skip
         ax.add_patch(patch)
         _write(ax, box, scale)
 
 
 def _write(ax: Axes, box: lay.Box, scale: float) -> None:
-    """Write the heading of a box in ink, its facts smaller, and a panel's letter before a root."""
-
-    def write(at: tuple[float, float], row: str, size: float, colour: str, ha: str) -> None:
-        ax.text(
-            *at, row, fontsize=size * scale, color=colour, ha=ha, va="center", zorder=4,
-            parse_math=False,
-        )  # fmt: skip
-
+    """Write the heading of a box in ink, and its facts smaller."""
     x, y = box.x + lay.PADDING, box.y - box.height / 2 + lay.PADDING / 2
     colour = s.INK if box.kind == "leaf" else s.FAINT
     large, small = (lay.FONT_SIZE, lay.ROW, s.INK), (lay.SMALL_SIZE, lay.SMALL_ROW, colour)
     for rows, (size, height, shade) in ((box.heading, large), (box.facts, small)):
         for row in rows:
-            write((x, y + height / 2), row, size, shade, "left")
+            ax.text(
+                x, y + height / 2, row, fontsize=size * scale, color=shade, va="center", zorder=4,
+                parse_math=False,
+            )  # fmt: skip
             y += height
-    if box.mark:
-        write((box.x - lay.PADDING, box.y), f"{box.mark}:", lay.FONT_SIZE + 2, s.INK, "right")
