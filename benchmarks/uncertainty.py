@@ -156,7 +156,7 @@ def natural_gradients(names: list[str], peers: bool) -> None:
 
 def families(names: list[str]) -> None:
     """Print the NLL of positive targets, by family."""
-    known = ["normal", "log_normal", "gamma_dist"]
+    known = ["normal", "log_normal"]
 
     def rows() -> Iterable[list[str]]:
         for name in names:

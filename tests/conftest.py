@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from hedgerow.compile.policy import compile_policy
+from hedgerow.compile.target import compile_policy
 from hedgerow.errors import CompilationError
 from hedgerow.threads import available_threads
 from tests.helpers.clusters import client_of_workers

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 import hedgerow
 from hedgerow.compile import library
-from hedgerow.compile.policy import compile_policy
+from hedgerow.compile.target import compile_policy
 from hedgerow.threads import available_threads
 
 _PACKAGES = (

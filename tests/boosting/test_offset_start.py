@@ -19,8 +19,8 @@ AMOUNTS = RNG.gamma(2.0, size=N) + 0.01
 LABELS = (RNG.random(N) < 0.3).astype(float)
 CLASSES = RNG.choice(3, N, p=[0.2, 0.5, 0.3]).astype(float)
 TARGETS = {
-    **dict.fromkeys(("poisson", "negative_binomial", "tweedie"), COUNTS),
-    **dict.fromkeys(("gamma", "gamma_dist", "log_normal", "squared_log_error"), AMOUNTS),
+    **dict.fromkeys(("poisson", "tweedie"), COUNTS),
+    **dict.fromkeys(("gamma", "log_normal", "squared_log_error"), AMOUNTS),
     **dict.fromkeys(("logistic", "exponential", "focal", "hinge", "cross_entropy"), LABELS),
     **dict.fromkeys(("softmax", "one_vs_all"), CLASSES),
     "aft": np.where(LABELS > 0.0, -AMOUNTS, AMOUNTS),

@@ -16,7 +16,6 @@ import pytest
 import hedgerow
 from hedgerow import Dataset
 from hedgerow.cli.main import main
-from hedgerow.compile.progress import _write as write_progress
 from hedgerow.errors import StorageError
 
 Open = Callable[[str], TextIO | None]
@@ -154,8 +153,6 @@ def test_standard_error_fails(
     assert code == 0
     assert "written to OUT" in out
     assert run(kind, ("inspect", "nothing"), name="stderr") == (2, "", "")
-    monkeypatch.setattr(sys, "stderr", opened(kind))
-    write_progress("compiling")
 
 
 @KINDS

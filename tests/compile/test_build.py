@@ -15,7 +15,7 @@ import pytest
 
 from hedgerow.compile.build import SYSTEMS, _ordered, levels_of
 from hedgerow.compile.digests import extent_of
-from hedgerow.compile.policy import target_levels
+from hedgerow.compile.target import target_levels
 from hedgerow.compile.variants import find_kernel, read_variants
 from tests.helpers.clocks import wait_until
 

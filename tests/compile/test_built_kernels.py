@@ -18,8 +18,8 @@ import pytest
 
 import hedgerow
 from hedgerow.compile import Kernel, library, ptx
-from hedgerow.compile import manifest as manifest_file
-from hedgerow.compile.policy import target_levels, target_system
+from hedgerow.compile import target as built
+from hedgerow.compile.target import target_levels, target_system
 from hedgerow.compile.variants import LIST, read_variants
 from tests.helpers.marking import mostly_slow
 
@@ -195,8 +195,8 @@ def fit(
     code = before + program
     if folder is not None:
         code = (
-            "import pathlib\nfrom hedgerow.compile import manifest\n"
-            f"manifest.FOLDER = pathlib.Path({str(folder)!r})\n{before}{program}"
+            "import pathlib\nfrom hedgerow.compile import target\n"
+            f"target.FOLDER = pathlib.Path({str(folder)!r})\n{before}{program}"
         )
     environment = {**os.environ, "HEDGEROW_COMPILE": "auto", "HEDGEROW_QUIET": "1", **variables}
     return subprocess.run(
@@ -216,7 +216,7 @@ def digest_of_fits(level: str) -> str:
 
 @needs_library
 def test_same_bytes_from_every_library() -> None:
-    manifest = json.loads((manifest_file.FOLDER / manifest_file.MANIFEST).read_text())
+    manifest = json.loads((built.FOLDER / built.MANIFEST).read_text())
     levels = [level for level in target_levels() if level in manifest["libraries"]]
     assert levels
     digests = {level: digest_of_fits(level) for level in levels}
@@ -237,7 +237,7 @@ def test_numba_may_be_set_not_to_compile() -> None:
 @pytest.mark.slow
 def test_same_bytes_just_in_time() -> None:
     pytest.importorskip("numba")
-    manifest = json.loads((manifest_file.FOLDER / manifest_file.MANIFEST).read_text())
+    manifest = json.loads((built.FOLDER / built.MANIFEST).read_text())
     level = next(level for level in target_levels() if level in manifest["libraries"])
     done = fit(HEDGEROW_COMPILE="always")
     assert done.returncode == 0, done.stderr
@@ -337,10 +337,10 @@ def replace_by_text(folder: Path, manifest: dict) -> str:
 )
 def test_library_that_does_not_fit_is_one_warning(alter, tmp_path) -> None:
     folder = tmp_path / "built"
-    shutil.copytree(manifest_file.FOLDER, folder)
-    manifest = json.loads((folder / manifest_file.MANIFEST).read_text())
+    shutil.copytree(built.FOLDER, folder)
+    manifest = json.loads((folder / built.MANIFEST).read_text())
     reason = alter(folder, manifest)
-    (folder / manifest_file.MANIFEST).write_text(json.dumps(manifest))
+    (folder / built.MANIFEST).write_text(json.dumps(manifest))
     # This test does not check whether kernels can be compiled afterwards.
     done = fit(folder, program=CALL, HEDGEROW_COMPILE="never")
     assert done.returncode == 1
@@ -352,8 +352,8 @@ def test_library_that_does_not_fit_is_one_warning(alter, tmp_path) -> None:
 @needs_library
 def test_manifest_of_no_json_is_one_warning(tmp_path) -> None:
     folder = tmp_path / "built"
-    shutil.copytree(manifest_file.FOLDER, folder)
-    (folder / manifest_file.MANIFEST).write_bytes(b"\xff{")
+    shutil.copytree(built.FOLDER, folder)
+    (folder / built.MANIFEST).write_bytes(b"\xff{")
     done = fit(folder, program=CALL, HEDGEROW_COMPILE="never")
     assert done.stderr.count("HedgerowWarning: the built kernels in") == 1, done.stderr
 
@@ -377,28 +377,28 @@ def test_the_library_decides_on_the_width_of_vectors(
 ) -> None:
     """The library may have shorter vectors than the processor; arrays follow the library."""
     written = {
-        "format": manifest_file.FORMAT,
+        "format": built.FORMAT,
         "system": target_system(),
         "machine": platform.machine().lower(),
         "libraries": {level: {} for level in built},
     }
-    (tmp_path / manifest_file.MANIFEST).write_text(json.dumps(written))
-    monkeypatch.setattr(manifest_file, "FOLDER", tmp_path)
-    monkeypatch.setattr(manifest_file, "target_levels", lambda: tuple(processor))
-    monkeypatch.setattr(manifest_file, "compile_policy", lambda: "auto")
+    (tmp_path / built.MANIFEST).write_text(json.dumps(written))
+    monkeypatch.setattr(built, "FOLDER", tmp_path)
+    monkeypatch.setattr(built, "target_levels", lambda: tuple(processor))
+    monkeypatch.setattr(built, "compile_policy", lambda: "auto")
     monkeypatch.delenv("NUMBA_CPU_FEATURES", raising=False)
-    assert manifest_file.lanes_of_code.__wrapped__() == lanes
-    monkeypatch.setattr(manifest_file, "compile_policy", lambda: "always")
+    assert built.lanes_of_code.__wrapped__() == lanes
+    monkeypatch.setattr(built, "compile_policy", lambda: "always")
     expected = 8 if processor[0] == "x86-64-v4" else 4
-    assert manifest_file.lanes_of_code.__wrapped__() == expected
+    assert built.lanes_of_code.__wrapped__() == expected
 
 
 WIDER = """
 import atexit
-from hedgerow.compile import lanes_of_code, manifest
+from hedgerow.compile import lanes_of_code, target
 atexit.register(lambda: print(lanes_of_code()))
-levels = manifest.target_levels()
-manifest.target_levels = lambda: ("x86-64-v4", *levels)
+levels = target.target_levels()
+target.target_levels = lambda: ("x86-64-v4", *levels)
 """
 
 
@@ -406,12 +406,12 @@ manifest.target_levels = lambda: ("x86-64-v4", *levels)
 def test_same_bytes_on_a_processor_with_longer_vectors(tmp_path: Path) -> None:
     """A processor with AVX-512 runs a package that was built on one without."""
     folder = tmp_path / "built"
-    shutil.copytree(manifest_file.FOLDER, folder)
-    found = json.loads((folder / manifest_file.MANIFEST).read_text())
+    shutil.copytree(built.FOLDER, folder)
+    found = json.loads((folder / built.MANIFEST).read_text())
     found["libraries"].pop("x86-64-v4", None)
     if not set(found["libraries"]) & set(target_levels()):
         pytest.skip("no library for shorter vectors was built")
-    (folder / manifest_file.MANIFEST).write_text(json.dumps(found))
+    (folder / built.MANIFEST).write_text(json.dumps(found))
     done = fit(folder, before=WIDER, HEDGEROW_COMPILE="never")
     assert done.returncode == 0, done.stderr
     level = next(level for level in target_levels() if level in found["libraries"])

@@ -45,8 +45,6 @@ REGRESSION = {
     "cross_entropy": ({}, "share"),
     "normal": ({}, "real"),
     "log_normal": ({}, "positive"),
-    "gamma_dist": ({}, "positive"),
-    "negative_binomial": ({}, "counts"),
     "cox": ({}, "survival"),
     "aft": (
         {"aft_distribution": ("normal", "logistic", "extreme"), "aft_scale": (0.5,)},

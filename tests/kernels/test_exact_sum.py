@@ -194,7 +194,7 @@ def targets_for(name, n, n_outputs):
     """Return targets that a loss allows."""
     if name in DRAWS:
         return DRAWS[name](RNG, n)
-    if name in ("log_normal", "gamma_dist"):
+    if name == "log_normal":
         return DRAWS["gamma"](RNG, n)
     if name in ("cox", "aft"):
         return RNG.exponential(5.0, n) * RNG.choice([-1.0, 1.0], n)

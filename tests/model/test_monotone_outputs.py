@@ -82,7 +82,7 @@ def test_vector_leaves_are_refused() -> None:
 
 def test_distributions_are_refused() -> None:
     with pytest.raises(ParameterError, match="its mean depends on several raw scores"):
-        HedgerowRegressor(objective="gamma_dist", **CONSTRAINTS).fit(X, np.exp(Y[:, 0] / 10.0))
+        HedgerowRegressor(objective="log_normal", **CONSTRAINTS).fit(X, np.exp(Y[:, 0] / 10.0))
 
 
 # -- predictions that are not finite -----------------------------------------------------

@@ -10,8 +10,7 @@ just in time   Numba compiles the kernel when it is first called and keeps the c
 
 ==================  ==========================================================================
 ``kernels``         :class:`Kernel` and :class:`Intrinsic`, the objects that modules define
-``policy``          ``HEDGEROW_COMPILE`` and the target processor
-``manifest``        what was built, and the width of the vectors of the code in use
+``target``          ``HEDGEROW_COMPILE``, the processor, what was built, and the width of vectors
 ``library``         checks and loads the built library
 ``digests``         digests of everything that a kernel depends on
 ``variants``        the kernels that are built (``variants.txt``), and their argument types
@@ -23,6 +22,6 @@ just in time   Numba compiles the kernel when it is first called and keeps the c
 """
 
 from hedgerow.compile.kernels import Intrinsic, Kernel, entry_of, kernel
-from hedgerow.compile.manifest import lanes_of_code
+from hedgerow.compile.target import lanes_of_code
 
 __all__ = ["Intrinsic", "Kernel", "entry_of", "kernel", "lanes_of_code"]

@@ -46,8 +46,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hedgerow.compile import digests, library, ptx
-from hedgerow.compile.manifest import FOLDER, FORMAT, MANIFEST
-from hedgerow.compile.policy import target_levels, target_system
+from hedgerow.compile.target import FOLDER, FORMAT, MANIFEST, target_levels, target_system
 from hedgerow.compile.variants import Variant, find_kernel, parse_types, read_variants
 
 _AVX2 = "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse4.2"

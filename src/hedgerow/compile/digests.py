@@ -2,9 +2,9 @@
 
 The digest of a kernel covers its own code, the kernels and constants that it uses, and so on
 recursively: an edit of one kernel changes the digests of the kernel and its callers, and no
-others.  Comments, docstrings and line numbers of kernels do not count, nor do Python's options
-``-O`` and ``-OO``; of an intrinsic the complete file counts.  The digest of a kernel that
-depends on the number of SIMD lanes differs between code with and without AVX-512.
+others.  Comments, docstrings and line numbers of kernels do not count; of an intrinsic the complete
+file counts.  The digest of a kernel that depends on the number of SIMD lanes differs between code
+with and without AVX-512.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.compile.manifest import lanes_of_code
+from hedgerow.compile.target import lanes_of_code
 
 _PACKAGE = Path(__file__).parents[1]
 _KERNELS = "hedgerow.compile.kernels"
@@ -67,7 +67,7 @@ def _digest_of(function: Any) -> str:
 
 def _parts_of(function: Any) -> Iterator[str]:
     """Yield everything that determines what the code of a function does."""
-    code = _complete_code(function.__code__)
+    code = function.__code__
     yield from _code_parts(code)
     yield repr(function.__defaults__)
     attributes = sorted(set(_names(code, "LOAD_ATTR")))
@@ -85,33 +85,6 @@ def _parts_of(function: Any) -> Iterator[str]:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         yield name
         yield from _value_parts(cell.cell_contents)
-
-
-def _complete_code(code: types.CodeType) -> types.CodeType:
-    """Return code as Python compiles it without ``-O`` and ``-OO``.
-
-    These options leave out assertions and docstrings, which changes the numbers of constants.
-    A library that was built without them holds the code of the same kernels.
-    """
-    if not sys.flags.optimize:
-        return code
-    return _codes_of_file(code.co_filename).get((code.co_qualname, code.co_firstlineno), code)
-
-
-@functools.cache
-def _codes_of_file(path: str) -> dict[tuple[str, int], types.CodeType]:
-    """Return the code of all functions of a source file, by name and line."""
-    try:
-        source = Path(path).read_bytes()
-    except OSError:  # code of a notebook, for example
-        return {}
-    found: dict[tuple[str, int], types.CodeType] = {}
-    rest = [compile(source, path, "exec", dont_inherit=True, optimize=0)]
-    while rest:
-        code = rest.pop()
-        found[code.co_qualname, code.co_firstlineno] = code
-        rest += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return found
 
 
 def _code_parts(code: types.CodeType) -> Iterator[str]:

@@ -26,6 +26,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,7 +42,7 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.registry import cpu_target
 from numba.core.typed_passes import NativeLowering
 
-from hedgerow.compile import digests, entry_code, gpu_code, progress
+from hedgerow.compile import digests, entry_code, gpu_code
 from hedgerow.compile.kernels import Kernel
 
 _CHECKED = "-bounds-checked" if numba.config.BOUNDSCHECK else ""
@@ -241,11 +242,20 @@ class _KernelCompiler(Compiler):
 
 
 class _EntryCompiler(_KernelCompiler):
-    """Compiler of kernels that Python calls, which shows its progress to the user."""
+    """Compiler of kernels that Python calls."""
 
     def compile_extra(self, func: Any) -> Any:
-        with progress.PROGRESS.compiling(func, cache_folder() if keeps_code() else None):
-            return super().compile_extra(func)
+        _announce()
+        return super().compile_extra(func)
+
+
+@functools.cache
+def _announce() -> None:
+    """Say on stderr, once in a process, that kernels are compiled, unless ``HEDGEROW_QUIET=1``."""
+    kept = f"once per machine, kept in {cache_folder()}" if keeps_code() else "anew in each process"
+    if os.environ.get("HEDGEROW_QUIET", "") in ("", "0") and sys.stderr is not None:
+        with suppress(OSError, ValueError):  # a closed stream or pipe must not stop the work
+            sys.stderr.write(f"hedgerow: compiling kernels ({kept})\n")
 
 
 def _run_pass(pipeline: Any, _: int, step: Any, state: Any) -> None:

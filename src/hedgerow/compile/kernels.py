@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.compile import library
-from hedgerow.compile.policy import compile_policy
+from hedgerow.compile.target import compile_policy
 from hedgerow.errors import CompilationError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hedgerow.compile import digests, manifest
+from hedgerow.compile import digests, target
 from hedgerow.errors import HedgerowWarning
 
 if TYPE_CHECKING:
@@ -132,28 +132,28 @@ def is_usable() -> bool:
 
 def state() -> str:
     """Return one sentence on the built library, for errors."""
-    if not (manifest.FOLDER / manifest.MANIFEST).exists():
+    if not (target.FOLDER / target.MANIFEST).exists():
         return "This installation has no built kernels."
     loaded = _loaded()
     if loaded is None:
         return "The built kernels of this installation cannot be used here."
     if not loaded[2]:
         return "The sources have changed since the kernels were built."
-    return f"The built kernels in {manifest.FOLDER} do not include it."
+    return f"The built kernels in {target.FOLDER} do not include it."
 
 
 @functools.cache
 def _loaded() -> tuple[ctypes.PyDLL, dict[str, Any], bool] | None:
     """Return the library for this processor, its entries, and whether sources are unchanged."""
-    if not (manifest.FOLDER / manifest.MANIFEST).exists():
+    if not (target.FOLDER / target.MANIFEST).exists():
         return None
     try:
-        found = manifest.read_manifest()
-        listed = found["libraries"][manifest.level_of(found)]
+        found = target.read_manifest()
+        listed = found["libraries"][target.level_of(found)]
         library = _load(listed, found["build"])
-    except manifest.UNREADABLE as error:
+    except target.UNREADABLE as error:
         warnings.warn(
-            f"the built kernels in {manifest.FOLDER} are not used: {error}. Kernels are compiled "
+            f"the built kernels in {target.FOLDER} are not used: {error}. Kernels are compiled "
             "when they are first called, which takes up to a minute; install hedgerow again to "
             "mend it.",
             HedgerowWarning,
@@ -165,7 +165,7 @@ def _loaded() -> tuple[ctypes.PyDLL, dict[str, Any], bool] | None:
 
 def _load(listed: dict[str, Any], build: str) -> ctypes.PyDLL:
     """Load a library, and fill its table."""
-    path = manifest.FOLDER / listed["file"]
+    path = target.FOLDER / listed["file"]
     # The system ends a process that reads beyond the end of a mapped file.
     size = path.stat().st_size
     if size != listed["size"]:

@@ -21,8 +21,8 @@ from ctypes.util import find_library
 from pathlib import Path
 from typing import Any
 
-from hedgerow.compile import digests, manifest
-from hedgerow.compile.policy import compile_policy
+from hedgerow.compile import digests, target
+from hedgerow.compile.target import compile_policy
 from hedgerow.compile.variants import find_kernel, parse_types, read_variants
 from hedgerow.errors import CompilationError
 
@@ -45,8 +45,8 @@ def compile_ptx() -> bytes:
 
     chosen = [(find_kernel(one.kernel), parse_types(one.types)) for one in read_variants(LIST)]
     entries = [(kernel, types, symbol_of(kernel)) for kernel, types in chosen]
-    target = just_in_time.Target("nvptx64-nvidia-cuda", PROCESSOR, "")
-    return just_in_time.build_ptx(entries, target)
+    virtual = just_in_time.Target("nvptx64-nvidia-cuda", PROCESSOR, "")
+    return just_in_time.build_ptx(entries, virtual)
 
 
 def is_wanted() -> bool:
@@ -91,8 +91,8 @@ def load_ptx() -> bytes:
 def _built() -> bytes | None:
     """Return the file of the package if it is complete and matches the sources."""
     try:
-        found = json.loads((manifest.FOLDER / manifest.MANIFEST).read_bytes())
-        code = (manifest.FOLDER / FILE).read_bytes()
+        found = json.loads((target.FOLDER / target.MANIFEST).read_bytes())
+        code = (target.FOLDER / FILE).read_bytes()
         listed = found["cuda"]
         is_whole = listed["digest"] == _digest(code)
         is_same = found["sources"] == digests.source_digest()

@@ -48,7 +48,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         - Counts and amounts: ``"poisson"``, ``"gamma"``, ``"tweedie"``.
         - Times of events, which may be censored: ``"cox"``, ``"aft"``.
         - A distribution for each row (``predict_distribution``): ``"normal"``, ``"log_normal"``,
-          ``"gamma_dist"``, ``"negative_binomial"``, ``"poisson"``.
+          ``"poisson"``.
         - A function of all rows, which returns gradient and hessian:
           :mod:`hedgerow.objectives.own`.
     quantile : float in (0, 1), ascending sequence of such, or None, default=None
@@ -83,8 +83,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         *("squared_error", "absolute_error", "quantile"),
         *("huber", "pseudo_huber", "fair", "log_cosh", "expectile", "mape"),
         *("poisson", "gamma", "tweedie", "squared_log_error", "cross_entropy"),
-        *("normal", "log_normal", "gamma_dist", "negative_binomial"),
-        *("cox", "aft"),
+        *("normal", "log_normal", "cox", "aft"),
     )
     _loss_parameters: ClassVar[tuple[str, ...]] = (
         *("quantile", "delta", "expectile", "tweedie_power"),
@@ -134,8 +133,8 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
     def predict_distribution(self, X: Any) -> Distribution:
         """Predict the distribution of the target of each row.
 
-        Available for ``objective="normal"``, ``"log_normal"``, ``"gamma_dist"``,
-        ``"poisson"`` and ``"negative_binomial"``; see docs/uncertainty.md.
+        Available for ``objective="normal"``, ``"log_normal"`` and ``"poisson"``; see
+        docs/uncertainty.md.
 
         Parameters
         ----------

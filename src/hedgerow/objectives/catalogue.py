@@ -28,8 +28,6 @@ OBJECTIVES: dict[str, str] = {
     "squared_log_error": "positive:SquaredLogError",
     "normal": "distributions.losses:NormalLoss",
     "log_normal": "distributions.losses:LogNormalLoss",
-    "gamma_dist": "distributions.losses:GammaLoss",
-    "negative_binomial": "distributions.losses:NegativeBinomialLoss",
     "cross_entropy": "classes:CrossEntropy",
     "focal": "classes:Focal",
     "hinge": "classes:Hinge",
@@ -49,13 +47,7 @@ RANKING: tuple[str, ...] = ("lambdarank", "rank_map", "rank_pairwise", "rank_xen
 SURVIVAL: tuple[str, ...] = ("cox", "aft")
 """Names of the objectives of times to an event."""
 
-DISTRIBUTIONAL: tuple[str, ...] = (
-    "poisson",
-    "normal",
-    "log_normal",
-    "gamma_dist",
-    "negative_binomial",
-)
+DISTRIBUTIONAL: tuple[str, ...] = ("poisson", "normal", "log_normal")
 """Names of the objectives that learn a distribution."""
 
 

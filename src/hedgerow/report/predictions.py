@@ -20,7 +20,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.booster import objective_of
-from hedgerow.objectives.distributions.losses import DistributionLoss
+from hedgerow.objectives.distributions.losses import NormalLoss
 from hedgerow.plot import style as s
 from hedgerow.plot.classifier import plot_calibration, wilson_interval
 from hedgerow.report.findings import SAMPLE, Findings, part_of
@@ -48,7 +48,7 @@ def predictions_html(found: Findings) -> list[str]:
     if found.task in by_task:
         return by_task[found.task](found)
     parts = _of_numbers(found)
-    if isinstance(objective_of(found.booster.model), DistributionLoss):
+    if isinstance(objective_of(found.booster.model), NormalLoss):
         parts += _of_intervals(found)
     return parts
 

@@ -89,9 +89,7 @@ def add_warmup(commands: Any) -> None:
 
 def _warm_up(options: argparse.Namespace) -> None:
     from hedgerow.compile import library, variants
-    from hedgerow.compile.manifest import FOLDER
-    from hedgerow.compile.policy import compile_policy
-    from hedgerow.compile.progress import PROGRESS
+    from hedgerow.compile.target import FOLDER, compile_policy
 
     uses_build = compile_policy() != "always"
     every = [(variants.find_kernel(each.kernel), each) for each in variants.read_variants()]
@@ -102,7 +100,6 @@ def _warm_up(options: argparse.Namespace) -> None:
     from hedgerow.compile import just_in_time  # Numba may be missing
 
     start = time.perf_counter()
-    PROGRESS.expected = len(missing)
     for kernel, variant in missing:
         kernel.dispatcher.compile(variants.parse_types(variant.types))
     kept = "not cached: no cache folder is writable"

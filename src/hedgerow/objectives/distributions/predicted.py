@@ -6,9 +6,7 @@ class               parameters of a row    mean                       variance
 Normal              location, scale        location                   scale**2
 LogNormal           location, scale        exp(location + scale**2/2) (see class)
                     of the logarithm
-Gamma               expected m, shape k    m                          m**2 / k
 Poisson             rate                   rate                       rate
-NegativeBinomial    rate m, size r         m                          m + m**2 / r
 ==================  =====================  =========================  ==================
 
 Glossary
@@ -19,7 +17,7 @@ CRPS      continuous ranked probability score: the integral over t of
 interval  from the ``(1 - level) / 2`` quantile to the ``(1 + level) / 2`` quantile
 
 Closed forms of the CRPS: Gneiting et al. 2005 (normal), Baran and Lerch 2015 (log-normal),
-Scheuerer and Moeller 2015 (gamma), Wei and Held 2014 (Poisson, negative binomial).
+Wei and Held 2014 (Poisson).
 """
 
 from __future__ import annotations
@@ -42,11 +40,6 @@ _LEVEL = Interval(0.0, 1.0, low_open=True, high_open=True)
 _FARTHEST = 700.0
 """exp of this number is finite."""
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
-_SMALL_SIZE = 10.0
-_NARROW = 40.0
-"""Value of v**2 at the end of the range above which the remaining integral is negligible."""
-_ANGLES = 96
-_STEPS, _END = 28, 6.6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,35 +211,6 @@ class LogNormal(Distribution):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gamma(Distribution):
-    """Gamma distributions: mean ``expected`` and ``shape``, float64 (n_rows,).
-
-    What scipy and others call the rate is ``shape / expected``.
-    """
-
-    expected: FloatArray
-    shape: FloatArray
-
-    def _law(self) -> Any:
-        return scipy.stats.gamma(self.shape, scale=self.expected / self.shape)
-
-    @property
-    def mean(self) -> FloatArray:
-        return self.expected
-
-    @property
-    def variance(self) -> FloatArray:
-        return np.asarray(self.expected**2 / self.shape)
-
-    def _crps(self, at: FloatArray) -> FloatArray:
-        k, unit = self.shape, self.expected / self.shape
-        below = np.maximum(at, 0.0) / unit
-        own = at * (2.0 * special.gammainc(k, below) - 1.0)
-        next_one = self.expected * (2.0 * special.gammainc(k + 1.0, below) - 1.0)
-        return np.asarray(own - next_one - unit * np.exp(-special.betaln(0.5, k)))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Poisson(Distribution):
     """Poisson distributions: mean ``rate``, float64 (n_rows,)."""
 
@@ -271,72 +235,7 @@ class Poisson(Distribution):
         return np.asarray(own - rate * (special.i0e(2.0 * rate) + special.i1e(2.0 * rate)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NegativeBinomial(Distribution):
-    """Counts with more variance than Poisson: mean ``rate`` and ``size``, (n_rows,).
-
-    The variance is ``rate + rate**2 / size``; with a large size it is a Poisson distribution.
-    """
-
-    discrete: ClassVar[bool] = True
-    rate: FloatArray
-    size: FloatArray
-
-    def _law(self) -> Any:
-        return scipy.stats.nbinom(self.size, self.size / (self.size + self.rate))
-
-    @property
-    def mean(self) -> FloatArray:
-        return self.rate
-
-    @property
-    def variance(self) -> FloatArray:
-        return np.asarray(self.rate + self.rate**2 / self.size)
-
-    def _crps(self, at: FloatArray) -> FloatArray:
-        rate, size = self.rate, self.size
-        whole = np.floor(at)
-        # SciPy's logarithm has an error of 2e-9 at a rate of 1e6, its probability none.
-        here = self._law().pmf(whole) * (1.0 + np.maximum(whole, 0.0) / size)
-        own = (at - rate) * (2.0 * self.cdf(at) - 1.0) + 2.0 * rate * here
-        return np.asarray(own - _mean_difference(rate, size))
-
-
 def check_level(level: Any) -> None:
     """Raise ``ParameterError`` unless ``level`` is a number in (0, 1)."""
     if level not in _LEVEL:
         raise ParameterError(f"level must be {_LEVEL}; got {brief(level)}.")
-
-
-def _mean_difference(rate: FloatArray, size: FloatArray) -> FloatArray:
-    """Return half the mean difference of two draws of a negative binomial distribution.
-
-    It is ``m (1 + m / r) H`` of mean m and size r (Wei and Held 2014), with H hypergeometric::
-
-        x = 4 (m / r) (1 + m / r)
-        H = 2F1(r + 1, 1/2; 2; -x) = 4 / pi * integral over a from 0 to pi / 2 of
-                                     cos(a)**2 (1 + x sin(a)**2)**-(r + 1)
-
-    For sizes up to 10, SciPy's function has full precision.  Above, the trapezoidal rule computes
-    the integral, with negligible error for a periodic function.  A narrow integrand is computed in
-    the variable v that makes it Gaussian: ``v**2 = (r + 1) log(1 + x sin(a)**2)``.
-    """
-    rate, size = np.broadcast_arrays(rate, size)
-    power, x = size + 1.0, 4.0 * rate / size * (1.0 + rate / size)
-    found, small, end = np.empty(rate.shape), size <= _SMALL_SIZE, power * np.log1p(x)
-    found[small] = special.hyp2f1(power[small], 0.5, 2.0, -x[small])
-    wide = ~small & (end < _NARROW)
-    n, at = power[wide], x[wide]
-    total = np.full(n.shape, 0.5)  # at 0; at pi / 2 the integrand is 0
-    for angle in np.arange(1, _ANGLES) * (0.5 * math.pi / _ANGLES):
-        total += math.cos(angle) ** 2 * np.exp(-n * np.log1p(at * math.sin(angle) ** 2))
-    found[wide] = total * (2.0 / _ANGLES)
-    narrow = ~small & ~(end < _NARROW)
-    n, at, step = power[narrow], x[narrow], _END / _STEPS
-    total = 0.5 * np.sqrt(n)  # at 0, where v / sqrt(...) has this limit
-    for v in np.arange(1, _STEPS + 1) * step:
-        less = np.expm1(v * v / n)
-        share = np.minimum(less / at, 1.0)  # sin(a)**2
-        total += np.sqrt(1.0 - share) * (v / np.sqrt(less)) * np.exp(v * v / n - v * v)
-    found[narrow] = (4.0 / math.pi) * step * total / (n * np.sqrt(at))
-    return rate * (1.0 + rate / size) * found
