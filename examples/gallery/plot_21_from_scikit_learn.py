@@ -7,19 +7,13 @@ without changes.
 """
 
 # %%
-import tempfile
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_breast_cancer
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.inspection import PartialDependenceDisplay
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-import hedgerow
 from hedgerow import HedgerowClassifier
 
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)
@@ -38,11 +32,3 @@ print(search.best_params_, round(search.best_score_, 3))
 model = HedgerowClassifier(n_estimators=100).fit(X, y)
 PartialDependenceDisplay.from_estimator(model, X, ["mean radius", "mean texture"])
 plt.tight_layout()
-
-# %%
-# Hedgerow imports a fitted forest of scikit-learn, predicts with it, and saves it in a file without
-# code.
-forest = RandomForestClassifier(50, random_state=0).fit(StandardScaler().fit_transform(X), y)
-booster = hedgerow.from_sklearn(forest)
-booster.save(Path(tempfile.mkdtemp()) / "forest.hedgerow")
-print(booster.num_trees, "trees")

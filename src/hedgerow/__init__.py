@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from hedgerow.estimators import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
     from hedgerow.estimators.cross import CrossFit, cross_fit
     from hedgerow.explain import Explanation
-    from hedgerow.foreign import from_catboost, from_lightgbm, from_sklearn, from_xgboost
+    from hedgerow.foreign import from_catboost, from_lightgbm, from_xgboost
     from hedgerow.stepwise import Training
     from hedgerow.training import train
     from hedgerow.versions import show_versions
@@ -91,7 +91,6 @@ __all__ = [
     "from_catboost_params",
     "from_lightgbm",
     "from_lightgbm_params",
-    "from_sklearn",
     "from_xgboost",
     "from_xgboost_params",
     "load",
@@ -126,7 +125,7 @@ _HOMES = {
     "convert.settings.catboost": ("from_catboost_params",),
     "convert.settings.lightgbm": ("from_lightgbm_params",),
     "convert.settings.xgboost": ("from_xgboost_params",),
-    "foreign": ("from_catboost", "from_lightgbm", "from_sklearn", "from_xgboost"),
+    "foreign": ("from_catboost", "from_lightgbm", "from_xgboost"),
     "cross_validation": ("CrossValidation", "cv"),
     "stepwise": ("Training",),
     "training": ("train",),

@@ -14,52 +14,6 @@ from hedgerow.errors import ParameterError, brief
 from hedgerow.params import Interval
 
 
-def from_sklearn(model: Any) -> Booster:
-    """Convert a fitted scikit-learn model to a booster.
-
-    Parameters
-    ----------
-    model : fitted estimator
-        Decision tree, ExtraTree, RandomForest, ExtraTrees, GradientBoosting or
-        HistGradientBoosting, for regression or classification.
-
-    Returns
-    -------
-    Booster
-        Each row reaches the same leaf in each tree, and classes keep their labels.
-
-    Raises
-    ------
-    ParameterError
-        If the model has another class, or a property that Hedgerow models lack.
-    NotFittedError
-        If the model is not fitted.
-
-    Examples
-    --------
-    >>> from sklearn.ensemble import RandomForestRegressor
-    >>> forest = RandomForestRegressor(5, random_state=0).fit([[0.0], [1.0], [2.0]], [0, 1, 4])
-    >>> booster = from_sklearn(forest)
-    >>> booster.num_trees, bool(booster.predict([[2.0]]) == forest.predict([[2.0]]))
-    (5, True)
-    """
-    from sklearn.utils.validation import check_is_fitted
-
-    from hedgerow.convert.readers import sklearn_trees as s
-
-    name, module = type(model).__name__, type(model).__module__
-    readers = {
-        **dict.fromkeys(s.HIST, s.read_hist),
-        **dict.fromkeys(s.BOOSTED, s.read_boosted),
-        **dict.fromkeys(s.TREES | s.FORESTS, s.read_tree_model),
-    }
-    if name not in readers or not module.startswith("sklearn."):
-        known = ", ".join(sorted(readers))
-        raise ParameterError(f"a {module}.{name} cannot be imported; supported are {known}.")
-    check_is_fitted(model)
-    return _booster(readers[name](model))
-
-
 def from_lightgbm(model: Any, n_rounds: int | None = None) -> Booster:
     """Convert a LightGBM model to a booster.
 
@@ -169,7 +123,7 @@ def _checked_rounds(n_rounds: Any, most: int) -> int:
     return int(n_rounds)
 
 
-def _booster(found: Imported, model: Any = None) -> Booster:
+def _booster(found: Imported, model: Any) -> Booster:
     """Return the booster, with the labels of the estimator if the file does not contain them."""
     from hedgerow.boosting.row_data.classes import n_classes_of
 

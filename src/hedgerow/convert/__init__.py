@@ -1,6 +1,6 @@
 """Import and export of models of other libraries.
 
-``readers``   LightGBM, XGBoost, CatBoost and scikit-learn to a Hedgerow model
+``readers``   LightGBM, XGBoost and CatBoost to a Hedgerow model
 ``writers``   a Hedgerow model to LightGBM, XGBoost, ONNX, Python and JSON
 ``settings``  parameters with the names of other libraries
 

@@ -1,8 +1,8 @@
 """Cuts of libraries that round values to float32, as keys of float64 values.
 
-XGBoost, CatBoost and the trees of scikit-learn round a value to the nearest float32,
-ties to even, before they compare the value.  Rounding never changes the order of two values, so
-there is a largest float64 value whose rounded value is below t.  With
+XGBoost and CatBoost round a value to the nearest float32, ties to even, before they compare it.
+Rounding never changes the order of two values, so there is a largest float64 value whose rounded
+value is below t.  With
 ``p`` the float32 below ``t`` and ``m`` the midpoint between them::
 
     p  even:  m itself rounds to p     the largest value below is m

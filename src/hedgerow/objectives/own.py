@@ -51,7 +51,7 @@ _LINKED: dict[str, Callable[[FloatArray], Any]] = {
 }
 LINKS = tuple(_LINKED)
 
-_OF_CLASSES = ("identity", "logit", "softmax")
+_OF_CLASSES = ("logit", "softmax")
 _N_CLASSES = Interval(2, 10_000, integer=True)
 _MOST = 1e140
 """Largest derivative, so that squares of sums of derivatives are finite."""

@@ -96,8 +96,6 @@ def _objective(plain: PlainModel, notes: list[str]) -> str:
         return f"multiclass num_class:{plain.n_outputs}"
     if plain.link == "logit_each":
         return f"multiclassova num_class:{plain.n_outputs} sigmoid:1"
-    if plain.link == "shares":
-        raise refuse("a forest that averages probabilities", _TARGET, ": raw=True writes them")
     if plain.n_outputs > 1:
         return ""
     found = _OBJECTIVES.get(plain.model.objective, _BY_LINK[plain.link])

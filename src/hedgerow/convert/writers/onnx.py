@@ -141,7 +141,7 @@ class _Graph(onnx_parts.Graph):
             if link == "softmax":
                 self.node("Softmax", ["raw"], "probability", axis=1)
             else:
-                self.node("Sigmoid" if link == "logit_each" else "Identity", ["raw"], "probability")
+                self.node("Sigmoid", ["raw"], "probability")
             index = self.node("ArgMax", ["raw"], "hedgerow_index", axis=1, keepdims=0)
         classes = self.plain.classes
         labels = np.arange(max(2, k)) if classes is None else classes

@@ -96,7 +96,7 @@ class PlainTree:
 class PlainModel:
     """A model and its properties for writers.
 
-    The link is one of "identity", "log", "logit", "softmax", "logit_each" and "shares"; it is None
+    The link is one of "identity", "log", "logit", "softmax" and "logit_each"; it is None
     if the prediction has another link, or raw scores are requested.
     """
 
@@ -294,7 +294,7 @@ def _link(model: Model, target: str) -> str:
         if given["task"] == "regression" and given["link"] in ("identity", "log"):
             return str(given["link"]) if model.forest.n_outputs == 1 else "identity"
         if given["task"] == "classes":
-            return "logit_each" if given["link"] == "logit" else "shares"
+            return "logit_each" if given["link"] == "logit" else "softmax"
         if given["link"] == "logit":
             return "logit"
     elif model.objective in _LINKS and (
