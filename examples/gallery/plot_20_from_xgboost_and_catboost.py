@@ -27,7 +27,6 @@ print(hedgerow.from_xgboost_params(params, defaults=False).params)
 model = catboost.CatBoostRegressor(iterations=50, verbose=0, allow_writing_files=False).fit(X, y)
 booster = hedgerow.from_catboost(model)
 print("largest difference:", np.abs(booster.predict(X) - model.predict(X)).max())
-print(hedgerow.from_catboost_params({"depth": 6, "l2_leaf_reg": 3.0}, defaults=False).params)
 
 # %%
 # A CatBoost model does not store the gains of its splits, so the plot counts splits.

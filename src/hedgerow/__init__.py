@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from hedgerow.boosting.row_data.dataset import Dataset
     from hedgerow.cart import CARTClassifier, CARTRegressor
     from hedgerow.convert.exporting import ExportError, ExportReport
-    from hedgerow.convert.settings.catboost import from_catboost_params
     from hedgerow.convert.settings.lightgbm import from_lightgbm_params
     from hedgerow.convert.settings.xgboost import from_xgboost_params
     from hedgerow.cross_validation import CrossValidation, cv
@@ -88,7 +87,6 @@ __all__ = [
     "cv",
     "estimate_memory",
     "from_catboost",
-    "from_catboost_params",
     "from_lightgbm",
     "from_lightgbm_params",
     "from_xgboost",
@@ -122,7 +120,6 @@ _HOMES = {
     ),
     "explain": ("Explanation",),
     "convert.exporting": ("ExportError", "ExportReport"),
-    "convert.settings.catboost": ("from_catboost_params",),
     "convert.settings.lightgbm": ("from_lightgbm_params",),
     "convert.settings.xgboost": ("from_xgboost_params",),
     "foreign": ("from_catboost", "from_lightgbm", "from_xgboost"),

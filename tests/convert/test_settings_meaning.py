@@ -1,8 +1,6 @@
-"""Units, defaults and estimators of LightGBM, XGBoost and CatBoost: a name keeps its meaning."""
+"""Units, defaults and estimators of LightGBM and XGBoost: a name keeps its meaning."""
 
 from __future__ import annotations
-
-import inspect
 
 import numpy as np
 import pytest
@@ -12,15 +10,13 @@ from hedgerow import (
     Dataset,
     HedgerowClassifier,
     HedgerowRegressor,
-    from_catboost_params,
     from_lightgbm_params,
     from_xgboost_params,
     train,
 )
-from hedgerow.convert.settings.catboost import CATBOOST
 from hedgerow.convert.settings.xgboost import XGBOOST
 
-FUNCTIONS = [from_lightgbm_params, from_xgboost_params, from_catboost_params]
+FUNCTIONS = [from_lightgbm_params, from_xgboost_params]
 
 
 @pytest.fixture(scope="module")
@@ -226,23 +222,6 @@ def test_losses_that_differ_have_a_note(function, objective) -> None:
     assert any(line.startswith("objective: ") for line in differences)
 
 
-@pytest.mark.parametrize("given", [{"loss_function": "RMSE"}, {"loss_function": "MultiClass"}])
-def test_catboost_rows_of_a_tree(data, given) -> None:
-    X, y = data
-    found = from_catboost_params({**given, "iterations": 2}).params
-    if given["loss_function"] == "RMSE":
-        assert (found["sampling"], found["subsample"]) == ("mvs", 0.8)
-        HedgerowRegressor(**found).fit(X, y)
-    else:
-        assert found["subsample"] == 1.0
-        assert found["multi_strategy"] == "multi_output_tree"
-        HedgerowClassifier(**found).fit(X, np.digitize(y, [0.0, 1.0]))
-        HedgerowClassifier(**found).fit(X, y > 0)
-    assert from_catboost_params({"bootstrap_type": "No"}).params["subsample"] == 1.0
-    assert from_catboost_params({"cat_features": [0]}).params["target_statistics"] is True
-    assert from_catboost_params({"od_type": "Iter"}).params["patience"] == 20
-
-
 def test_rows_are_sampled_only_if_lightgbm_does(data) -> None:
     lightgbm = pytest.importorskip("lightgbm")
     X, y = data
@@ -261,11 +240,9 @@ def test_rows_are_sampled_only_if_lightgbm_does(data) -> None:
 def test_parameters_of_peer_estimators(data) -> None:
     X, y = data
     lightgbm, xgboost = pytest.importorskip("lightgbm"), pytest.importorskip("xgboost")
-    catboost = pytest.importorskip("catboost")
     for function, estimator, model in (
         (from_lightgbm_params, lightgbm.LGBMClassifier(n_estimators=2), HedgerowClassifier),
         (from_xgboost_params, xgboost.XGBClassifier(n_estimators=2), HedgerowClassifier),
-        (from_catboost_params, catboost.CatBoostClassifier(iterations=2), HedgerowClassifier),
         (from_lightgbm_params, lightgbm.LGBMRegressor(n_estimators=2), HedgerowRegressor),
         (from_xgboost_params, xgboost.XGBRegressor(n_estimators=2), HedgerowRegressor),
     ):
@@ -282,15 +259,12 @@ def test_none_is_not_given() -> None:
     for function, name in (
         (from_lightgbm_params, "num_leaves"),
         (from_xgboost_params, "scale_pos_weight"),
-        (from_catboost_params, "depth"),
     ):
         assert function({name: None}) == function({})
 
 
-def test_every_parameter_of_catboost_and_xgboost_is_known() -> None:
-    catboost, xgboost = pytest.importorskip("catboost"), pytest.importorskip("xgboost")
-    for name in list(inspect.signature(catboost.CatBoostClassifier.__init__).parameters)[1:]:
-        assert CATBOOST.canonical(name), name
+def test_every_parameter_of_xgboost_is_known() -> None:
+    xgboost = pytest.importorskip("xgboost")
     for name in xgboost.XGBRanker().get_params():
         assert XGBOOST.canonical(name), name
 

@@ -1,4 +1,4 @@
-"""Translation of parameters of LightGBM, XGBoost and CatBoost."""
+"""Translation of parameters of LightGBM and XGBoost."""
 
 from __future__ import annotations
 
@@ -11,19 +11,17 @@ from hedgerow import (
     HedgerowClassifier,
     HedgerowRegressor,
     ParameterError,
-    from_catboost_params,
     from_lightgbm_params,
     from_xgboost_params,
     train,
 )
-from hedgerow.convert.settings.catboost import CATBOOST
 from hedgerow.convert.settings.lightgbm import LIGHTGBM
 from hedgerow.convert.settings.rules import united
 from hedgerow.convert.settings.xgboost import XGBOOST
 from hedgerow.params import ADVANCED_NAMES
 
-FUNCTIONS = [from_lightgbm_params, from_xgboost_params, from_catboost_params]
-LIBRARIES = [LIGHTGBM, XGBOOST, CATBOOST]
+FUNCTIONS = [from_lightgbm_params, from_xgboost_params]
+LIBRARIES = [LIGHTGBM, XGBOOST]
 
 
 @pytest.fixture(scope="module")
@@ -59,9 +57,6 @@ def test_lightgbm_kinds(data) -> None:
         (from_lightgbm_params, {"cegb_penalty_split": 1.0}, "gamma"),
         (from_xgboost_params, {"booster": "gblinear"}, "gblinear"),
         (from_xgboost_params, {"learning_rat": 1}, "learning_rate"),
-        (from_catboost_params, {"od_type": "IncToDec"}, "IncToDec"),
-        (from_catboost_params, {"loss_function": "Lq:q=3"}, "Lq"),
-        (from_catboost_params, {"text_features": ["a"]}, "text"),
     ],
 )
 def test_what_is_not_here_is_named(function, given, words) -> None:
@@ -128,7 +123,6 @@ def test_no_rule_hides_another() -> None:
     [
         (from_lightgbm_params, "device_type", {"cpu": "cpu", "gpu": "cuda", "cuda": "cuda"}),
         (from_xgboost_params, "device", {"cpu": "cpu", "cuda": "cuda", "cuda:0": "cuda"}),
-        (from_catboost_params, "task_type", {"CPU": "cpu", "GPU": "cuda"}),
     ],
 )
 def test_devices(function, name, values) -> None:

@@ -1,4 +1,4 @@
-"""Values of parameters of LightGBM, XGBoost and CatBoost: text, options of losses and metrics."""
+"""Values of parameters of LightGBM and XGBoost: text, options of losses and metrics."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 from hedgerow import ParameterError
-from hedgerow import from_catboost_params as of_catboost
 from hedgerow import from_lightgbm_params as of_lightgbm
 from hedgerow import from_xgboost_params as of_xgboost
-from hedgerow.convert.settings.catboost import CATBOOST
 from hedgerow.convert.settings.lightgbm import LIGHTGBM
 from hedgerow.convert.settings.xgboost import XGBOOST
 
@@ -47,20 +45,7 @@ def _named(value: object) -> str:
             {"objective": "reg:quantileerror", "quantile_alpha": "[0.1,0.9]"},
             {"objective": "quantile", "quantile": [0.1, 0.9]},
         ),
-        (of_catboost, {"depth": "4", "langevin": "false"}, {"max_depth": 4}),
-        (of_catboost, {"class_weights": [1, 5]}, {"class_weight": {0: 1, 1: 5}}),
-        (of_catboost, {"class_weights": {"a": 5}}, {"class_weight": {"a": 5}}),
         (of_lightgbm, {"feature_contri": np.array([]), "alpha": "0.5"}, {}),
-        (
-            of_catboost,
-            {"monotone_constraints": "(1,0,0,-1)"},
-            {"monotone_constraints": [1, 0, 0, -1]},
-        ),
-        (
-            of_catboost,
-            {"monotone_constraints": "0:1,age:-1"},
-            {"monotone_constraints": {0: 1, "age": -1}},
-        ),
         (
             of_lightgbm,
             {"early_stopping_round": 3, "max_depth": -1, "metric": "auc,binary_logloss"},
@@ -124,16 +109,6 @@ def test_text_has_the_meaning_that_it_has_in_the_library(function, given, ours) 
         (of_xgboost, {"missing": -999}),
         (of_xgboost, {"multi_strategy": "some"}),
         (of_xgboost, {"monotone_constraints": "0:up"}),
-        (of_catboost, {"early_stopping_rounds": "soon"}),
-        (of_catboost, {"bootstrap_type": "Bayesian"}),
-        (of_catboost, {"sampling_unit": "Group"}),
-        (of_catboost, {"sampling_frequency": "PerTreeLevel"}),
-        (of_catboost, {"has_time": True}),
-        (of_catboost, {"approx_on_full_history": True}),
-        (of_catboost, {"fold_len_multiplier": 3.0}),
-        (of_catboost, {"fold_permutation_block": 10}),
-        (of_catboost, {"penalties_coefficient": 3.0}),
-        (of_catboost, {"per_float_feature_quantization": "0:border_count=2"}),
     ],
     ids=_named,
 )
@@ -147,58 +122,8 @@ def test_values_without_a_counterpart_are_refused_by_name(function, given) -> No
 
 
 @pytest.mark.parametrize(
-    ("loss", "ours"),
-    [
-        ("MultiQuantile:alpha=0.1,0.5,0.9", {"objective": "quantile", "quantile": [0.1, 0.5, 0.9]}),
-        ("Quantile:alpha=0.9;delta=1e-6", {"objective": "quantile", "quantile": 0.9}),
-        (
-            "Focal:focal_alpha=0.25;focal_gamma=3",
-            {"objective": "focal", "focal_alpha": 0.25, "focal_gamma": 3},
-        ),
-        ("Logloss:border=0.5", {"objective": "logistic"}),
-        ("RMSE:use_weights=true;hints=skip_train~true", {"objective": "squared_error"}),
-        ("YetiRank:mode=MAP;top=5", {"objective": "rank_map", "truncation_level": 5}),
-        ("YetiRank:permutations=20", {"objective": "lambdarank"}),
-        (
-            "LambdaMart:metric=NDCG;sigma=2;norm=false",
-            {"objective": "lambdarank", "sigmoid": 2, "normalize_pairs": False},
-        ),
-    ],
-)
-def test_options_of_catboost_losses(loss, ours) -> None:
-    assert dict(of_catboost({"loss_function": loss}, defaults=False).params) == ours
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "words"),
-    [
-        ("loss_function", "Quantile:alpha=0.9;delta=0.1", "delta"),
-        ("loss_function", "Logloss:border=0.3", "border"),
-        ("loss_function", "RMSE:use_weights=false", "use_weights"),
-        ("loss_function", "YetiRank:mode=ERR", "mode"),
-        ("loss_function", "Quantile:0.9", "option=value"),
-        ("loss_function", "Huber:delta=big", "number"),
-        ("eval_metric", "AUC:type=Ranking", "Ranking"),
-        ("eval_metric", "RMSE:use_weights=false", "weights"),
-        ("eval_metric", "F1:beta=2", "beta"),
-        ("eval_metric", "PrecisionAt", "top"),
-    ],
-)
-def test_other_options_of_catboost_are_refused(name, text, words) -> None:
-    with pytest.raises(ParameterError, match=rf"{name}[\s\S]*{words}"):
-        of_catboost({name: text})
-
-
-@pytest.mark.parametrize(
     ("function", "given", "ours"),
     [
-        (of_catboost, {"eval_metric": "NDCG:top=5;type=Exp"}, "ndcg@5"),
-        (of_catboost, {"eval_metric": "Quantile:alpha=0.9"}, "pinball@0.9"),
-        (of_catboost, {"eval_metric": "PrecisionAt:top=3"}, "precision@3"),
-        (of_catboost, {"eval_metric": "Precision"}, "precision"),
-        (of_catboost, {"eval_metric": "MAP:top=3"}, "map@3-"),
-        (of_catboost, {"eval_metric": "MAP"}, "map-"),
-        (of_catboost, {"eval_metric": "AUC:type=Mu;hints=skip_train~false"}, "auc_mu"),
         (of_xgboost, {"eval_metric": "error@0.7"}, "error_at@0.7"),
         (of_xgboost, {"eval_metric": "ndcg@5-"}, "ndcg@5-"),
         (of_xgboost, {"eval_metric": "tweedie-nloglik@1.4"}, "tweedie_nloglik@1.4"),
@@ -228,21 +153,6 @@ def test_metrics_with_options_that_do_not_exist_are_refused() -> None:
 @pytest.mark.parametrize(
     ("function", "given", "words"),
     [
-        (of_catboost, {"loss_function": "QueryRMSE"}, "no squared error within a query"),
-        (of_catboost, {"loss_function": "QueryCrossEntropy"}, "no cross-entropy"),
-        (of_catboost, {"loss_function": "YetiRank"}, "LambdaRank"),
-        (of_catboost, {"loss_function": "PairLogit"}, "pairs of all rows"),
-        (of_catboost, {"loss_function": "Logloss"}, "best constant"),
-        (of_catboost, {"loss_function": "MAPE"}, "max(1, |y|)"),
-        (of_catboost, {"loss_function": "MultiClass"}, "Bayesian"),
-        (of_catboost, {"eval_metric": "NDCG"}, "gains"),
-        (of_catboost, {"eval_metric": "RecallAt:top=3"}, "without relevant rows is 1"),
-        (of_catboost, {"eval_metric": "ERR"}, "are the labels"),
-        (of_catboost, {"score_function": "L2"}, "Newton"),
-        (of_catboost, {"model_size_reg": 5}, "no penalty"),
-        (of_catboost, {"leaf_estimation_backtracking": "No"}, "one Newton step"),
-        (of_catboost, {"border_count": 500}, "254 borders"),
-        (of_catboost, {"min_data_in_leaf": 5}, "no effect on symmetric trees"),
         (of_xgboost, {"seed_per_iteration": True}, "random numbers differ"),
         (of_xgboost, {"max_bin": 1000}, "255 bins"),
         (of_xgboost, {"max_bin": 64, "tree_method": "approx"}, "sketch_eps"),
@@ -261,7 +171,7 @@ def test_differences_are_reported(function, given, words) -> None:
 
 
 @pytest.mark.skipif(not DOCS.exists(), reason="runs in a checkout only")
-@pytest.mark.parametrize("library", [LIGHTGBM, XGBOOST, CATBOOST], ids=lambda each: each.name)
+@pytest.mark.parametrize("library", [LIGHTGBM, XGBOOST], ids=lambda each: each.name)
 def test_the_page_has_every_parameter_with_a_counterpart_and_its_remark(library) -> None:
     lines = (DOCS / f"from-{library.name.lower()}.md").read_text("utf-8").splitlines()
     table = [line for line in lines if line.startswith("| `")]
@@ -273,8 +183,8 @@ def test_the_page_has_every_parameter_with_a_counterpart_and_its_remark(library)
 
 @pytest.mark.parametrize(
     ("function", "library"),
-    [(of_lightgbm, LIGHTGBM), (of_xgboost, XGBOOST), (of_catboost, CATBOOST)],
-    ids=["LightGBM", "XGBoost", "CatBoost"],
+    [(of_lightgbm, LIGHTGBM), (of_xgboost, XGBOOST)],
+    ids=["LightGBM", "XGBoost"],
 )
 def test_a_parameter_without_a_counterpart_says_what_to_use(function, library) -> None:
     without = {

@@ -20,7 +20,6 @@ from hedgerow import (
     HedgerowRanker,
     HedgerowRegressor,
     ParameterError,
-    from_catboost_params,
     train,
 )
 from hedgerow.boosting.inspect.memory_estimate import estimate_memory
@@ -124,7 +123,6 @@ def test_a_constructor_says_where_it_belongs(kind: Any, name: str) -> None:
     ("name", "words"),
     [
         ("skech", "Did you mean 'sketch'? Pass advanced={\"sketch\": ...}."),
-        ("max_ctr_complexity", "CatBoost's 'max_ctr_complexity' is advanced={\"statistics_order\""),
         ("max_leafs", "Did you mean 'max_leaves'?"),
     ],
 )
@@ -173,12 +171,3 @@ def test_the_command_line_takes_them_one_by_one() -> None:
         parse_settings(["skech=local"], "regression")
     with pytest.raises(UsageError, match="one by one"):
         parse_settings(["advanced={'sketch': 'local'}"], "regression")
-
-
-def test_translated_parameters_are_in_their_place() -> None:
-    found = from_catboost_params({"max_ctr_complexity": 1, "iterations": 3}, defaults=False).params
-    assert found == {"n_estimators": 3, "advanced": {"statistics_order": 1}}
-    model = HedgerowRegressor(**found, early_stopping=False).fit(X, Y)
-    booster = train(found, Dataset(X, Y))
-    for each in (model.booster_, booster):
-        assert each.model.training["parameters"]["statistics_order"] == 1

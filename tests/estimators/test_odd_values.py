@@ -341,7 +341,6 @@ def test_params_are_mappings() -> None:
             for function in (
                 hedgerow.from_lightgbm_params,
                 hedgerow.from_xgboost_params,
-                hedgerow.from_catboost_params,
             )
         ),
     ]

@@ -22,7 +22,6 @@ from hedgerow import (
     HedgerowRegressor,
     peers,
 )
-from hedgerow.convert.settings.catboost import CATBOOST
 from hedgerow.convert.settings.lightgbm import LIGHTGBM
 from hedgerow.convert.settings.names import name_hint
 from hedgerow.convert.settings.rules import Library
@@ -92,7 +91,7 @@ NAMES_OF_PEERS = {
 }
 
 
-@pytest.mark.parametrize("library", [LIGHTGBM, XGBOOST, CATBOOST], ids=lambda each: each.name)
+@pytest.mark.parametrize("library", [LIGHTGBM, XGBOOST], ids=lambda each: each.name)
 @pytest.mark.parametrize("estimator", [HedgerowRegressor, HedgerowClassifier, HedgerowRanker])
 def test_every_parameter_of_a_peer_has_its_hint(
     library: Library, estimator: type[HedgerowRegressor]

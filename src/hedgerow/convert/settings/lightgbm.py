@@ -7,13 +7,14 @@ from typing import Any
 
 from hedgerow.convert.settings import rules as r
 from hedgerow.convert.settings import values as v
-from hedgerow.convert.settings.options import lightgbm_metrics
 from hedgerow.convert.settings.rules import Rule, Translation, Values
-from hedgerow.peers import LIGHTGBM_OBJECTIVES
+from hedgerow.errors import ParameterError, brief
+from hedgerow.peers import LIGHTGBM_METRICS, LIGHTGBM_OBJECTIVES
 
 _BOOSTING = {"gbdt": "gbdt", "gbrt": "gbdt", "dart": "dart", "rf": "rf", "random_forest": "rf"}
 _SAMPLES = {"bagging": "uniform", "goss": "goss"}
 _NO_LIMIT = 10_000_000
+_AT_OF_LIGHTGBM = (1, 2, 3, 4, 5)
 _NOTHING: tuple[Any, ...] = ("", [], ())
 
 
@@ -304,7 +305,7 @@ def _arrange(given: Values) -> list[str]:
         del given["boosting"]
         given["data_sample_strategy"] = "goss"
     if "metric" in given:
-        found = lightgbm_metrics(given.pop("metric"), given)
+        found = _metrics(given.pop("metric"), given)
         given |= {} if found is None else {"metric": found}
     forest = _BOOSTING.get(str(given.get("boosting"))) == "rf"
     if forest or "bagging_fraction" not in given:
@@ -343,6 +344,25 @@ def _adjust(said: Values, given: Values, defaults: bool) -> list[str]:
     if isinstance(said.get("eval_metric"), list) and said.get("early_stopping"):
         return [_OF_METRICS]
     return []
+
+
+def _metrics(value: Any, given: Mapping[str, Any]) -> Any:
+    """Translate LightGBM's ``metric``."""
+    listed = value.split(",") if isinstance(value, str) else value
+    found: list[str] = []
+    for each in v.listed_names("metric", listed):
+        base, at, rank = str(each).strip().partition("@")
+        known = v.choice("metric", LIGHTGBM_METRICS)(base)
+        if known in ("ndcg", "map"):
+            ranks = v.whole(rank) if at else v.as_list(given.get("eval_at", _AT_OF_LIGHTGBM))
+            found += [f"{known}@{k}" for k in ([ranks] if isinstance(ranks, int) else ranks)]
+        elif at:
+            raise ParameterError(f"metric={brief(each)} is not supported: {base!r} has no ranks.")
+        elif known is not None:
+            of_loss = {"pinball": "quantile", "huber": "huber"}.get(known)
+            own = of_loss is None or given.get("objective") == of_loss  # has the same ``alpha``
+            found.append(known if own else f"{known}@{v.number(given.get('alpha', 0.9))}")
+    return v.one_or_all(found)
 
 
 LIGHTGBM = r.library(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hedgerow.convert.settings.catboost import CATBOOST
 from hedgerow.convert.settings.lightgbm import LIGHTGBM
 from hedgerow.convert.settings.rules import Library
 from hedgerow.convert.settings.xgboost import XGBOOST
 from hedgerow.errors import did_you_mean
 from hedgerow.params import ADVANCED_NAMES, advanced_hint
 
-_LIBRARIES = (LIGHTGBM, XGBOOST, CATBOOST)
+_LIBRARIES = (LIGHTGBM, XGBOOST)
 
 _OF_FIT = {
     "eval_set": "give X_val and y_val, or X_val={'name': (X, y)} for several sets.",
@@ -39,20 +38,37 @@ _OF_FIT = {
 }
 """Arguments of other libraries' ``fit``, and their replacements."""
 
-_SCIKIT_LEARN = {
-    "max_iter": "n_estimators",
-    "max_leaf_nodes": "max_leaves",
-    "l2_regularization": "reg_lambda",
-    "max_features": "colsample_bynode",
-    "monotonic_cst": "monotone_constraints",
-    "interaction_cst": "interaction_constraints",
-    "n_iter_no_change": "patience",
-    "tol": "min_delta",
-    "scoring": "eval_metric",
-    "handle_unknown": "unknown_category",
-    "loss": "objective",
+_OTHERS = {
+    "scikit-learn": {
+        "max_iter": "n_estimators",
+        "max_leaf_nodes": "max_leaves",
+        "l2_regularization": "reg_lambda",
+        "max_features": "colsample_bynode",
+        "monotonic_cst": "monotone_constraints",
+        "interaction_cst": "interaction_constraints",
+        "n_iter_no_change": "patience",
+        "tol": "min_delta",
+        "scoring": "eval_metric",
+        "handle_unknown": "unknown_category",
+        "loss": "objective",
+    },
+    "CatBoost": {
+        "loss_function": "objective",
+        "iterations": "n_estimators",
+        "depth": "max_depth",
+        "l2_leaf_reg": "reg_lambda",
+        "rsm": "colsample_bylevel",
+        "border_count": "max_bins",
+        "one_hot_max_size": "max_cat_to_onehot",
+        "bootstrap_type": "sampling",
+        "leaf_estimation_method": "leaf_estimation",
+        "class_weights": "class_weight",
+        "cat_features": "categorical_features",
+        "thread_count": "n_jobs",
+        "od_wait": "patience",
+    },
 }
-"""Parameters of scikit-learn's estimators, and their names in Hedgerow."""
+"""Parameters of estimators whose sets of parameters are not translated, and their names here."""
 
 _OF_ROWS = {
     "groups": "'groups' belong to the rows: pass them to fit, or to Dataset. "
@@ -65,8 +81,6 @@ _OF_ROWS = {
 _TRANSLATED = {
     "early_stopping_round": "patience",
     "early_stopping_rounds": "patience",
-    "loss_function": "objective",
-    "od_type": "early_stopping",
 }
 """Parameters whose rule gives several of Hedgerow, and the one that is meant."""
 
@@ -81,14 +95,13 @@ def name_hint(name: str, known: Iterable[str]) -> str:
     every = list(known)
     if name in _MESSAGES:
         return f" In place of {name!r}, progress=True shows a bar, and callbacks get each round."
-    if _SCIKIT_LEARN.get(name) in every:
-        return f" scikit-learn's {name!r} is {_SCIKIT_LEARN[name]!r} here."
+    for other, names in _OTHERS.items():
+        if names.get(name) in every:
+            return f" {other}'s {name!r} is {names[name]!r} here."
     if name in _OF_ROWS:
         return f" {_OF_ROWS[name]}"
     of_others = [found for library in _LIBRARIES if (found := _found(library, name))]
     for library, ours, _ in of_others:
-        if ours in ADVANCED_NAMES and "advanced" in every:
-            return f" {library}'s {name!r} is {advanced_hint(ours)} here."
         if ours in every:
             return f" {library}'s {name!r} is {ours!r} here."
     for library, ours, note in of_others:

@@ -25,7 +25,6 @@ from hedgerow.convert.settings import values as v
 from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.notebook import Viewed
 from hedgerow.objectives import PARAMETERS, RANKING
-from hedgerow.params import grouped
 
 Values = dict[str, Any]
 Value = TypeVar("Value")
@@ -195,7 +194,7 @@ def translate(library: Library, params: Mapping[str, Any], defaults: bool) -> Tr
         for name, factor in (("gamma", 0.25), ("reg_alpha", 0.5)):
             if name in said:
                 said[name] *= factor
-    return Translation(grouped(said), tuple(notes))
+    return Translation(said, tuple(notes))
 
 
 def _by_canonical_name(library: Library, params: Mapping[str, Any]) -> Values:

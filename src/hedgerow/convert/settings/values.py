@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from hedgerow.errors import ParameterError, brief, did_you_mean
@@ -194,3 +194,17 @@ def is_nan(value: Any) -> bool:
         return math.isnan(float(value))
     except (TypeError, ValueError):
         return False
+
+
+def listed_names(parameter: str, value: Any) -> Sequence[Any]:
+    """Return one name or several as a list."""
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list | tuple | set):
+        raise ParameterError(f"{parameter} must be a name, or names; got {brief(value)}.")
+    return list(names)
+
+
+def one_or_all(found: Collection[Any]) -> Any:
+    """Return the only metric, several different ones, or None."""
+    different = list(dict.fromkeys(found))
+    return None if not different else different[0] if len(different) == 1 else different

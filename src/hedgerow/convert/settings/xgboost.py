@@ -7,13 +7,16 @@ from typing import Any
 
 from hedgerow.convert.settings import rules as r
 from hedgerow.convert.settings import values as v
-from hedgerow.convert.settings.options import xgboost_metrics
 from hedgerow.convert.settings.rules import Rule, Translation, Values
-from hedgerow.errors import ParameterError
-from hedgerow.peers import XGBOOST_OBJECTIVES
+from hedgerow.errors import ParameterError, brief
+from hedgerow.peers import XGBOOST_METRICS, XGBOOST_OBJECTIVES
 
 _NO_LIMIT = 10_000_000
 _MOST_LEAVES = 65_535
+_WITH_NUMBER = (
+    *("ndcg", "map", "precision", "recall", "mrr", "err"),
+    *("pinball", "expectile", "tweedie_nloglik"),
+)
 _RANKING_BY_PAIRS = ("lambdarank", "rank_map", "rank_pairwise")
 
 
@@ -37,6 +40,25 @@ def _missing(value: Any) -> dict[str, Any]:
 def _words(name: str, *same: str, **renamed: str) -> Callable[[Any], Any]:
     """Return a converter for words, of which some have another name here."""
     return v.choice(name, {**{word: word for word in same}, **renamed})
+
+
+def _metrics(value: Any) -> Any:
+    """Translate XGBoost's ``eval_metric``, whose last metric decides early stopping."""
+    found = [_metric(str(name)) for name in v.listed_names("eval_metric", value)]
+    return v.one_or_all([*found[-1:], *found[:-1]])
+
+
+def _metric(name: str) -> str:
+    base, at, rest = name.partition("@")
+    minus = "-" if base.endswith("-") and base[:-1] in ("ndcg", "map") else ""
+    known = v.choice("eval_metric", XGBOOST_METRICS)(base.removesuffix("-") if minus else base)
+    if not at:
+        return f"{known}{minus}"
+    if known == "error" and base == "error":
+        return f"error_at@{v.number(rest)}"
+    if known in _WITH_NUMBER:
+        return f"{known}@{rest}"
+    raise ParameterError(f"eval_metric={brief(name)} is not supported: leave '@{rest}' out.")
 
 
 _COUNTERPARTS: dict[str, tuple[str, Any]] = {
@@ -119,7 +141,7 @@ _RULES: dict[str, Rule] = {
     "eval_metric": Rule(
         "eval_metric",
         note="XGBoost stops by the last metric and Hedgerow by the first, so the last comes first.",
-        convert=xgboost_metrics,
+        convert=_metrics,
         when=lambda value: not isinstance(value, str) and len(value) > 1,
     ),
     "missing": Rule(
