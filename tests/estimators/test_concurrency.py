@@ -13,6 +13,7 @@ import pytest
 from hedgerow import Dataset, train
 from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.io import model_to_bytes
+from tests.helpers.marking import mostly_slow
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +40,7 @@ def content(booster):
 def test_fits_at_the_same_time_do_not_meet() -> None:
     expected = [content(fit(seed, n_jobs=1)) for seed in range(4)]
     with ThreadPoolExecutor(4) as pool:
-        for _ in range(3):
+        for _ in range(2):
             found = list(pool.map(lambda seed: content(fit(seed, n_jobs=2)), range(4)))
             assert found == expected
 
@@ -50,7 +51,7 @@ def test_predictions_during_a_fit_do_not_meet() -> None:
     expected = booster.predict(X, kind="raw")
     with ThreadPoolExecutor(3) as pool:
         fits = [pool.submit(fit, seed, 2, 4000, n_estimators=40) for seed in (1, 2)]
-        served = [pool.submit(booster.predict, X, kind="raw") for _ in range(30)]
+        served = [pool.submit(booster.predict, X, kind="raw") for _ in range(12)]
         for future in served:
             np.testing.assert_array_equal(future.result(), expected)
         assert all(future.result().num_rounds == 40 for future in fits)
@@ -82,7 +83,7 @@ quiet_fork = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:Deprecati
 
 @needs_fork
 @quiet_fork
-@pytest.mark.parametrize("n_jobs", [1, 3])
+@pytest.mark.parametrize("n_jobs", mostly_slow([3, 1]))
 def test_child_predicts_and_fits_like_its_parent(n_jobs) -> None:
     # Enough rows that binning and prediction use the pool of threads too.
     X, _ = data(0, 60_000)
@@ -117,7 +118,7 @@ def test_child_forked_during_a_fit_of_another_thread_can_fit() -> None:
         busy.join()
 
 
-@pytest.mark.parametrize("n_rows", [2000, 20_000])
+@pytest.mark.parametrize("n_rows", mostly_slow([20_000, 2000]))
 def test_more_threads_than_processors_still_get_through(n_rows) -> None:
     expected = content(fit(0, 1, n_rows, n_estimators=20))
     many = 4 * (os.cpu_count() or 1)

@@ -20,20 +20,19 @@ from tests.fuzz.configurations import draw_configuration
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("first", range(100, 160, 20))
-def test_some_configurations_keep_the_laws(first) -> None:
-    ends = Counter(checks.check(0, number, core=True) for number in range(first, first + 20))
-    assert ends["fitted"] >= 10
+def test_some_configurations_keep_the_laws() -> None:
+    ends = Counter(checks.check(0, number, core=True) for number in range(100, 130))
+    assert ends["fitted"] >= 15
 
 
 @pytest.mark.parametrize(
-    "first", [0, 30, *(pytest.param(k, marks=pytest.mark.slow) for k in range(60, 600, 30))]
+    "first", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(20, 300, 20))]
 )
 @pytest.mark.filterwarnings("ignore")
 def test_batches_and_chunks_give_the_model_of_memory(first) -> None:
-    drawn = [draw_configuration(5, number, form="pandas") for number in range(first, first + 30)]
+    drawn = [draw_configuration(5, number, form="pandas") for number in range(first, first + 20)]
     ends = Counter(checks.check_train(one) for one in drawn if one.task != "cart")
-    assert ends["fitted"] >= 9
+    assert ends["fitted"] >= 6
 
 
 @pytest.mark.slow

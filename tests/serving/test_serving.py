@@ -607,10 +607,10 @@ def test_reloads_under_load_lose_nothing(path, tmp_path) -> None:
     bodies = [{"records": records()[k : k + 1 + k % 3]} for k in range(40)]
     answers = [right_answers(first, bodies), right_answers(second, bodies)]
     stop, lost = threading.Event(), []
-    with serving(live, "--watch", "0.05") as server, ThreadPoolExecutor(16) as pool:
-        futures = [pool.submit(hammer, server, bodies, answers, stop, lost) for _ in range(16)]
+    with serving(live, "--watch", "0.05") as server, ThreadPoolExecutor(8) as pool:
+        futures = [pool.submit(hammer, server, bodies, answers, stop, lost) for _ in range(8)]
         try:
-            for k in range(10):
+            for k in range(7):
                 replace((second, first)[k % 2], live)
                 if k % 3 == 0:
                     server.process.send_signal(signal.SIGHUP)
@@ -619,9 +619,9 @@ def test_reloads_under_load_lose_nothing(path, tmp_path) -> None:
             stop.set()
         total = sum(one.result() for one in futures)
         assert not lost, lost[:3]
-        assert total > 200
+        assert total > 50
         text = server.ask("GET", "/metrics")[1]
-        assert float(re.search(r'reloads_total{outcome="served"} (\S+)', text)[1]) >= 5
+        assert float(re.search(r'reloads_total{outcome="served"} (\S+)', text)[1]) >= 3
 
 
 def test_a_file_that_is_no_model_changes_nothing(path, tmp_path) -> None:
