@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Never, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Never, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import features_of_rows, offset_columns, offset_of_rows
 from hedgerow.convert.exporting import Exports
 from hedgerow.convert.reading import load_any, warn_of_classes
+from hedgerow.cuda.arrays import gpu_array
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.reading.table import UnseenCounts
 from hedgerow.errors import (
@@ -46,11 +47,15 @@ from hedgerow.model.monotone import MonotoneChecks
 from hedgerow.model.predict import Predictor
 from hedgerow.model.split_values import SplitValues
 from hedgerow.objectives import Objective, SeveralTargets, objective_of_record, parameters_of
+from hedgerow.once import once
 from hedgerow.params import PredictionKind
 from hedgerow.peers import OF_BOOSTER, OF_PREDICT, NamesOfPeers, refuse_arguments
 from hedgerow.plot.curves import ModelViews
 from hedgerow.plot.views import InspectionPictures
 from hedgerow.threads import check_jobs, resolve_threads
+
+if TYPE_CHECKING:
+    from hedgerow.model.gpu_scores import GpuScorer
 
 _KINDS: tuple[str, ...] = get_args(PredictionKind)
 _FIRST = 0
@@ -259,7 +264,9 @@ class Booster(
         first, stop = 0, self.num_trees
         if some_rounds:
             first, stop = trees_of_rounds(self.model, first_round, n_rounds)
-        raw = self._predictor.raw_scores(*self._inputs(X, n_jobs, reader), first, stop)
+        raw = self._raw_on_gpu(X, first, stop)
+        if raw is None:
+            raw = self._predictor.raw_scores(*self._inputs(X, n_jobs, reader), first, stop)
         raw = mean_of_trees(self.model, raw, stop - first)
         added = check_offset(row_offset, raw.shape[1], len(raw))
         return raw if added is None else raw + added
@@ -284,6 +291,26 @@ class Booster(
             for number, raw in enumerate(self._predictor.staged(values, threads), 1)
         )
         return stages if added is None else (raw + added for raw in stages)
+
+    @once
+    def _gpu_scorer(self) -> GpuScorer:
+        from hedgerow.model.gpu_scores import GpuScorer
+
+        return GpuScorer(self.model, self._predictor.tables)
+
+    def _raw_on_gpu(self, X: Any, first_tree: int, stop_tree: int) -> FloatArray | None:
+        """Return raw scores of a table on a GPU, computed there; None where that is not possible.
+
+        The scores have the bits of those that the processor computes from a copy of the table.
+        """
+        table = gpu_array(X)
+        if table is None or not self._gpu_scorer.covers(table):
+            return None
+        found = self._gpu_scorer.scores(table, first_tree, stop_tree)
+        if found is None:
+            return None
+        self._unseen.add(found.unseen)
+        return found.raw
 
     def link(self, raw: FloatArray) -> FloatArray:
         """Convert raw scores, shape (n_outputs, n_rows), to values or probabilities."""

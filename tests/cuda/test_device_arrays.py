@@ -1,6 +1,7 @@
 """Arrays on a GPU give the models and predictions of the same values on the host.
 
-Most arrays only seem to lie on a GPU.  The tests at the end need one, and the libraries of arrays.
+Most arrays are simulated on the host (:mod:`tests.helpers.gpu_arrays`).  The tests at the end
+need a GPU, and the library of the arrays.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import sparse
 
 from hedgerow import (
@@ -23,12 +26,23 @@ from hedgerow import (
     cross_fit,
     train,
 )
-from hedgerow.cuda import arrays, device
-from hedgerow.errors import DataError, DataTypeError
+from hedgerow.cuda import arrays, device, driver
+from hedgerow.errors import DataError, DataTypeError, DeviceError
 from hedgerow.io import model_to_bytes
+from tests.helpers.gpu_arrays import UNKNOWN, ByDlpack, GpuDriver, OnGpu
 
 Array = np.ndarray[Any, Any]
 PARAMS: dict[str, Any] = {"n_estimators": 5, "early_stopping": False, "n_jobs": 1}
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDriver]:
+    """Yield a driver whose memory is that of the host."""
+    made = GpuDriver()
+    monkeypatch.setattr(driver, "Driver", lambda: made)
+    arrays.gpu_memory.cache_clear()
+    yield made
+    arrays.gpu_memory.cache_clear()
 
 
 def table(n_rows: int = 300, seed: int = 0) -> tuple[Array, Array]:
@@ -44,72 +58,113 @@ def bytes_of(fitted: Any) -> bytes:
     return model_to_bytes(fitted.booster_.model)
 
 
-class OnGpu:
-    """An array of CuPy, which refuses an implicit conversion to NumPy."""
-
-    __module__ = "cupy"
-    __cuda_array_interface__: dict[str, Any] = {}  # noqa: RUF012
-
-    def __init__(self, array: Any) -> None:
-        self._array = np.asarray(array)
-        self.shape, self.dtype = self._array.shape, self._array.dtype
-
-    def __len__(self) -> int:
-        return len(self._array)
-
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError("Implicit conversion to a NumPy array is not allowed.")
-
-    def get(self) -> Array:
-        return self._array
+# -- copies -------------------------------------------------------------------------------
 
 
-class Tensor:
-    """A tensor of PyTorch on a GPU."""
-
-    __module__ = "torch"
-    is_cuda, dtype = True, "torch.bfloat16"
-
-    def __init__(self, array: Any, requires_grad: bool = False) -> None:
-        self._array, self.requires_grad = array, requires_grad
-
-    def cpu(self) -> Tensor:
-        return self
-
-    def numpy(self) -> Array:
-        if self._array is None:
-            raise TypeError("Got unsupported ScalarType BFloat16")
-        return np.asarray(self._array)
+@pytest.mark.parametrize(
+    "dtype",
+    ["bool", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", ">f4", ">i8"],
+)
+def test_every_type_is_copied(dtype: str, gpu: GpuDriver) -> None:
+    values = np.arange(60).reshape(12, 5).astype(dtype)
+    found = arrays.on_host(OnGpu(gpu, values))
+    assert found.dtype == values.dtype
+    assert np.array_equal(found, values)
 
 
-def test_each_library_copies_its_arrays() -> None:
-    values = np.arange(6.0).reshape(2, 3)
-
-    class DeviceNDArray:
-        """An array of Numba."""
-
-        __module__ = "numba.cuda.cudadrv.devicearray"
-
-        def copy_to_host(self) -> Array:
-            return values
-
-    for array in (OnGpu(values), Tensor(values), DeviceNDArray()):
-        assert np.array_equal(arrays.on_host(array), values)
-    on_host = Tensor(values)
-    on_host.is_cuda = False
-    assert arrays.on_host(on_host) is on_host
+@st.composite
+def strided(draw: st.DrawFn) -> Array:
+    """Return a view of an array, with steps of any sign, axes in any order, and repeated rows."""
+    shape = draw(st.lists(st.integers(1, 9), min_size=1, max_size=3))
+    steps = [draw(st.sampled_from([1, 1, 2, 3, -1, -2])) for _ in shape]
+    lengths = [length * abs(step) for length, step in zip(shape, steps, strict=True)]
+    values = np.arange(np.prod(lengths), dtype=np.float32).reshape(lengths)
+    view = values[tuple(slice(None, None, step) for step in steps)]
+    view = view.transpose(draw(st.permutations(range(len(shape)))))
+    return np.broadcast_to(view, (4, *view.shape)) if draw(st.booleans()) else view
 
 
-def test_what_cannot_be_read_is_an_error() -> None:
-    class Other:
-        __cuda_array_interface__: dict[str, Any] = {}  # noqa: RUF012
+@given(view=strided(), block_bytes=st.sampled_from([4, 100, 1 << 26]))
+def test_strides_of_all_kinds(view: Array, block_bytes: int) -> None:
+    made = GpuDriver()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "gpu_memory", lambda: reader)
+        patch.setattr(arrays, "_BLOCK_BYTES", block_bytes)
+        patch.setattr(driver, "Driver", lambda: made)
+        reader = arrays.GpuMemory()
+        found = arrays.on_host(OnGpu(made, view))
+    assert np.array_equal(found, view)
+    copied = sum(n for what, n in made.calls if what == "copy")
+    start, stop = np.lib.array_utils.byte_bounds(view)
+    assert copied <= max(stop - start, 2 * view.nbytes)
 
-    with pytest.raises(DataError, match="pass a copy on the host"):
-        arrays.on_host(Other())
-    with pytest.raises(DataTypeError, match=r"type torch\.bfloat16, which NumPy does not have"):
-        arrays.on_host(Tensor(None))
+
+def test_an_empty_array_is_not_read(gpu: GpuDriver) -> None:
+    assert arrays.on_host(OnGpu(gpu, np.empty((0, 3), np.float32))).shape == (0, 3)
+    assert gpu.calls == []
+
+
+def test_the_order_in_memory_is_kept(gpu: GpuDriver) -> None:
+    values = np.asfortranarray(np.arange(12.0).reshape(3, 4))
+    assert arrays.on_host(OnGpu(gpu, values)).flags.f_contiguous
+
+
+@pytest.mark.parametrize(
+    ("stream", "waits"),
+    [(None, []), (0, [1]), (1, [1]), (2, [2]), (0x7F00, [0x7F00]), (UNKNOWN, [0])],
+)
+def test_the_stream_that_fills_an_array_is_waited_for(
+    stream: Any, waits: list[int], gpu: GpuDriver
+) -> None:
+    arrays.on_host(OnGpu(gpu, np.ones(3), stream=stream))
+    assert gpu.calls == [*(("wait", number) for number in waits), ("copy", 24)]
+
+
+def test_arrays_of_other_gpus_are_read(gpu: GpuDriver) -> None:
+    one, other = np.arange(3.0), np.arange(4.0)
+    found = [arrays.on_host(OnGpu(gpu, x, device=k)) for k, x in ((3, one), (0, other))]
+    assert np.array_equal(found[0], one)
+    assert np.array_equal(found[1], other)
+
+
+def test_dlpack(gpu: GpuDriver) -> None:
+    for values in (np.arange(12.0).reshape(3, 4), np.arange(12, dtype=np.int16)[::2]):
+        found = arrays.on_host(ByDlpack(gpu, values))
+        assert found.dtype == values.dtype
+        assert np.array_equal(found, values)
+    assert gpu.calls[0] == ("wait", 1)
+    on_processor = ByDlpack(gpu, np.ones(2), device=1)
+    assert arrays.on_host(on_processor) is on_processor
+
+
+def test_what_cannot_be_read_is_an_error(gpu: GpuDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DataTypeError, match="mask of missing values"):
+        arrays.on_host(OnGpu(gpu, np.ones(3), mask=np.ones(3)))
+    with pytest.raises(DataTypeError, match="type float64, which NumPy does not have"):
+        arrays.on_host(OnGpu(gpu, np.ones(3), typestr="<V2"))
+    with pytest.raises(DeviceError, match="this process has no memory: error 1"):
+        arrays.on_host(OnGpu(gpu, np.ones(3), data=(64, False)))
+    gpu.is_forked = True
+    with pytest.raises(DeviceError, match="forked"):
+        arrays.on_host(OnGpu(gpu, np.ones(3)))
+
+
+def test_a_tensor_that_records_gradients_is_refused(gpu: GpuDriver) -> None:
+    tensor = OnGpu(gpu, np.ones((3, 2)))
+    tensor.__dict__.update(requires_grad=True, is_cuda=True)
     with pytest.raises(DataError, match=r"pass its detach\(\) instead"):
-        HedgerowRegressor().fit(Tensor(np.ones((3, 2)), requires_grad=True), np.ones(3))
+        HedgerowRegressor().fit(tensor, np.ones(3))
+
+
+def test_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> Any:
+        raise DeviceError("there is no driver of an NVIDIA GPU here.")
+
+    monkeypatch.setattr(driver, "Driver", missing)
+    arrays.gpu_memory.cache_clear()
+    X, y = table()
+    with pytest.raises(DeviceError, match="no driver of an NVIDIA GPU"):
+        HedgerowRegressor().fit(OnGpu(GpuDriver(), X), y)
 
 
 # -- every door ---------------------------------------------------------------------------
@@ -178,13 +233,16 @@ def door_cart(to: To) -> Iterator[Any]:
 @pytest.mark.parametrize(
     "door", [door_classifier, door_regressor, door_ranker, door_train, door_cart]
 )
-def test_every_door_takes_arrays_of_a_gpu(door: Callable[[To], Iterator[Any]]) -> None:
-    on_host, on_gpu = door(lambda values: values), door(OnGpu)
+def test_every_door_takes_arrays_of_a_gpu(
+    door: Callable[[To], Iterator[Any]], gpu: GpuDriver
+) -> None:
+    on_host, on_gpu = door(lambda values: values), door(lambda values: OnGpu(gpu, values))
     for expected, found in zip(on_host, on_gpu, strict=True):
         if isinstance(expected, np.ndarray):
             np.testing.assert_array_equal(found, expected)
         else:
             assert found == expected
+    assert gpu.calls
 
 
 def test_frames_of_cudf() -> None:
@@ -268,10 +326,30 @@ def jax_arrays(values: Array) -> Any:
     return pytest.importorskip("jax").numpy.asarray(values)
 
 
+def by_dlpack(values: Array) -> Any:
+    """Return an array of CuPy that has DLPack only."""
+
+    class Exporter:
+        def __init__(self, array: Any) -> None:
+            self._array, self.shape, self.dtype = array, array.shape, array.dtype
+
+        def __len__(self) -> int:
+            return len(self._array)
+
+        def __dlpack__(self, stream: Any = None) -> Any:
+            return self._array.__dlpack__(stream=stream)
+
+        def __dlpack_device__(self) -> Any:
+            return self._array.__dlpack_device__()
+
+    return Exporter(cupy_arrays(values))
+
+
+LIBRARIES = [cupy_arrays, torch_tensors, jax_arrays, by_dlpack]
+
+
 @with_gpu
-@pytest.mark.parametrize(
-    "library", [cupy_arrays, torch_tensors, jax_arrays], ids=lambda made: made.__name__
-)
+@pytest.mark.parametrize("library", LIBRARIES, ids=lambda made: made.__name__)
 def test_fits_of_each_library(library: Any) -> None:
     X, y = table(5_000)
     X, labels = X.astype(np.float32), (y > 0).astype(np.int32)
@@ -283,6 +361,40 @@ def test_fits_of_each_library(library: Any) -> None:
         assert bytes_of(model.fit(*given)) == expected
         assert np.array_equal(model.predict_proba(given[0]), model.predict_proba(X))
         assert model.score(*given) == model.score(X, labels, weight)
+
+
+@with_gpu
+def test_strides_of_cupy() -> None:
+    cupy = pytest.importorskip("cupy")
+    values = cupy.arange(10_000, dtype=cupy.float32).reshape(100, 100)
+    for view in (
+        values, values.T, values[::-1], values[:, ::-3], values[5::7, 3], values[:0],
+        cupy.broadcast_to(values[0], (7, 100)), values.astype(cupy.int16)[::2, ::2],
+    ):  # fmt: skip
+        assert np.array_equal(arrays.on_host(view), view.get())
+
+
+@with_gpu
+def test_work_that_is_under_way_is_waited_for() -> None:
+    cupy = pytest.importorskip("cupy")
+    with cupy.cuda.Stream(non_blocking=True):
+        product = cupy.ones((4000, 4000), dtype=cupy.float32)
+        for _ in range(20):
+            product = product @ product / 4000
+        found = arrays.on_host(product)
+    assert np.array_equal(found, product.get())
+
+
+@with_gpu
+def test_types_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    assert np.array_equal(arrays.on_host(torch.arange(5, device="cuda")), np.arange(5))
+    with pytest.raises(DataTypeError, match="which NumPy does not have: convert it to float32"):
+        arrays.on_host(torch.ones(3, device="cuda", dtype=torch.bfloat16))
+    with pytest.raises(DataError, match="detach"):
+        arrays.on_host(torch.ones(3, device="cuda", requires_grad=True))
+    on_processor = torch.ones(3)
+    assert arrays.on_host(on_processor) is on_processor
 
 
 @with_gpu

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.cuda.device import DeviceArray
-from hedgerow.errors import DeviceError
+from hedgerow.cuda.device import DeviceArray, GpuMemoryError
 from tests.helpers.gpu_threads import simulate
 
 
@@ -77,7 +76,7 @@ class SimulatedStream:
         assert self._inside
         made = np.full(max(8, length * np.dtype(dtype).itemsize), 0xA5, dtype=np.uint8)
         if sum(held.nbytes for held in self._held.values()) + made.nbytes > self.gpu.most_bytes:
-            raise DeviceError(f"out of memory: {what}")
+            raise GpuMemoryError(f"out of memory: {what}")
         self._held[made.ctypes.data] = made
         return DeviceArray(made.ctypes.data, length, dtype)
 

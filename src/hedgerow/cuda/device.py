@@ -25,6 +25,10 @@ _NOT_BLOCKING = 1
 _PORTABLE, _FOR_DEVICES = 1, 2
 
 
+class GpuMemoryError(DeviceError):
+    """The memory of a GPU does not suffice."""
+
+
 class DeviceArray:
     """An array of one dimension in the memory of a GPU.
 
@@ -46,9 +50,7 @@ class DeviceArray:
 
 
 class Gpu:
-    """The first GPU that the driver lists: its context, shared with other libraries, and kernels.
-
-    ``CUDA_VISIBLE_DEVICES`` chooses another one.
+    """A GPU of this process: its context, shared with other libraries, and the kernels.
 
     Attributes
     ----------
@@ -59,10 +61,10 @@ class Gpu:
         Bytes of memory that the threads of a block can share.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, number: int = 0) -> None:
         self.driver = cuda.Driver()
         handle, context = ctypes.c_int(), ctypes.c_void_p()
-        self.driver.call("cuDeviceGet", ctypes.byref(handle), 0)
+        self.driver.call("cuDeviceGet", ctypes.byref(handle), number)
         self._handle = handle.value
         name = ctypes.create_string_buffer(100)
         self.driver.call("cuDeviceGetName", name, len(name), self._handle)
@@ -162,7 +164,7 @@ class Stream:
         n_bytes = max(1, length * np.dtype(dtype).itemsize)
         status = self._driver.status_of("cuMemAlloc_v2", ctypes.byref(address), n_bytes)
         if status == cuda.OUT_OF_MEMORY:
-            raise DeviceError(self._too_large(n_bytes, what))
+            raise GpuMemoryError(self._too_large(n_bytes, what))
         if status != 0:
             raise DeviceError(f"no memory for {what}: {self._driver.text_of(status)}.")
         array = DeviceArray(address.value, length, dtype)
@@ -232,11 +234,21 @@ class Stream:
         function = self.gpu.function(ptx.symbol_of(kernel)).value or 0
         return function, places.ctypes.data, threads, 4 * n_words
 
-    def launch(self, kernel: Any, blocks: tuple[int, int], threads: int, *arguments: Any) -> None:
-        """Launch a kernel, behind all that was asked for before."""
+    def launch(
+        self,
+        kernel: Any,
+        blocks: tuple[int, int],
+        threads: int,
+        *arguments: Any,
+        n_words: int = 0,
+    ) -> None:
+        """Launch a kernel, behind all that was asked for before.
+
+        The threads of a block share ``n_words`` words of 32 bits.
+        """
         words = np.zeros(sum(1 for one in arguments for _ in _words_of(one)), dtype=np.int64)
-        function, places, *_ = self.command(kernel, threads, 0, words, *arguments)
-        shape = (*blocks, 1, threads, 1, 1, 0)
+        function, places, *_, n_bytes = self.command(kernel, threads, n_words, words, *arguments)
+        shape = (*blocks, 1, threads, 1, 1, n_bytes)
         self._driver.call("cuLaunchKernel", function, *shape, self._handle, places, None)
 
     def text_of(self, status: int) -> str:
@@ -279,9 +291,17 @@ def _megabytes(n_bytes: int) -> str:
 
 
 @functools.cache
+def gpu_number(number: int) -> Gpu:
+    """Return a GPU by its place among those that the driver lists.
+
+    Raise ``DeviceError`` if there is none, or it cannot run the kernels.
+    """
+    return Gpu(number)
+
+
 def first_gpu() -> Gpu:
-    """Return the first GPU; raise ``DeviceError`` if there is none, or it cannot run kernels."""
-    return Gpu()
+    """Return the first GPU that the driver lists (``CUDA_VISIBLE_DEVICES`` counts)."""
+    return gpu_number(0)
 
 
 def missing_gpu() -> str | None:

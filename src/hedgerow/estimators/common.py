@@ -20,7 +20,7 @@ from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 
-from hedgerow.cuda.arrays import is_cudf
+from hedgerow.cuda.arrays import gpu_array, is_cudf
 from hedgerow.data import Schema
 from hedgerow.data.reading.frames import labels_of
 from hedgerow.data.reading.objects import is_named
@@ -63,7 +63,7 @@ def _has_names(X: Any) -> bool:
         return False
     if is_named(X):
         return True
-    if isinstance(X, np.ndarray | list | tuple):
+    if isinstance(X, np.ndarray | list | tuple) or gpu_array(X) is not None:
         return False
     X = X.head(1) if is_cudf(X) and hasattr(X, "head") else X
     labels = labels_of(X)
