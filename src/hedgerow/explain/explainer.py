@@ -21,8 +21,7 @@ from hedgerow.data.schema import ColumnKind
 from hedgerow.data.sparse import SparseTable, rows_at_once
 from hedgerow.explain.game import Plan, find_players, make_game, make_plan, scratch
 from hedgerow.kernels.prediction.slopes import Slopes, no_slopes, writable_slopes
-from hedgerow.kernels.shapley.player_pairs import add_pairs
-from hedgerow.kernels.shapley.row_blocks import add_trees, fill_block_keys
+from hedgerow.kernels.shapley.row_blocks import add_pairs, add_trees, fill_block_keys
 from hedgerow.kernels.shapley.tree_walk import BLOCK, FACTORS, WORD, fill_factors
 from hedgerow.model.forest import Forest, renumbered, used_columns
 from hedgerow.model.layout import CategoryReader
@@ -194,7 +193,7 @@ class Explainer:
             n = min(BLOCK, stop - first)
             fill_block_keys(batch.rows, slots, batch.categories, first, n, keys)
             add_trees(
-                walks, self.slopes, batch.numbers, factors, keys, first, n, *run, total,
+                walks, (self.slopes, batch.numbers), factors, keys, first, n, *run, total,
                 players.columns, found, space,
             )  # fmt: skip
 
@@ -211,12 +210,13 @@ class Explainer:
         plan = self._plan
         walks, slots = plan.walks, plan.game.slots
         keys = scratch(len(slots) * BLOCK)[0].view(np.int64)
-        space, lines = plan.pair_space(), (self.slopes, batch.numbers)
+        space, pairs = plan.space(), plan.pair_space()
+        lines = self.slopes, batch.numbers
         for first in range(start, stop, WORD):
             rows = (first, min(WORD, stop - first))
             fill_block_keys(batch.rows, slots, batch.categories, *rows, keys)
             columns = self.players.columns
-            add_pairs(walks, lines, factors, keys, rows, run, columns, found, space)
+            add_pairs(walks, lines, factors, keys, rows, run, columns, found, space, pairs)
 
     @once
     def compact(self) -> tuple[IntArray, Explainer]:

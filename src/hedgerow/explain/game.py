@@ -31,12 +31,12 @@ import numpy as np
 
 from hedgerow.arrays import CACHE_LINE, AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.errors import ParameterError
-from hedgerow.kernels.shapley.player_pairs import PairSpace
 from hedgerow.kernels.shapley.tree_walk import (
     BLOCK,
     EDGE_FIELDS,
     WORD,
     GameNodes,
+    PairSpace,
     PathSpace,
     Walks,
     WalkSpace,
@@ -363,16 +363,14 @@ class Plan:
         )
 
     def pair_space(self) -> PairSpace:
-        """Make the scratch space of one thread, for values of pairs."""
+        """Make what one thread needs besides for values of pairs."""
         _, players, level, n_sums = self.sizes
         part, change, pair = scratch(level, level, players * players * n_sums * WORD)
         return PairSpace(
-            walk=self.space(),
             part=part,
             change=change,
             pair=pair,
             covered=np.zeros(self.depth + 1, dtype=np.int64),
-            edge_at=np.zeros(self.depth + 1, dtype=np.int64),
         )
 
 

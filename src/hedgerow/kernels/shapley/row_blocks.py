@@ -23,6 +23,7 @@ from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.kernels.prediction.table_keys import CategorySets, KeyRows, fill_keys
 from hedgerow.kernels.shapley import tree_walk
 from hedgerow.kernels.shapley.tree_walk import (
+    PairSpace,
     Walks,
     WalkSpace,
     answer_conditions,
@@ -34,6 +35,7 @@ _WORD = np.uint64(tree_walk.WORD)
 _WIDTH = np.uint64(WIDTH)
 _FACTORS = np.uint64(tree_walk.FACTORS)
 _ONE = np.uint64(1)
+_TWO = np.uint64(2)
 _NOTHING = np.uint64(0)
 
 
@@ -82,8 +84,7 @@ def add_to_total(
 @kernel
 def add_trees(
     walks: Walks,
-    slopes: Slopes,
-    numbers: kt.Float64_2D,
+    lines: tuple[Slopes, kt.Float64_2D],
     factors: kt.Float64_1D,
     keys: kt.Int64_1D,
     first_row: int,
@@ -106,8 +107,8 @@ def add_trees(
         for row in range(_NOTHING, n_rows, _WORD):
             n, word = np.uint64(min(n_rows - row, _WORD)), row // _WORD
             clear(space.phi, n_players * n_sums)
-            walk_word(walks, slopes, numbers, space, tree, np.uint64(first_row) + row, word, n,
-                      factors, at_factor)  # fmt: skip
+            walk_word(walks, lines, space, None, tree, np.uint64(first_row) + row, word, n, factors,
+                      at_factor)  # fmt: skip
             add_to_total(walks, tree, space.phi, row, n, total)
         at_factor += factors_of(walks, tree)
     spread_players(total, columns, first_row, n_rows, values)
@@ -129,3 +130,73 @@ def spread_players(
                 else:
                     values[place, one, output] += 0.5 * value
                     values[place, np.uint64(other), output] += 0.5 * value
+
+
+@kernel(inner=True)
+def add_to_columns(
+    columns: IntArray, one: int, other: int, output: int, row: int, value: float,
+    values: FloatArray,
+) -> None:  # fmt: skip
+    """Add the value of a pair of players to their columns; a player of two columns halves it."""
+    n_one = _ONE if columns[one, 1] < 0 else _TWO
+    n_other = _ONE if columns[other, 1] < 0 else _TWO
+    part = value / (n_one * n_other)
+    for i in range(n_one):
+        for j in range(n_other):
+            values[row, np.uint64(columns[one, i]), np.uint64(columns[other, j]), output] += part
+
+
+@kernel(inner=True)
+def spread_pairs(
+    walks: Walks, tree: int, phi: FloatArray, pair: FloatArray, columns: IntArray, first_row: int,
+    n_rows: int, values: FloatArray,
+) -> None:  # fmt: skip
+    """Add the values of the players and pairs of a tree to the values of pairs of columns."""
+    # The part of a player's value that its pairs do not take stays its own.
+    first = np.uint64(walks.first_player[tree])
+    n_locals = np.uint64(walks.first_player[tree + _ONE]) - first
+    n_sums, to = np.uint64(walks.leaf.shape[1]), np.uint64(walks.output[tree])
+    for i in range(n_locals):
+        one = np.uint64(walks.player[first + i])
+        for k in range(n_sums):
+            for r in range(n_rows):
+                own = phi[(i * n_sums + k) * _WORD + r]
+                for j in range(n_locals):
+                    if i == j:
+                        continue
+                    at = (min(i, j) * n_locals + max(i, j)) * n_sums + k
+                    value = pair[at * _WORD + r]
+                    own -= value
+                    other = np.uint64(walks.player[first + j])
+                    add_to_columns(columns, one, other, to + k, first_row + r, value, values)
+                add_to_columns(columns, one, one, to + k, first_row + r, own, values)
+
+
+@kernel
+def add_pairs(
+    walks: Walks,
+    lines: tuple[Slopes, kt.Float64_2D],
+    factors: kt.Float64_1D,
+    keys: kt.Int64_1D,
+    rows: tuple[int, int],
+    trees: tuple[int, int],
+    columns: kt.Int64_2D,
+    values: kt.Float64_4D,
+    space: WalkSpace,
+    pairs: PairSpace,
+) -> None:
+    """Add the values of pairs in some trees to the values of a block of rows."""
+    # ``rows`` are the first row and how many there are; ``values`` has an axis for each column.
+    first_row, n_rows, start = np.uint64(rows[0]), np.uint64(rows[1]), _NOTHING
+    n_sums = np.uint64(walks.leaf.shape[1])
+    for tree in range(np.uint64(trees[0]), np.uint64(trees[1])):
+        n_locals = np.uint64(walks.first_player[tree + _ONE] - walks.first_player[tree])
+        answer_conditions(walks, tree, keys, n_rows, space.words)
+        for row in range(_NOTHING, n_rows, _WORD):
+            n = np.uint64(min(n_rows - row, _WORD))
+            clear(space.phi, n_locals * n_sums)
+            clear(pairs.pair, n_locals * n_locals * n_sums)
+            walk_word(walks, lines, space, pairs, tree, first_row + row, row // _WORD, n, factors,
+                      start)  # fmt: skip
+            spread_pairs(walks, tree, space.phi, pairs.pair, columns, first_row + row, n, values)
+        start += factors_of(walks, tree)

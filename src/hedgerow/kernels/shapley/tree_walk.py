@@ -44,6 +44,16 @@ player has three cases at an edge: the row agrees above and here, only above, or
 The factors and parts of the three cases are numbers of the edge (:func:`fill_factors`).
 Sums of a row depend on this row alone and are added tree by tree, so neither threads
 nor batches change a bit.
+
+Values of pairs
+---------------
+The interaction of two players is the integral over p of what both add together beyond what
+each adds alone: in a leaf, its value times all factors times the parts of the two players.
+Half of it goes to each order of the pair; the remainder of a player's value stays its own
+(Lundberg et al. 2020).  When the walk leaves an edge, the part of its player has changed, and
+the parts of the players above have not.  Each pair gets the change of one part times the
+other part; these products add up to the product of both parts, as in the product rule.  The cost
+is edges times points times players above.
 """
 
 from __future__ import annotations
@@ -144,6 +154,20 @@ class WalkSpace(NamedTuple):
     line: kt.Float64_1D
 
 
+class PairSpace(NamedTuple):
+    """What a walk for values of pairs needs besides.
+
+    ``part`` holds the parts of the player of each depth, ``change`` the sums of an edge times its
+    change of part, ``pair`` the values of the pairs of a tree, and ``covered`` the depth at which
+    the player of a depth occurs again (0: none).
+    """
+
+    part: kt.Float64_1D
+    change: kt.Float64_1D
+    pair: kt.Float64_1D
+    covered: kt.Int64_1D
+
+
 @kernel
 def fill_factors(walks: Walks, first_tree: int, stop_tree: int, factors: kt.Float64_1D) -> None:
     """Write ``FACTORS`` numbers for each edge and point of some trees, one after the other."""
@@ -213,11 +237,11 @@ def go_down(
 
 @kernel(inline=True, inner=True)
 def give(
-    space: WalkSpace, sums: FloatArray, start: int, above: int, value: float, phi: int,
-    factors: FloatArray, at: int, n_points: int, n_groups: int, new: int, old: int,
+    space: WalkSpace, start: int, above: int, phi: int, factors: FloatArray, at: int,
+    n_points: int, n_groups: int, new: int, old: int,
 ) -> None:  # fmt: skip
-    """Add ``value`` times ``sums`` to ``g``; the player gets them times the change of its part."""
-    none, times = spread(0.0), spread(value)
+    """Add sums to those above; the player gets them times the change of its part."""
+    none = spread(0.0)
     for group in range(n_groups):
         new_a, new_b = truths_of(new), truths_of(new >> _WIDTH)
         old_a, old_b = truths_of(old), truths_of(old >> _WIDTH)
@@ -227,42 +251,9 @@ def give(
             f, i = at + q * _FACTORS + _TWO, (group * n_points + q) * _GROUP
             j, i = above + i, start + i
             agrees, differs = spread(factors[f]), spread(factors[f + _ONE])
-            a = load_floats(sums, i) * times
-            b = load_floats(sums, i + _WIDTH) * times
+            a, b = load_floats(space.g, i), load_floats(space.g, i + _WIDTH)
             store_floats(space.g, j, load_floats(space.g, j) + a)
             store_floats(space.g, j + _WIDTH, load_floats(space.g, j + _WIDTH) + b)
-            total_a = total_a + a * choose(new_a, agrees, choose(old_a, differs, none))
-            total_b = total_b + b * choose(new_b, agrees, choose(old_b, differs, none))
-        store_floats(space.phi, phi, load_floats(space.phi, phi) + total_a)
-        phi += _WIDTH
-        store_floats(space.phi, phi, load_floats(space.phi, phi) + total_b)
-        phi += _WIDTH
-
-
-@kernel(inline=True, inner=True)
-def pass_leaf(
-    space: WalkSpace, factors: FloatArray, at: int, n_points: int, n_groups: int, here: int,
-    share: float, new: int, old: int, phi: int,
-) -> None:  # fmt: skip
-    """Combine :func:`go_down` and :func:`give` for a leaf of one value, which is in ``line``."""
-    kept, none = spread(share), spread(0.0)
-    for group in range(n_groups):
-        new_a, new_b = truths_of(new), truths_of(new >> _WIDTH)
-        old_a, old_b = truths_of(old), truths_of(old >> _WIDTH)
-        new, old = new >> _GROUP, old >> _GROUP
-        value_a = load_floats(space.line, group * _GROUP)
-        value_b = load_floats(space.line, group * _GROUP + _WIDTH)
-        total_a, total_b = none, none
-        for q in range(n_points):
-            f, i = at + q * _FACTORS, here + (group * n_points + q) * _GROUP
-            agrees, differs = spread(factors[f]), spread(factors[f + _ONE])
-            a = choose(new_a, agrees, choose(old_a, differs, kept))
-            b = choose(new_b, agrees, choose(old_b, differs, kept))
-            a = load_floats(space.h, i) * a * value_a
-            b = load_floats(space.h, i + _WIDTH) * b * value_b
-            store_floats(space.g, i, load_floats(space.g, i) + a)
-            store_floats(space.g, i + _WIDTH, load_floats(space.g, i + _WIDTH) + b)
-            agrees, differs = spread(factors[f + _TWO]), spread(factors[f + np.uint64(3)])
             total_a = total_a + a * choose(new_a, agrees, choose(old_a, differs, none))
             total_b = total_b + b * choose(new_b, agrees, choose(old_b, differs, none))
         store_floats(space.phi, phi, load_floats(space.phi, phi) + total_a)
@@ -302,69 +293,152 @@ def fill_value(
 
 
 @kernel(inline=True, inner=True)
-def leave_edge(
-    walks: Walks, space: WalkSpace, edge: int, factors: FloatArray, at: int, n_points: int,
-    n_groups: int,
+def fill_parts(
+    walks: Walks, edge: int, n_points: int, n_groups: int, new: int, start: int, part: FloatArray
+) -> None:
+    """Write the parts of the player of an edge, below it, for the rows of a word."""
+    rule = n_points * (n_points - _ONE) // _TWO
+    share = walks.share[edge, NEW_SHARE]
+    for q in range(n_points):
+        p = walks.point[rule + q]
+        agrees = spread((1.0 - share) / (p + (1.0 - p) * share))
+        differs = spread(-1.0 / (1.0 - p))
+        bits = new
+        for group in range(n_groups):
+            at = start + (group * n_points + q) * _GROUP
+            store_floats(part, at, choose(truths_of(bits), agrees, differs))
+            store_floats(part, at + _WIDTH, choose(truths_of(bits >> _WIDTH), agrees, differs))
+            bits = bits >> _GROUP
+
+
+@kernel(inline=True, inner=True)
+def fill_change(
+    space: WalkSpace, pairs: PairSpace, start: int, factors: FloatArray, at: int, n_points: int,
+    n_groups: int, new: int, old: int,
 ) -> None:  # fmt: skip
-    """Add the sums of an edge to the sums of the edge above, and to its player."""
-    depth = np.uint64(walks.edge[edge, DEPTH])
-    new, old = space.taken[depth], space.taken[np.uint64(walks.edge[edge, BEFORE])]
+    """Write half of the sums of an edge, which begin at ``start``, times its change of part."""
+    none, g = spread(0.0), space.g
+    for group in range(n_groups):
+        new_a, new_b = truths_of(new), truths_of(new >> _WIDTH)
+        old_a, old_b = truths_of(old), truths_of(old >> _WIDTH)
+        new, old = new >> _GROUP, old >> _GROUP
+        for q in range(n_points):
+            f, i = at + q * _FACTORS + _TWO, (group * n_points + q) * _GROUP
+            agrees, differs = spread(0.5 * factors[f]), spread(0.5 * factors[f + _ONE])
+            part_a = choose(new_a, agrees, choose(old_a, differs, none))
+            part_b = choose(new_b, agrees, choose(old_b, differs, none))
+            store_floats(pairs.change, i, load_floats(g, start + i) * part_a)
+            i += _WIDTH
+            store_floats(pairs.change, i, load_floats(g, start + i) * part_b)
+
+
+@kernel(inner=True)
+def give_pairs(
+    walks: Walks, space: WalkSpace, pairs: PairSpace, edge: int, n_locals: int, output: int,
+    n_points: int, n_groups: int,
+) -> None:  # fmt: skip
+    """Add the change of an edge to the pairs of its player with each player above it."""
+    depth, own = np.uint64(walks.edge[edge, DEPTH]), np.uint64(walks.edge[edge, PLAYER])
     n_sums = np.uint64(walks.leaf.shape[1])
     step = n_points * _WORD
+    for above in range(_ONE, depth):
+        other = np.uint64(walks.edge[np.uint64(space.opened[above]), PLAYER])
+        if pairs.covered[above] > 0 or other == own:
+            continue
+        low, high = min(own, other), max(own, other)
+        to = ((low * n_locals + high) * n_sums + output) * _WORD
+        for group in range(n_groups):
+            a, b = load_floats(pairs.pair, to), load_floats(pairs.pair, to + _WIDTH)
+            for q in range(n_points):
+                i = (group * n_points + q) * _GROUP
+                j = above * step + i
+                a = a + load_floats(pairs.change, i) * load_floats(pairs.part, j)
+                b = b + load_floats(pairs.change, i + _WIDTH) * load_floats(pairs.part, j + _WIDTH)
+            store_floats(pairs.pair, to, a)
+            store_floats(pairs.pair, to + _WIDTH, b)
+            to += _GROUP
+
+
+@kernel(inner=True)
+def fill_sums(
+    walks: Walks, lines: tuple[Slopes, FloatArray], walk: WalkSpace, edge: int, row: int,
+    n_rows: int, n_points: int, n_groups: int,
+) -> None:  # fmt: skip
+    """Write the sums of an edge to a leaf: ``h`` times what the leaf adds."""
+    slopes, numbers = lines
+    leaf, depth = np.uint64(walks.edge[edge, LEAF]), np.uint64(walks.edge[edge, DEPTH])
+    n_sums, step = np.uint64(walks.leaf.shape[1]), n_points * _WORD
+    fill_value(walks, slopes, numbers, leaf, row, n_rows, walk.line)
+    for k in range(n_sums):
+        own = spread(walks.leaf[leaf, k])
+        for group in range(n_groups):
+            for q in range(n_points):
+                for half in range(_TWO):
+                    in_word = group * _GROUP + half * _WIDTH
+                    i = (group * n_points + q) * _GROUP + half * _WIDTH
+                    value = load_floats(walk.line, in_word) if n_sums == _ONE else own
+                    h = load_floats(walk.h, depth * step + i)
+                    store_floats(walk.g, (depth * n_sums + k) * step + i, h * value)
+
+
+@kernel(inline=True, inner=True)
+def leave_edge(
+    walks: Walks, space: WalkSpace, pairs: PairSpace | None, edge: int, n_locals: int,
+    factors: FloatArray, at: int, n_points: int, n_groups: int,
+) -> None:  # fmt: skip
+    """Add the sums of an edge to the edge above, to its player, and to the player's pairs."""
+    depth, before = np.uint64(walks.edge[edge, DEPTH]), np.uint64(walks.edge[edge, BEFORE])
+    new, old = space.taken[depth], space.taken[before]
+    n_sums, step = np.uint64(walks.leaf.shape[1]), n_points * _WORD
     phi = np.uint64(walks.edge[edge, PLAYER]) * n_sums * _WORD
     for k in range(n_sums):
         here, above = (depth * n_sums + k) * step, ((depth - _ONE) * n_sums + k) * step
-        give(space, space.g, here, above, 1.0, phi + k * _WORD, factors, at, n_points, n_groups,
-             new, old)  # fmt: skip
+        give(space, here, above, phi + k * _WORD, factors, at, n_points, n_groups, new, old)
+        if pairs is not None:
+            fill_change(space, pairs, here, factors, at, n_points, n_groups, new, old)
+            give_pairs(walks, space, pairs, edge, n_locals, k, n_points, n_groups)
+    if pairs is not None and before > np.uint64(0):
+        pairs.covered[before] = 0
 
 
 @kernel(inner=True)
 def walk_word(
-    walks: Walks, slopes: Slopes, numbers: FloatArray, space: WalkSpace, tree: int, row: int,
-    word: int, n_rows: int, factors: FloatArray, start: int,
+    walks: Walks, lines: tuple[Slopes, FloatArray], space: WalkSpace, pairs: PairSpace | None,
+    tree: int, row: int, word: int, n_rows: int, factors: FloatArray, start: int,
 ) -> None:  # fmt: skip
-    """Walk a tree with the rows of a word; add their values to ``phi``."""
+    """Walk a tree with the rows of a word; add values of players to ``phi``, of pairs to theirs."""
     n_points, n_sums = np.uint64(walks.n_points[tree]), np.uint64(walks.leaf.shape[1])
+    n_locals = np.uint64(walks.first_player[tree + _ONE] - walks.first_player[tree])
     first = np.uint64(walks.first_edge[tree])
-    stop = np.uint64(walks.first_edge[tree + _ONE])
     step, stride = n_points * _WORD, n_points * _FACTORS
     n_groups = (n_rows + (_GROUP - _ONE)) // _GROUP
-    one = spread(1.0)
     space.taken[0] = _ALL
     for i in range(np.uint64(0), n_groups * n_points * _GROUP, _WIDTH):
-        store_floats(space.h, i, one)
-    for edge in range(first, stop):
-        depth = np.uint64(walks.edge[edge, DEPTH])
-        above = depth - _ONE
+        store_floats(space.h, i, spread(1.0))
+    for edge in range(first, np.uint64(walks.first_edge[tree + _ONE])):
+        depth, before = np.uint64(walks.edge[edge, DEPTH]), np.uint64(walks.edge[edge, BEFORE])
         condition = np.uint64(walks.edge[edge, CONDITION])
         answer = space.words[condition * np.uint64(BLOCK // WORD) + word]
-        old = space.taken[np.uint64(walks.edge[edge, BEFORE])]
+        old = space.taken[before]
         new = old & (answer ^ np.uint64(np.int64(walks.edge[edge, TURNED])))
         space.taken[depth] = new
-        at = start + (edge - first) * stride
-        share = walks.share[edge, SHARE]
-        leaf = walks.edge[edge, LEAF]
-        if leaf < 0:
-            space.opened[depth] = edge
-            go_down(space, factors, at, n_points, n_groups, above * step, share, new, old,
-                    depth * n_sums * step, n_sums)  # fmt: skip
+        space.opened[depth] = edge
+        at, is_leaf = start + (edge - first) * stride, walks.edge[edge, LEAF] >= 0
+        go_down(space, factors, at, n_points, n_groups, (depth - _ONE) * step,
+                walks.share[edge, SHARE], new, old, depth * n_sums * step,
+                np.uint64(0) if is_leaf else n_sums)  # fmt: skip
+        if pairs is not None:
+            pairs.covered[depth] = 0
+            if before > np.uint64(0):
+                pairs.covered[before] = depth
+            fill_parts(walks, edge, n_points, n_groups, new, depth * step, pairs.part)
+        if not is_leaf:
             continue
-        phi = np.uint64(walks.edge[edge, PLAYER]) * n_sums * _WORD
-        if n_sums == _ONE:
-            fill_value(walks, slopes, numbers, np.uint64(leaf), row, n_rows, space.line)
-            pass_leaf(space, factors, at, n_points, n_groups, above * step, share, new, old,
-                      phi)  # fmt: skip
-        else:
-            go_down(space, factors, at, n_points, n_groups, above * step, share, new, old,
-                    np.uint64(0), np.uint64(0))  # fmt: skip
-            for k in range(n_sums):
-                value = walks.leaf[np.uint64(leaf), k]
-                give(space, space.h, depth * step, (above * n_sums + k) * step, value,
-                     phi + k * _WORD, factors, at, n_points, n_groups, new, old)  # fmt: skip
-        for closed in range(np.uint64(walks.edge[edge, CLOSES])):
-            inner = space.opened[above - closed]
-            leave_edge(walks, space, inner, factors, start + (inner - first) * stride, n_points,
-                       n_groups)  # fmt: skip
+        fill_sums(walks, lines, space, edge, row, n_rows, n_points, n_groups)
+        for closed in range(np.uint64(walks.edge[edge, CLOSES]) + _ONE):
+            inner = np.uint64(space.opened[depth - closed])
+            leave_edge(walks, space, pairs, inner, n_locals, factors,
+                       start + (inner - first) * stride, n_points, n_groups)  # fmt: skip
 
 
 # -- plans of the walks, made once per model ----------------------------------------------------
