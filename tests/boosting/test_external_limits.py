@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from hedgerow import Dataset, train
-from hedgerow.boosting.external import encoded
+from hedgerow.boosting.row_data import statistics
 from hedgerow.data import read_table
 from hedgerow.errors import (
     AllRowsNeededError,
@@ -74,8 +74,8 @@ def test_what_needs_a_table_names_the_columns() -> None:
     params = boost_params({"target_statistics": True})
     schema = read_table(TABLE[["street", "a", "town"]]).schema
     with pytest.raises(AllRowsNeededError, match=r"'street', 'town', of several copies"):
-        encoded.check_copies([(0,), (2,)], schema, N, params)
-    encoded.check_copies([(0,), (2,)], schema, 10**6, params)
+        statistics.check_copies([(0,), (2,)], schema, N, params)
+    statistics.check_copies([(0,), (2,)], schema, 10**6, params)
 
 
 # -- models to continue, checkpoints -------------------------------------------------

@@ -221,7 +221,7 @@ def test_each_target_has_the_means_of_its_own_statistic(sample, order, in_column
     order_of_axes = "F" if in_columns else "C"
     target = np.array(rng.normal(size=(sample.n_rows, 3)), order=order_of_axes)
     loss = make_objective("squared_error")
-    objective = several_targets(lambda _: loss, target)
+    objective = several_targets(loss, 3)
     encoded = encode(replace(sample, target=target), (), objective, params)
     assert encoded.train.target.shape == (encoded.n_copies * sample.n_rows, 3)
     kept = len(encoded.inputs.kept)

@@ -10,7 +10,7 @@
 
 A :class:`hedgerow.boosting.loop.sample.Sample` holds such a table like any other.  Where columns
 are needed, and only there, they are read: the codes of target statistics
-(:mod:`hedgerow.boosting.external.encoded`), bins
+(:mod:`hedgerow.boosting.row_data.statistics`), bins
 (:mod:`hedgerow.boosting.loop.setup.training_matrix`), or
 values to sort (:mod:`hedgerow.boosting.external.first_pass`).
 """
@@ -30,10 +30,11 @@ from hedgerow.data import AnyTable, Table
 from hedgerow.data.binning.bins import sampled_rows
 from hedgerow.data.binning.cut_sample import CutSample
 from hedgerow.data.external.block_files import mapped_array
+from hedgerow.data.reading.mapped_table import MappedTable
 
 if TYPE_CHECKING:
-    from hedgerow.boosting.external.encoded import EncodedRows
     from hedgerow.boosting.external.file_dataset import FileDataset
+    from hedgerow.boosting.row_data.statistics import EncodedRows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,6 +113,11 @@ class FileTable(Table):
     def empty(self, shape: tuple[int, ...]) -> FloatArray:
         """Return a float64 array in a file; its values are not set."""
         return mapped_array(self.data.cache_dir[0], shape, np.float64)
+
+
+def blocks_of(table: AnyTable) -> Iterable[AnyTable]:
+    """Return the rows of a table in the blocks in which they are read; in memory they are one."""
+    return table.blocks() if isinstance(table, FileTable | MappedTable) else (table,)
 
 
 def read_together(tables: Sequence[FileTable]) -> Iterator[list[AnyTable]]:

@@ -20,7 +20,7 @@ Exact and approximate search (``tree_method`` "exact" or "approx")::
     pass one    schema
     pass two    values of each row --> a memory-mapped file
     rounds      the loop of rows in memory, on these arrays    boosting.loop.fit
-                statistics, crosses --> another file           external.encoded
+                statistics, crosses --> another file           row_data.statistics
                 values --> sorted columns                      data.external.blocks
                 trees                                          growing.exact.grower
 
@@ -39,7 +39,6 @@ from typing import cast
 import numpy as np
 
 from hedgerow.boosting.automatic.blending import asks_for_several
-from hedgerow.boosting.external.encoded import check_copies
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.file_table import FileTable, by_dataset, read_together
 from hedgerow.boosting.loop.sample import Sample
@@ -47,7 +46,7 @@ from hedgerow.boosting.loop.setup.training_matrix import sortable
 from hedgerow.boosting.resume.continuing import Start, check_reading
 from hedgerow.boosting.row_data.groups import check_held_out
 from hedgerow.boosting.row_data.queries import split_sample, without_queries
-from hedgerow.boosting.row_data.statistics import choose_columns, kept_columns
+from hedgerow.boosting.row_data.statistics import check_copies, choose_columns, kept_columns
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import count_rows
 from hedgerow.data import SparseTable, Table, recode

@@ -47,7 +47,7 @@ import numpy as np
 from hedgerow.argument_types import check_bool
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.automatic.magnitudes import warn_of_no_split, warn_of_short_steps
-from hedgerow.boosting.external.file_table import FileTable
+from hedgerow.boosting.external.file_table import blocks_of
 from hedgerow.boosting.loop.callbacks import Callback, ProgressBar
 from hedgerow.boosting.loop.rounds import BoostState, rounds
 from hedgerow.boosting.loop.sample import Sample
@@ -63,7 +63,6 @@ from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
 from hedgerow.data import numbers_of
 from hedgerow.data.inputs import Inputs
-from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.errors import InterruptedFitWarning
 from hedgerow.metrics import Metric, MetricChoice
 from hedgerow.model.forest import Forest
@@ -281,7 +280,7 @@ def raw_of_rows(
     """Return raw scores of rows, which are read again, as new rows."""
     table, schema, start = rows.table, rows.table.schema, 0
     parts = []
-    for block in table.blocks() if isinstance(table, FileTable | MappedTable) else (table,):
+    for block in blocks_of(table):
         values = numbers_of(block)
         if inputs is not None:
             values = inputs.values(values, schema, n_threads)

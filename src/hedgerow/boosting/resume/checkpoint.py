@@ -43,12 +43,11 @@ import numpy as np
 
 from hedgerow import __version__
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.external.file_table import FileTable
+from hedgerow.boosting.external.file_table import blocks_of
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation.stopping import CLOCK_FIELDS
 from hedgerow.comm.base import Communicator, count_rows
 from hedgerow.data import AnyTable, Schema, Table
-from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.errors import HedgerowWarning, StorageError
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.objectives import parameters_of
@@ -407,7 +406,7 @@ def _contents_of(sample: Sample, suffix: str) -> dict[str, str]:
 def _table_digest(table: AnyTable) -> str:
     """Return a digest of all values, however their rows are divided into blocks."""
     digests = [hashlib.blake2b(digest_size=_DIGEST_BYTES) for _ in range(3)]
-    for block in table.blocks() if isinstance(table, FileTable | MappedTable) else (table,):
+    for block in blocks_of(table):
         if isinstance(block, Table):
             arrays = [block.values]
         else:

@@ -30,23 +30,28 @@ the statistics.
 
 A row of weight k is not equivalent to k rows here, since k rows would precede
 each other; a common factor on all weights changes nothing.
+
+Rows in files are read once for the codes of the columns with statistics; ordered values are in a
+mapped file, and each batch gets its part of them as it is binned.  Every rank of a cluster has the
+codes, targets and weights of all rows.  Few rows, which are copied, are read into memory.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.boosting.external.file_table import FileTable
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.boosting.external.file_table import FileTable, blocks_of
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.comm.base import count_rows
+from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
 from hedgerow.data import AnyTable, Schema, SparseTable, Table
+from hedgerow.data.binning.bins import sampled_rows
 from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.data.inputs import (
     ROWS,
@@ -60,7 +65,7 @@ from hedgerow.data.inputs import (
     with_kept,
 )
 from hedgerow.data.reading.mapped_table import MappedTable
-from hedgerow.errors import ParameterError
+from hedgerow.errors import AllRowsNeededError, ParameterError
 from hedgerow.growing.limits.constraints import NO_INTERACTIONS, PAIRWISE
 from hedgerow.kernels.tables.statistics import (
     ORDER_STREAM,
@@ -72,6 +77,7 @@ from hedgerow.kernels.tables.statistics import (
 from hedgerow.model.forest import Forest, renumbered, used_columns
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, SeveralTargets
+from hedgerow.objectives.global_sums import AllRows
 from hedgerow.params import BoostParams
 from hedgerow.threads import run_blocks
 
@@ -192,6 +198,9 @@ MOST_CLASSES = 10
 MOST_PAIRS = 64
 """Largest number of values of column pairs: pairs times classes or targets."""
 
+_THREAD_BYTES = 56
+"""Memory for each row of the statistic that a thread computes: joint keys, with a hash table."""
+
 MOST_COPIES = 4
 COPIED_ROWS = 400_000
 """Approximate largest number of rows in all copies together."""
@@ -221,6 +230,58 @@ def copies_of(n_rows: int, params: BoostParams) -> int:
     return max(1, min(MOST_COPIES, COPIED_ROWS // n_rows))
 
 
+def check_copies(
+    groups: Sequence[tuple[int, ...]], schema: Schema, n_rows: int, params: BoostParams
+) -> None:
+    """Raise ``AllRowsNeededError`` if statistics of these columns are trained on several times."""
+    if groups and copies_of(n_rows, params) > 1:
+        names = ", ".join(repr(schema.names[j]) for j in columns_of(groups))
+        raise AllRowsNeededError(
+            f"target_statistics={params.target_statistics!r} computes statistics of the columns "
+            f"{names}, of several copies of these few rows, which needs all rows in memory: use "
+            "target_statistics=False, or train on a table in memory."
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedRows:
+    """What makes the inputs of the trees, of all rows or block by block.
+
+    schema          the user's columns
+    values          float64 (n_values, n_copies * n_rows): values of the statistics for the training
+                    rows of all ranks, which differ from those of new rows
+    sampled_weight  weights of the rows from which the cuts of statistics are chosen
+    first_row       number of training rows of lower ranks
+    """
+
+    inputs: Inputs
+    schema: Schema
+    n_threads: int
+    values: FloatArray | None = None
+    n_copies: int = 1
+    sampled_weight: FloatArray | None = None
+    first_row: int = 0
+
+    def inputs_of(self, rows: AnyTable, place: int | None) -> AnyTable:
+        """Return the inputs of some rows, copy after copy."""
+        # ``place`` is that of the first training row among those of this rank; None: no statistics
+        # were computed from these rows.
+        inputs = self.inputs
+        if isinstance(rows, SparseTable):  # which has no statistics
+            return inputs.values(rows, self.schema, self.n_threads)
+        if self.values is None or place is None:
+            values = inputs.values(rows.values, self.schema, self.n_threads)
+        else:
+            size = self.n_copies * rows.n_rows
+            block = np.empty((inputs.n_inputs, size))
+            first, start = inputs.n_inputs - len(inputs.crosses), self.first_row + place
+            block[len(inputs.kept) : first] = self.values[:, start : start + size]
+            crosses = block[first:].reshape(len(inputs.crosses), self.n_copies, rows.n_rows)
+            inputs.cross(rows.values, self.schema, crosses, self.n_threads)
+            values = with_kept(block, rows.values, inputs.kept)
+        return Table(values, inputs.schema(self.schema))
+
+
 def encode(
     train: Sample,
     validation: Sequence[Sample],
@@ -229,43 +290,67 @@ def encode(
     n_threads: int = 1,
 ) -> Encoded:
     """Replace category columns by statistics, and add crosses, where ``params`` requests them."""
-    schema = train.table.schema
+    table, schema = train.table, train.table.schema
     groups = groups_of(train, objective, params)
     crosses = crosses_of(params, schema)
     if not groups and not crosses:
         return Encoded(train, validation)
-    if isinstance(train.table, FileTable | MappedTable):
-        # Imported here: most trainings use tables in memory.
-        from hedgerow.boosting.external.encoded import encode_blocks
-
-        return encode_blocks(train, validation, groups, crosses, objective, params, n_threads)
-    if isinstance(train.table, SparseTable):
-        inputs = Inputs(kept_columns(schema, groups), (), crosses)
-        train = replace(train, table=inputs.of_table(train.table, n_threads))
-        return Encoded(train, _unseen(validation, inputs, n_threads), inputs)
-    values, kept = train.table.values, kept_columns(schema, groups)
-    n_copies = copies_of(train.n_rows, params) if groups else 1
-    first = len(kept) + n_values(schema, groups, objective)  # of the crosses
-    block = np.empty((first + len(crosses), n_copies * train.n_rows))
-    found: tuple[Statistic, ...] = ()
+    encoded = EncodedRows(Inputs(kept_columns(schema, groups), (), crosses), schema, n_threads)
     if groups:
-        codes = {j: codes_of(values[:, j], schema.n_levels(j)) for j in columns_of(groups)}
-        rows = StatisticsRows(codes, train.target, train.weight, schema)
-        means = block[len(kept) : first]
-        found = compute(rows, groups, objective, params.seed, n_copies, means, n_threads)
-    inputs = Inputs(kept, found, crosses)
-    inputs.cross(
-        values, schema, block[first:].reshape(len(crosses), n_copies, train.n_rows), n_threads
-    )
-    names = inputs.schema(schema)
-    table = Table(with_kept(block, values, kept), names)
-    unseen = _unseen(validation, inputs, n_threads)
-    return Encoded(repeated(train, table, n_copies), unseen, inputs, n_copies)
+        others: Communicator = table.others if isinstance(table, FileTable) else Alone()
+        first_row, n_rows = count_rows(train.n_rows, others)
+        rows = statistics_rows(columns_of(groups), train, others)
+        n_lines, n_copies, fitting = n_values(schema, groups, objective), 1, n_threads
+        if isinstance(table, FileTable | MappedTable):
+            values = table.empty((n_lines, n_rows))
+            fitting = max(1, min(n_threads, table.memory_limit // (_THREAD_BYTES * max(1, n_rows))))
+        else:
+            n_copies = copies_of(n_rows, params)
+            values = np.empty((n_lines, n_copies * n_rows))
+        found = compute(rows, groups, objective, params.seed, n_copies, values, fitting)
+        weight = rows.weight
+        if weight is not None:
+            weight = weight[sampled_rows(n_rows, params.seed)]
+        inputs = replace(encoded.inputs, statistics=found)
+        encoded = EncodedRows(inputs, schema, n_threads, values, n_copies, weight, first_row)
+    seen = repeated(train, _with_inputs(table, encoded, is_seen=True), encoded.n_copies)
+    unseen = [
+        replace(one, table=_with_inputs(one.table, encoded, is_seen=False)) for one in validation
+    ]
+    return Encoded(seen, unseen, encoded.inputs, encoded.n_copies)
 
 
-def _unseen(validation: Sequence[Sample], inputs: Inputs, n_threads: int) -> tuple[Sample, ...]:
-    """Return validation rows as the trees see them."""
-    return tuple(replace(rows, table=inputs.of_table(rows.table, n_threads)) for rows in validation)
+def _with_inputs(table: AnyTable, encoded: EncodedRows, *, is_seen: bool) -> AnyTable:
+    """Return rows as trees see them; ``is_seen``: they are the training rows."""
+    names = encoded.inputs.schema(encoded.schema)
+    if isinstance(table, FileTable):
+        return replace(table, encoded=encoded, schema=names)
+    if not isinstance(table, MappedTable):
+        return encoded.inputs_of(table, 0 if is_seen else None)
+
+    def blocks() -> Iterator[AnyArray]:
+        place = 0
+        for block in table.blocks():
+            yield cast(Table, encoded.inputs_of(block, place if is_seen else None)).values
+            place += block.n_rows
+
+    return table.written(blocks(), names)
+
+
+def statistics_rows(used: Sequence[int], train: Sample, others: Communicator) -> StatisticsRows:
+    """Return what statistics are computed from, of all ranks; ``train`` are the rows of this."""
+    schema, place = train.table.schema, 0
+    codes: dict[int, AnyArray] = {j: np.empty(train.n_rows, np.int32) for j in used}
+    for block in blocks_of(train.table):
+        values, rows = cast(Table, block).values, slice(place, place + block.n_rows)
+        for j, found in codes.items():
+            found[rows] = codes_of(values[:, j], schema.n_levels(j))
+        place = rows.stop
+    joined, target, weight = codes, train.target, train.weight
+    if others.size > 1:
+        joined = {j: gather_numbers(found, others) for j, found in codes.items()}
+        target, weight = AllRows(target, weight, communicator=others).gathered()
+    return StatisticsRows(joined, target, weight, schema)
 
 
 def groups_of(train: Sample, objective: Objective, params: BoostParams) -> list[tuple[int, ...]]:
