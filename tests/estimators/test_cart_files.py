@@ -25,15 +25,12 @@ WORDS = np.where(Y > 1.0, "high", np.where(Y > 0.0, "middle", "low"))
 
 ESTIMATORS: dict[str, Any] = {
     "regressor": CARTRegressor(max_depth=4).fit(X, Y),
-    "absolute error": CARTRegressor(criterion="absolute_error", max_depth=3).fit(X, Y),
     "categories": CARTRegressor(max_depth=5, categorical_features=[3]).fit(X, Y),
     "one node": CARTRegressor(max_depth=1, min_samples_leaf=200).fit(X, Y),
     "integers": CARTRegressor(max_depth=3).fit((FILLED * 10).astype(np.int64), Y),
     "words": CARTClassifier(max_depth=4, class_weight="balanced").fit(X, WORDS),
     "numbers": CARTClassifier(max_depth=4, max_features=2, random_state=0).fit(X, Y > 0),
-    "named": CARTRegressor(monotonic_cst={"a": 1}, max_depth=3).fit(
-        {name: X[:, j] for j, name in enumerate("abcd")}, Y
-    ),
+    "named": CARTRegressor(max_depth=3).fit({name: X[:, j] for j, name in enumerate("abcd")}, Y),
 }
 
 

@@ -1,4 +1,4 @@
-"""Single trees: more criteria, constraints, sparse rows, paths."""
+"""Single trees: more criteria, sparse rows, paths."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.tree import DecisionTreeRegressor
 
 from hedgerow import CARTClassifier, CARTRegressor
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError
 
 
 def make_rows(n_rows: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -71,63 +71,6 @@ def test_sparse_rows_give_the_tree_of_dense_ones(kind: Any) -> None:
     assert (thin.tree_.threshold_key == dense.tree_.threshold_key).all()
     assert (thin.predict(kind(X0)) == dense.predict(X0)).all()
     assert (thin.decision_path(kind(X0)) != dense.decision_path(X0)).nnz == 0
-
-
-@pytest.mark.parametrize("criterion", ["squared_error", "poisson"])
-def test_monotone_predictions(criterion: str) -> None:
-    y = COUNTS if criterion == "poisson" else Y
-    tree = CARTRegressor(criterion=criterion, monotonic_cst=[1, -1, 0, 0], min_samples_leaf=2)
-    tree.fit(X, y)
-    assert {0, 1} & set(tree.tree_.feature)
-    for column, sign in ((0, 1), (1, -1)):
-        rows = np.repeat(X[:40], 60, axis=0)
-        rows[:, column] = np.tile(np.linspace(-4, 4, 60), 40)
-        steps = np.diff(tree.predict(rows).reshape(40, 60), axis=1)
-        assert (sign * steps >= 0.0).all()
-    free = CARTRegressor(criterion=criterion, min_samples_leaf=2).fit(X, y).predict(rows)
-    assert (np.diff(free.reshape(40, 60), axis=1) < 0.0).any()
-    assert (np.diff(free.reshape(40, 60), axis=1) > 0.0).any()
-
-
-@pytest.mark.parametrize("settings", [{"max_depth": 5}, {"max_leaf_nodes": 12}])
-def test_monotone_trees_of_scikit_learn(settings: dict[str, Any]) -> None:
-    common = {"monotonic_cst": [1, 0, -1, 0], "min_samples_leaf": 12, **settings}
-    rows = X.astype(np.float32)
-    same_tree(CARTRegressor(**common).fit(rows, Y), DecisionTreeRegressor(**common).fit(rows, Y))
-    labels = (Y > 0).astype(int)
-    common |= {"max_depth": 3, "min_samples_leaf": 15}
-    ours = CARTClassifier(**common).fit(rows, labels)
-    peer = DecisionTreeClassifier(**common).fit(rows, labels)
-    same_tree(ours, peer)
-    np.testing.assert_allclose(ours.predict_proba(X), peer.predict_proba(X), atol=1e-12)
-
-
-def test_monotone_by_name_and_with_missing_values() -> None:
-    rows = X.copy()
-    rows[::7, 0] = np.nan
-    table = {name: rows[:, j] for j, name in enumerate("abcd")}
-    tree = CARTRegressor(monotonic_cst={"a": "increasing"}, min_samples_leaf=3).fit(table, Y)
-    many = {name: np.repeat(column[:30], 50) for name, column in table.items()}
-    many["a"] = np.tile(np.linspace(-3, 3, 50), 30)
-    assert (np.diff(tree.predict(many).reshape(30, 50), axis=1) >= 0.0).all()
-
-
-@pytest.mark.parametrize(
-    ("tree", "y", "words"),
-    [
-        (CARTRegressor(monotonic_cst=[1, 0]), Y, "2 values for 4"),
-        (
-            CARTRegressor(monotonic_cst=[1, 0, 0, 0], criterion="absolute_error"),
-            Y,
-            "does not support criterion",
-        ),
-        (CARTRegressor(monotonic_cst=[1, 0, 0, 0], categorical_features=[0]), Y, "no order"),
-        (CARTClassifier(monotonic_cst=[1, 0, 0, 0]), np.digitize(Y, [-1, 1]), "3 classes"),
-    ],
-)
-def test_what_does_not_go_together(tree: Any, y: np.ndarray, words: str) -> None:
-    with pytest.raises(ParameterError, match=words):
-        tree.fit(X, y)
 
 
 @pytest.mark.parametrize("kind", [CARTRegressor, CARTClassifier])

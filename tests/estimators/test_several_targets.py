@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import coo_array, csr_matrix
-from sklearn.base import clone
 from sklearn.metrics import f1_score, log_loss, mean_absolute_error, r2_score
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 
@@ -300,10 +299,6 @@ def test_targets_may_be_a_dict() -> None:
     model = HedgerowRegressor(n_estimators=3, early_stopping=False).fit(X, y)
     assert model.booster_.target_names == ("first", "second")
     assert (model.predict(X) == model.fit(X, Y[:, :2]).predict(X)).all()
-    for tree, values in ((CARTRegressor(max_depth=3), y), (CARTClassifier(max_depth=3), L[:, :2])):
-        named = y if values is y else {"first": L[:, 0], "second": L[:, 1].tolist()}
-        table = Y[:, :2] if values is y else values
-        assert (tree.fit(X, named).predict(X) == clone(tree).fit(X, table).predict(X)).all()
     one = HedgerowRegressor(n_estimators=3, early_stopping=False)
     assert (one.fit(X, {"y": Y[:, 0]}).predict(X) == one.fit(X, Y[:, 0]).predict(X)).all()
     for wrong, match in (

@@ -63,10 +63,6 @@ def pairs(y: np.ndarray) -> np.ndarray:
     return np.stack([y, -y], axis=1).astype(float)
 
 
-def word_pairs(y: np.ndarray) -> np.ndarray:
-    return np.stack([many_words(y), few_words(y)], axis=1)
-
-
 def reversed_grades(y: np.ndarray) -> np.ndarray:
     return 2 - y
 
@@ -81,9 +77,6 @@ CASES: list[tuple[Any, tuple[str, ...], Target, Target]] = [
     (HedgerowRegressor(**FEW), ("predict", "staged_predict"), numbers, pairs),
     (HedgerowRegressor(**FEW), ("predict", "staged_predict"), pairs, numbers),
     (CARTClassifier(), ("predict", "predict_proba", "apply"), many_words, few_words),
-    (CARTClassifier(), ("predict", "predict_proba"), word_pairs, few_words),
-    (CARTClassifier(), ("predict", "predict_proba"), few_words, word_pairs),
-    (CARTRegressor(), ("predict",), pairs, numbers),
     (CARTRegressor(), ("predict", "decision_path"), numbers, two_numbers),
     (HedgerowRanker(**FEW), ("predict",), numbers, reversed_grades),
     (HedgerowClassifier(**FEW), ("score",), indicators, few_words),

@@ -482,7 +482,7 @@ def _cart(
 ) -> Configuration:
     signal = _signal(rng, table)
     target: Any = signal
-    criteria = ["squared_error", "absolute_error"]
+    criteria = ["squared_error", "friedman_mse"]
     if estimator == "CARTClassifier":
         target, criteria = np.digitize(signal, [-1.0, 1.0]), ["gini", "entropy"]
     options = {

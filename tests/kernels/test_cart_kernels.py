@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow.cart import deviations as cart_deviations
 from hedgerow.cart import search as cart
 from hedgerow.cart.categories import order_column, scratch_groups, sort_groups
 from hedgerow.cart.impurity import (
-    ABSOLUTE_ERROR,
     ENTROPY,
     GINI,
     SQUARED_ERROR,
@@ -31,7 +29,6 @@ NAMES = {
     GINI: "gini",
     ENTROPY: "entropy",
     SQUARED_ERROR: "squared_error",
-    ABSOLUTE_ERROR: "absolute_error",
 }
 
 
@@ -112,9 +109,6 @@ def nodes(draw):
     return np.array(values), np.array(target), weight, draw(st.integers(1, 3))
 
 
-NO_LIMITS = cart.Limits(np.int64(0), np.int64(0), -np.inf, np.inf)
-
-
 def scan(criterion, values, target, weight, least, n_classes=0, categorical=False):
     """Return the best cut by the kernels: (score, rows on the left)."""
     n = len(values)
@@ -123,14 +117,11 @@ def scan(criterion, values, target, weight, least, n_classes=0, categorical=Fals
     mass = np.empty(0) if weight is None else np.array(weight)
     w = np.ones(n) if weight is None else mass
     y = target.astype(float)
-    place = np.empty(n, dtype=np.uint32)
-    order = np.argsort(y, kind="stable")
-    place[order] = np.arange(n)
-    rows = cart.Rows(target.astype(np.uint32), mass, w * y, place)
+    rows = cart.Rows(target.astype(np.uint32), mass, w * y)
     totals = np.array([w.sum(), (w * y).sum(), *(w[target == k].sum() for k in range(n_classes))])
     scratch = cart.Scratch(
-        np.empty(4 * n_classes), np.empty(2 * n + 2), np.empty(n),
-        np.empty(n, np.uint64), np.empty(n, np.uint64), *scratch_groups(n, n_classes),
+        np.empty(4 * n_classes), np.empty(n, np.uint64), np.empty(n, np.uint64),
+        *scratch_groups(n, n_classes),
     )  # fmt: skip
     missing = cart.find_missing(cells, 0, n)
     assert missing == np.isnan(values).sum()
@@ -141,12 +132,10 @@ def scan(criterion, values, target, weight, least, n_classes=0, categorical=Fals
         column = order_column(column, aim, scratch)
     best, found = -np.inf, None
     for side in range(2 if missing else 1):
-        if criterion == ABSOLUTE_ERROR:
-            score, cut = cart_deviations.scan_deviations(column, aim, side, best, y[order], scratch)
-        elif n_classes > 2 or criterion == ENTROPY:
+        if n_classes > 2 or criterion == ENTROPY:
             score, cut = cart.scan_counts(column, aim, side, best, scratch.counts)
         else:
-            score, cut = cart.scan_shares(column, aim, side, best, NO_LIMITS)
+            score, cut = cart.scan_shares(column, aim, side, best)
         if cut >= 0:
             flags = np.zeros(n, dtype=np.uint8)
             cart.raise_flags(column, cut, side, flags)
@@ -169,7 +158,6 @@ def test_equal_divisions_have_equal_scores_to_the_bit(node, seed) -> None:
         (GINI, 4, any_mass),
         (ENTROPY, 4, any_mass),
         (SQUARED_ERROR, 0, given_mass),
-        (ABSOLUTE_ERROR, 0, given_mass),
     ):
         one, _ = scan(criterion, values, target, mass, 1, n_classes)
         other, _ = scan(

@@ -8,7 +8,7 @@
 ``measures``       statistics of the rows of a node
 ``search``         search and division of a node, feature by feature
 ``categories``     order of the categories of a node
-``deviations``     search by absolute deviations; ``impurity``: the other criteria
+``impurity``       the criteria
 ``tree``           a fitted tree: prediction, pruning, conversion to a forest
 ``split_table``    all cuts of a node with their scores
 ``file``           the file of a tree

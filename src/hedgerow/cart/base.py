@@ -21,7 +21,6 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
 from hedgerow.atomic import write_atomically
 from hedgerow.boosting.row_data.checks import check_weight
 from hedgerow.boosting.row_data.classes import labels_from_record, labels_to_record
-from hedgerow.cart.impurity import GINI, POISSON, SQUARED_ERROR
 from hedgerow.cart.search import Least
 from hedgerow.cart.split_table import split_table
 from hedgerow.cart.state import CartRules
@@ -39,12 +38,11 @@ from hedgerow.errors import ModelFormatError, ParameterError, brief, did_you_mea
 from hedgerow.estimators.common import NamedArguments, of_one_fit, seed_of, warn_about_names
 from hedgerow.estimators.explaining import Explanations
 from hedgerow.estimators.model_files import params_of_record, to_json
-from hedgerow.growing.limits.constraints import read_signs
 from hedgerow.inspection.background import Inspected
 from hedgerow.io.container import read_file
 from hedgerow.io.training_record import is_count
 from hedgerow.model.model import Model
-from hedgerow.params import Interval, MonotoneConstraints
+from hedgerow.params import Interval
 from hedgerow.plot.views import InspectionPictures
 from hedgerow.threads import resolve_threads
 
@@ -128,7 +126,6 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
     ccp_alpha: float = 0.0
     categorical_features: Sequence[int | str] | None = None
     n_jobs: int | None = None
-    monotonic_cst: MonotoneConstraints = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -168,26 +165,8 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
             max_features=np.int64(self._n_features(table.n_features)),
             seed=np.uint64(seed_of(self.random_state)),
             large=np.int64(0),
-            is_monotone=np.int64(0),
             least=Least(np.int64(least_leaf), lightest),
         )
-
-    def _signs(self, schema: Schema, n_classes: int) -> IntArray | None:
-        """Return 1 for each increasing column, -1 for each decreasing one, and 0 for the others."""
-        signs = read_signs(self.monotonic_cst, schema, "monotonic_cst")
-        if signs is None:
-            return None
-        if n_classes > 2:
-            raise ParameterError(
-                f"monotonic_cst supports regression and two classes, but y has {n_classes} "
-                "classes: leave it out."
-            )
-        if CRITERIA[self.criterion] not in (GINI, SQUARED_ERROR, POISSON):
-            raise ParameterError(
-                f"monotonic_cst does not support criterion={self.criterion!r}: use 'gini', "
-                "'squared_error' or 'poisson'."
-            )
-        return np.array(signs, dtype=np.int64)
 
     def _limit(self, name: str, low: int) -> int | None:
         value = getattr(self, name)
@@ -263,15 +242,8 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
         """Train a tree, and set all fitted attributes in one assignment."""
         schema, kept_rows = sample.table.schema, sample.without_zero_weights()
         rules = self._rules(sample.table, kept_rows, n_classes)
-        sign, n_threads = self._signs(schema, n_classes), resolve_threads(self.n_jobs)
-        categorical, alpha = self._categorical(schema), float(self.ccp_alpha)
-        if sign is not None and (sign[categorical == 1] != 0).any():
-            raise ParameterError(
-                "monotonic_cst names a categorical column, whose categories have no order: leave "
-                "the column out of monotonic_cst."
-            )
-        rules = rules._replace(is_monotone=np.int64(sign is not None))
-        tree = train_tree(kept_rows, rules, sign, categorical, alpha, n_threads)
+        categorical, n_threads = self._categorical(schema), resolve_threads(self.n_jobs)
+        tree = train_tree(kept_rows, rules, categorical, float(self.ccp_alpha), n_threads)
         fitted: dict[str, Any] = {
             "tree_": tree,
             "n_features_in_": schema.n_features,

@@ -11,7 +11,6 @@ With two classes or squared error, the best of all sets is a cut of the order by
 target (Breiman and others, 1984, theorem 4.5).  With more classes all sets are tried if
 there are at most ten categories.  Otherwise the search tries each category against all
 others and, for each class, the cuts of the order by the share of the class.
-With absolute error the order by mean is a heuristic.
 """
 
 from __future__ import annotations

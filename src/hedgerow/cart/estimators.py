@@ -52,10 +52,6 @@ class CARTClassifier(CheckedScores, ClassifierMixin, CartEstimator):
         categories goes left.  For more classes the search covers all sets of up to ten
         categories; beyond that, each category against all others, and the orders by the
         fraction of each class.
-    monotonic_cst : dict or sequence of directions of the columns, or None, default=None
-        1 or ``"increasing"``: the probability of the second class never falls as the column
-        grows; -1 or ``"decreasing"``: it never rises; 0: no constraint.  Only for two classes
-        and ``criterion="gini"``.
 
     Attributes
     ----------
@@ -191,13 +187,10 @@ class CARTRegressor(CheckedScores, RegressorMixin, CartEstimator):
     ----------
     criterion : str, default="squared_error"
         Error of a node: ``"squared_error"``, ``"friedman_mse"``, which ranks splits in the same
-        order, ``"absolute_error"`` from the median, or ``"poisson"``, half the deviance.
+        order, or ``"poisson"``, half the deviance.
     categorical_features : list of column indices or names, or None, default=None
         Columns of category codes, which have no order.  The search sorts categories by
         their mean target, which finds the best set for the squared error.
-    monotonic_cst : dict or sequence of directions of the columns, or None, default=None
-        1 or ``"increasing"``: the prediction never falls as the column grows; -1 or
-        ``"decreasing"``: it never rises; 0: no constraint.  Not for the absolute error.
 
     Attributes
     ----------
@@ -218,7 +211,7 @@ class CARTRegressor(CheckedScores, RegressorMixin, CartEstimator):
     array([1., 5.])
     """
 
-    _criteria: ClassVar = ("squared_error", "friedman_mse", "absolute_error", "poisson")
+    _criteria: ClassVar = ("squared_error", "friedman_mse", "poisson")
 
     criterion: str = "squared_error"
 
@@ -252,7 +245,7 @@ class CARTRegressor(CheckedScores, RegressorMixin, CartEstimator):
 
     @of_one_fit
     def predict(self, X: Any) -> FloatArray:
-        """Predict the mean of the leaf of each row; with ``"absolute_error"`` the median.
+        """Predict the mean of the leaf of each row.
 
         Parameters
         ----------

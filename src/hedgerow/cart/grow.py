@@ -33,8 +33,7 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.cart import state as s
 from hedgerow.cart.categories import order_column
-from hedgerow.cart.deviations import scan_deviations
-from hedgerow.cart.impurity import ABSOLUTE_ERROR, ENTROPY
+from hedgerow.cart.impurity import ENTROPY
 from hedgerow.cart.measures import (
     measure_classes,
     measure_targets,
@@ -43,7 +42,6 @@ from hedgerow.cart.measures import (
 from hedgerow.cart.search import (
     Aim,
     Column,
-    Limits,
     Scratch,
     divide_cells,
     find_missing,
@@ -91,8 +89,8 @@ def is_terminal(growth: s.Growth, node: int) -> bool:
 
 
 @kernel(inner=True)
-def add_node(growth: s.Growth, start: int, count: int, depth: int, low: float, high: float) -> int:
-    """Append a leaf with a mean from ``low`` to ``high`` to the table; return its number."""
+def add_node(growth: s.Growth, start: int, count: int, depth: int) -> int:
+    """Append a leaf to the table; return its number."""
     tree, rules, progress = growth.tree, growth.rules, growth.progress
     node = progress[s.AT_NODES]
     progress[s.AT_NODES] = node + 1
@@ -103,7 +101,6 @@ def add_node(growth: s.Growth, start: int, count: int, depth: int, low: float, h
     tree.table[node, s.NODE_DEPTH] = depth
     tree.table[node, s.NODE_FEATURE] = -1
     tree.table[node, s.NODE_EXPANDED] = -1
-    tree.numbers[node, s.NUMBER_LOW], tree.numbers[node, s.NUMBER_HIGH] = low, high
     if rules.n_classes > 0:
         measure_classes(growth, node)
     else:
@@ -116,20 +113,6 @@ def aim_of(growth: s.Growth) -> Aim:
     """Return what the scans of the node at hand read and look for."""
     rules, work = growth.rules, growth.work
     return Aim(work.read, rules.least, work.totals, rules.criterion, rules.n_classes)
-
-
-@kernel(inner=True)
-def limits_of(growth: s.Growth, node: int, feature: int) -> Limits:
-    """Return the limits on the sides of a node's split, in units of the shares."""
-    # A split of another feature may have means outside of the bounds; its children's values are
-    # then put at them.
-    sign, totals, numbers = growth.columns.sign, growth.work.totals, growth.tree.numbers
-    if growth.rules.is_monotone == 0 or sign[feature] == 0:
-        return Limits(np.int64(0), np.int64(0), -np.inf, np.inf)
-    centre, scale = totals[-2], totals[-1]
-    low = (numbers[node, s.NUMBER_LOW] - centre) * scale
-    high = (numbers[node, s.NUMBER_HIGH] - centre) * scale
-    return Limits(np.int64(1), sign[feature], low, high)
 
 
 @kernel(inner=True)
@@ -189,19 +172,6 @@ def record_cut(growth: s.Growth, scratch: Scratch, node: int, best: int) -> int:
 
 
 @kernel(inner=True)
-def bound_children(tree: s.Tree, left: int, right: int, sign: int) -> None:
-    """Bound the values below two ordered nodes by the midpoint of their means."""
-    numbers = tree.numbers
-    middle = 0.5 * numbers[left, s.NUMBER_VALUE] + 0.5 * numbers[right, s.NUMBER_VALUE]
-    lower, upper = (left, right) if sign > 0 else (right, left)
-    if sign != 0:
-        numbers[lower, s.NUMBER_HIGH] = numbers[upper, s.NUMBER_LOW] = middle
-        # Means that differ by less than rounding may be in the wrong order.
-        numbers[lower, s.NUMBER_VALUE] = min(numbers[lower, s.NUMBER_VALUE], middle)
-        numbers[upper, s.NUMBER_VALUE] = max(numbers[upper, s.NUMBER_VALUE], middle)
-
-
-@kernel(inner=True)
 def commit_node(growth: s.Growth, scratch: Scratch) -> bool:
     """Take the best cut of all, make the children; whether the split is worth making."""
     work, tree, found, progress = growth.work, growth.tree, growth.found, growth.progress
@@ -214,14 +184,9 @@ def commit_node(growth: s.Growth, scratch: Scratch) -> bool:
     n_left = record_cut(growth, scratch, node, best)
     start, count = tree.table[node, s.NODE_START], tree.table[node, s.NODE_COUNT]
     divide_cells(work.rows, start, start + count, work.flags, work.spare)
-    if len(work.by_target) > 0:
-        divide_cells(work.by_target, start, start + count, work.flags, work.spare)
     depth = tree.table[node, s.NODE_DEPTH] + 1
-    low, high = tree.numbers[node, s.NUMBER_LOW], tree.numbers[node, s.NUMBER_HIGH]
-    left = add_node(growth, start, n_left, depth, low, high)
-    right = add_node(growth, start + n_left, count - n_left, depth, low, high)
-    if growth.rules.is_monotone == 1:
-        bound_children(tree, left, right, growth.columns.sign[work.chosen[best]])
+    left = add_node(growth, start, n_left, depth)
+    right = add_node(growth, start + n_left, count - n_left, depth)
     weight, impurity = tree.numbers[:, s.NUMBER_WEIGHT], tree.numbers[:, s.NUMBER_IMPURITY]
     decrease = (weight[node] / weight[0]) * (
         impurity[node]
@@ -243,17 +208,14 @@ def search_columns(growth: s.Growth, scratch: Scratch, node: int, first: int, la
     for i in range(first, last):
         feature = work.chosen[i]
         column = node_column(growth.columns, growth.tree.table, node, feature)
-        limits = limits_of(growth, node, feature)
         if growth.columns.categorical[feature] == 1:
             column = order_column(column, aim, scratch)
         best, n_first, best_side = -np.inf, np.int64(-1), np.int64(0)
         for side in range(2 if column.n_missing > 0 else 1):
-            if rules.criterion == ABSOLUTE_ERROR:
-                score, cut = scan_deviations(column, aim, side, best, work.heights, scratch)
-            elif rules.n_classes > 2 or rules.criterion == ENTROPY:
+            if rules.n_classes > 2 or rules.criterion == ENTROPY:
                 score, cut = scan_counts(column, aim, side, best, scratch.counts)
             else:
-                score, cut = scan_shares(column, aim, side, best, limits)
+                score, cut = scan_shares(column, aim, side, best)
             if cut >= 0:
                 best, n_first, best_side = score, cut, np.int64(side)
         if column.n_missing == 0 and n_first >= 0:
@@ -326,7 +288,7 @@ def grow(growth: s.Growth, scratch: Scratch) -> int:
         phase, node = progress[s.AT_PHASE], progress[s.AT_NODE]
         if phase == _PLANT:
             n_rows = len(growth.work.rows)
-            progress[s.AT_NODE] = add_node(growth, 0, n_rows, 0, -np.inf, np.inf)
+            progress[s.AT_NODE] = add_node(growth, 0, n_rows, 0)
             progress[s.AT_SIBLING], progress[s.AT_LEAVES] = -1, 1
             progress[s.AT_PHASE] = _EXAMINE
         elif phase == _CHOOSE:

@@ -29,7 +29,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.primitives.intrinsics import bits_of_float, float_of_bits
 
-GINI, ENTROPY, SQUARED_ERROR, ABSOLUTE_ERROR, POISSON = range(5)
+GINI, ENTROPY, SQUARED_ERROR, POISSON = range(4)
 
 _LN2 = 0.6931471805599453
 _SQRT2 = 1.4142135623730951

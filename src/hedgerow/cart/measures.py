@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from hedgerow.cart import state as s
-from hedgerow.cart.impurity import ABSOLUTE_ERROR, POISSON, counts_impurity, logarithm
+from hedgerow.cart.impurity import POISSON, counts_impurity, logarithm
 from hedgerow.cart.search import weight_of
-from hedgerow.cart.state import Growth, Samples, Work
+from hedgerow.cart.state import Growth
 from hedgerow.compile import kernel
 
 
@@ -41,27 +41,6 @@ def measure_classes(growth: Growth, node: int) -> None:
     if n_seen > 1:
         impurity = counts_impurity(rules.criterion, counts, rules.n_classes, total)
     tree.numbers[node, s.NUMBER_IMPURITY] = impurity
-    if rules.n_classes == 2:
-        share = counts[1] / total
-        low, high = tree.numbers[node, s.NUMBER_LOW], tree.numbers[node, s.NUMBER_HIGH]
-        tree.numbers[node, s.NUMBER_VALUE] = min(max(share, low), high)
-
-
-@kernel(inner=True)
-def median_of(samples: Samples, work: Work, start: int, stop: int) -> float:
-    """Return the weighted median of a node's targets; the midpoint if it lies between two."""
-    total = 0.0
-    for i in range(start, stop):
-        total += weight_of(work.read.mass, work.by_target[i])
-    below = 0.0
-    for i in range(start, stop):
-        below += weight_of(work.read.mass, work.by_target[i])
-        value = samples.target[work.by_target[i]]
-        if below > 0.5 * total:
-            return value
-        if below == 0.5 * total:
-            return 0.5 * value + 0.5 * samples.target[work.by_target[i + 1]]
-    return value
 
 
 @kernel(inner=True)
@@ -78,22 +57,18 @@ def measure_targets(growth: Growth, node: int) -> None:
         lowest, highest = min(lowest, y), max(highest, y)
         total += w
         moment += w * (y - base)
-    absolute = rules.criterion == ABSOLUTE_ERROR
-    value = median_of(samples, work, start, stop) if absolute else base + moment / total
-    error = 0.0
+    value, error = base + moment / total, 0.0
     for i in range(start, stop):
         row = work.rows[i]
         y = samples.target[row]
-        term = abs(y - value) if absolute else (y - value) * (y - value)
+        term = (y - value) * (y - value)
         if rules.criterion == POISSON:
             term = y * logarithm(y / value) if y > 0.0 and value > 0.0 else 0.0
         error += weight_of(samples.weight, row) * term
     pure = lowest == highest
     tree.table[node, s.NODE_PURE] = 1 if pure else 0
     tree.numbers[node, s.NUMBER_WEIGHT] = total
-    value = lowest if pure else value
-    low, high = tree.numbers[node, s.NUMBER_LOW], tree.numbers[node, s.NUMBER_HIGH]
-    tree.numbers[node, s.NUMBER_VALUE] = min(max(value, low), high)
+    tree.numbers[node, s.NUMBER_VALUE] = lowest if pure else value
     tree.numbers[node, s.NUMBER_IMPURITY] = 0.0 if pure else max(error / total, 0.0)
 
 
@@ -110,8 +85,8 @@ def on_grid(x: float, magic: float) -> float:
 
 
 @kernel(inner=True)
-def share_targets(growth: Growth, start: int, stop: int, mass: float) -> tuple[float, float]:
-    """Write shares of the rows of a node; return their centre and scale."""
+def share_targets(growth: Growth, start: int, stop: int, mass: float) -> None:
+    """Write shares of the rows of a node, and their sum."""
     # The deviance of Poisson needs sums of the targets as they are: its centre is 0.
     samples, rules, work = growth.samples, growth.rules, growth.work
     lowest = highest = samples.target[work.rows[start]]
@@ -137,12 +112,11 @@ def share_targets(growth: Growth, start: int, stop: int, mass: float) -> tuple[f
         work.totals[1] = total
         if step == 0 and not poisson:
             centre += total / mass / scale
-    return centre, scale
 
 
 @kernel(inner=True)
 def sum_node(growth: Growth, node: int) -> None:
-    """Compute totals of a node; in regression also shares, and places for the absolute error."""
+    """Compute totals of a node; in regression also shares."""
     samples, rules, work, tree = growth.samples, growth.rules, growth.work, growth.tree
     start = tree.table[node, s.NODE_START]
     stop = start + tree.table[node, s.NODE_COUNT]
@@ -156,14 +130,5 @@ def sum_node(growth: Growth, node: int) -> None:
             totals[2 + np.int64(samples.code[row])] += mass
     if rules.n_classes == 2:
         totals[1] = totals[3]
-    totals[-2], totals[-1] = 0.0, 1.0
     if rules.n_classes == 0:
-        centre, scale = share_targets(growth, start, stop, totals[0])
-        totals[-2], totals[-1] = centre, scale
-        if rules.criterion == ABSOLUTE_ERROR:
-            # Places and heights of the rows, in the order of their targets.
-            coarse = math.ldexp(3.0, exponent_of(max(totals[0], 1.0)))
-            for i in range(start, stop):
-                row = work.by_target[i]
-                read.place[row] = i - start
-                work.heights[i - start] = on_grid((samples.target[row] - centre) * scale, coarse)
+        share_targets(growth, start, stop, totals[0])

@@ -57,14 +57,11 @@ class Rows(NamedTuple):
     mass   float64: empty if all masses are 1
     share  float64: ``mass * (y - centre)`` in regression, ``mass * code`` with two classes; empty
            with more
-    place  uint32: position of the row in its node in the order of y; empty except for the
-           absolute error
     """
 
     code: kt.UInt32_1D
     mass: kt.Float64_1D
     share: kt.Float64_1D
-    place: kt.UInt32_1D
 
 
 class Least(NamedTuple):
@@ -87,33 +84,10 @@ class Aim(NamedTuple):
     n_classes: np.int64
 
 
-class Limits(NamedTuple):
-    """Monotone constraints on the means of both sides, in the units of the shares.
-
-    checked    0: there are no constraints
-    sign       1: the left mean is at most the right one; -1: at least; 0: any
-    low, high  range of all means below the node, which keeps the order of earlier splits
-    """
-
-    checked: np.int64
-    sign: np.int64
-    low: np.float64
-    high: np.float64
-
-
-@kernel(inline=True, inner=True)
-def keeps_limits(limits: Limits, left: float, right: float) -> bool:
-    """Return whether sides with these means satisfy the constraints."""
-    in_order = limits.sign * (left - right) <= 0.0
-    return in_order and min(left, right) >= limits.low and max(left, right) <= limits.high
-
-
 class Scratch(NamedTuple):
-    """Scratch arrays of one thread; ``heap`` and ``errors`` are for the absolute error only.
+    """Scratch arrays of one thread.
 
     counts          float64 (4 * n_classes,)
-    heap            float64 (2 * n_rows + 2,): sums of a Fenwick tree
-    errors          float64 (n_rows,): deviations
     cells, ordered  uint64 (n_rows,): for divisions, and columns of categories in a new order
     groups          int64 (2, most categories + 2): start of the cells of each category, and an
                     order of the categories
@@ -124,8 +98,6 @@ class Scratch(NamedTuple):
     """
 
     counts: kt.Float64_1D
-    heap: kt.Float64_1D
-    errors: kt.Float64_1D
     cells: kt.UInt64_1D
     ordered: kt.UInt64_1D
     groups: kt.Int64_2D
@@ -194,9 +166,7 @@ def sum_shares(cells: AnyArray, rows: Rows, start: int, stop: int) -> tuple[floa
 
 
 @kernel(inner=True)
-def scan_shares(
-    column: Column, aim: Aim, missing_left: int, best: float, limits: Limits
-) -> tuple[float, int]:
+def scan_shares(column: Column, aim: Aim, missing_left: int, best: float) -> tuple[float, int]:
     """Find the best cut by sums of shares: squared error, Poisson, and Gini with two classes."""
     rows, least, criterion = aim.rows, aim.least, aim.criterion
     cells, share, mass = column.cells, rows.share, rows.mass
@@ -232,10 +202,6 @@ def scan_shares(
         other = all_share - side
         score = shares_score(criterion, side, side_mass, other, other_mass)
         if score > best:
-            if limits.checked == 1 and not keeps_limits(
-                limits, side / side_mass, other / other_mass
-            ):
-                continue
             best, chosen = score, n_first
     return best, chosen
 

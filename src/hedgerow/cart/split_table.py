@@ -14,8 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray, distinct
-from hedgerow.cart.deviations import prefix_deviations
-from hedgerow.cart.impurity import GINI, POISSON, SQUARED_ERROR
+from hedgerow.cart.impurity import GINI, POISSON
 from hedgerow.cart.training import CRITERIA, CartSample, thresholds_between
 from hedgerow.cart.tree import CartTree
 from hedgerow.data.schema import ColumnKind
@@ -138,18 +137,6 @@ def _prefixes(criterion: int, n_classes: int, target: FloatArray, weight: FloatA
         own = np.cumsum(w * y * np.log(np.where(y > 0.0, y, 1.0)))
         return np.maximum(own - total * np.log(mean), 0.0)
 
-    def of_deviations(rows: IntArray) -> FloatArray:
-        y, w = target[rows], np.ascontiguousarray(weight[rows])
-        order = np.argsort(y, kind="stable")
-        place = np.empty(len(rows), dtype=np.int64)
-        place[order] = np.arange(len(rows))
-        errors = np.empty(len(rows))
-        heap = np.zeros(2 * len(place) + 2)
-        prefix_deviations(place, w, w * y, y[order], heap, errors)
-        return errors
-
     if n_classes > 0:
         return of_classes
-    if criterion == POISSON:
-        return of_deviances
-    return of_squares if criterion == SQUARED_ERROR else of_deviations
+    return of_deviances if criterion == POISSON else of_squares

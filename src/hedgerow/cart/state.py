@@ -36,10 +36,8 @@ from hedgerow.cart.search import Least, Rows
     NUMBER_IMPURITY,
     NUMBER_VALUE,
     NUMBER_DECREASE,
-    NUMBER_LOW,  # bounds of the means below it, by monotone constraints
-    NUMBER_HIGH,
     NUMBERS,
-) = range(7)
+) = range(5)
 
 # Cells of ``progress``.
 (
@@ -69,7 +67,6 @@ class CartRules(NamedTuple):
     max_features: np.int64
     seed: np.uint64
     large: np.int64  # rows from which on the caller searches and divides
-    is_monotone: np.int64  # 1: some feature has a sign
     least: Least
 
 
@@ -91,38 +88,30 @@ class Columns(NamedTuple):
 
     cells        uint64
     categorical  uint8, one per feature
-    sign         int64, one per feature: 1 if predictions never fall as it grows, -1 if they never
-                 rise, else 0
     """
 
     cells: kt.UInt64_1D
     n_rows: np.int64
     n_features: np.int64
     categorical: kt.UInt8_1D
-    sign: kt.Int64_1D
 
 
 class Work(NamedTuple):
     """Arrays that growth writes to.
 
-    rows, by_target  uint32: row ids, node by node: ascending, and in the order of the target
-                     (empty except for the absolute error)
-    spare            uint32: for their division
-    flags            uint8, one per row
-    read             what the criteria read, by row
-    heights          float64: centred targets of the node at hand, ascending; like ``by_target``
-    totals           float64 (5 + n_classes,): mass, sum of shares and class masses of the node at
-                     hand; the last two: centre and scale of the shares
-    counts           float64 (n_classes,)
-    chosen           int64, one per feature: first those that the node at hand is to be split by
+    rows    uint32: row ids, node by node, ascending
+    spare   uint32: for their division
+    flags   uint8, one per row
+    read    what the criteria read, by row
+    totals  float64 (2 + n_classes,): mass, sum of shares and class masses of the node at hand
+    counts  float64 (n_classes,)
+    chosen  int64, one per feature: first those that the node at hand is to be split by
     """
 
     rows: kt.UInt32_1D
-    by_target: kt.UInt32_1D
     spare: kt.UInt32_1D
     flags: kt.UInt8_1D
     read: Rows
-    heights: kt.Float64_1D
     totals: kt.Float64_1D
     counts: kt.Float64_1D
     chosen: kt.Int64_1D

@@ -21,7 +21,7 @@ from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray, distinc
 from hedgerow.cart import state as s
 from hedgerow.cart.categories import scratch_groups
 from hedgerow.cart.grow import DONE, GROW, ROOM, SEARCH, run
-from hedgerow.cart.impurity import ABSOLUTE_ERROR, ENTROPY, GINI, POISSON, SQUARED_ERROR
+from hedgerow.cart.impurity import ENTROPY, GINI, POISSON, SQUARED_ERROR
 from hedgerow.cart.search import MISSING_RANK, Least, Rows, Scratch
 from hedgerow.cart.tree import CartTree, levels_of, nodes_depth_first
 from hedgerow.data import Table
@@ -40,7 +40,6 @@ CRITERIA = {
     # Friedman's improvement l r / (l + r) (mean_l - mean_r)^2 equals the decrease of the
     # sum of squared errors.
     "friedman_mse": SQUARED_ERROR,
-    "absolute_error": ABSOLUTE_ERROR,
     "poisson": POISSON,
 }
 """Criterion of the kernels for each value of the parameter ``criterion``."""
@@ -77,7 +76,6 @@ class CartSample:
 def train_tree(
     sample: CartSample,
     rules: s.CartRules,
-    sign: IntArray | None,
     categorical: AnyArray,
     ccp_alpha: float,
     n_threads: int,
@@ -92,7 +90,7 @@ def train_tree(
         none if is_classes else np.ascontiguousarray(sample.target),
         none if sample.weight is None else sample.weight,
     )
-    data = sort_table(sample.table, categorical, n_threads, sign)
+    data = sort_table(sample.table, categorical, n_threads)
     growth = _grow(samples, mass, data, rules, n_threads)
     tree = _make_tree(growth, sample, data)
     if ccp_alpha > 0.0:
@@ -138,12 +136,7 @@ class SortedTable(NamedTuple):
     kinds: tuple[ColumnKind, ...]
 
 
-def sort_table(
-    table: Table,
-    categorical: AnyArray,
-    n_threads: int,
-    sign: IntArray | None = None,
-) -> SortedTable:
+def sort_table(table: Table, categorical: AnyArray, n_threads: int) -> SortedTable:
     """Sort every column of a table once."""
     n_rows, n_features = table.values.shape
     cells = np.empty(n_rows * n_features, dtype=np.uint64)
@@ -155,8 +148,7 @@ def sort_table(
             different[j] = sort_column(table.values[:, j], part)
 
     run_blocks(sort_some, n_features, n_threads, max(1, 50_000 // n_rows))
-    signs = np.zeros(n_features, dtype=np.int64) if sign is None else sign
-    columns = s.Columns(cells, np.int64(n_rows), np.int64(n_features), categorical, signs)
+    columns = s.Columns(cells, np.int64(n_rows), np.int64(n_features), categorical)
     return SortedTable(columns, different, table.schema.kinds)
 
 
@@ -261,8 +253,6 @@ def _grow(
 def _make_work(
     samples: s.Samples, mass: FloatArray, rules: s.CartRules, n_rows: int, n_features: int
 ) -> s.Work:
-    absolute = rules.criterion == ABSOLUTE_ERROR
-    n_placed = n_rows if absolute else 0
     if rules.n_classes > 2:
         share = np.empty(0)
     elif rules.n_classes == 2:
@@ -270,27 +260,21 @@ def _make_work(
         share = share * mass if len(mass) else share
     else:
         share = np.empty(n_rows)
-    by_target = np.argsort(samples.target, kind="stable") if absolute else np.empty(0)
     return s.Work(
         rows=np.arange(n_rows, dtype=np.uint32),
-        by_target=by_target.astype(np.uint32),
         spare=np.empty(n_rows, dtype=np.uint32),
         flags=np.zeros(n_rows, dtype=np.uint8),
-        read=Rows(samples.code, mass, share, np.empty(n_placed, dtype=np.uint32)),
-        heights=np.empty(n_placed),
-        totals=np.zeros(5 + int(rules.n_classes)),
+        read=Rows(samples.code, mass, share),
+        totals=np.zeros(2 + int(rules.n_classes)),
         counts=np.zeros(int(rules.n_classes)),
         chosen=np.zeros(n_features, dtype=np.int64),
     )
 
 
 def _make_scratch(rules: s.CartRules, n_rows: int, most_categories: int) -> Scratch:
-    n_placed = n_rows if rules.criterion == ABSOLUTE_ERROR else 0
     n_classes = int(rules.n_classes)
     return Scratch(
-        np.empty(max(4 * n_classes, 1)),
-        np.empty(2 * n_placed + 2),
-        np.empty(n_placed),
+        np.empty(4 * n_classes),
         np.empty(n_rows, dtype=np.uint64),
         np.empty(n_rows if most_categories else 0, dtype=np.uint64),
         *scratch_groups(most_categories, n_classes),
@@ -340,13 +324,9 @@ def _make_tree(growth: s.Growth, sample: CartSample, data: SortedTable) -> CartT
         count=table[:, s.NODE_COUNT].copy(),
         rows=growth.work.rows,
     )
-    n_classes, value = int(growth.rules.n_classes), numbers[:, s.NUMBER_VALUE]
-    if n_classes == 2 and growth.rules.is_monotone == 1:  # keeps monotone values exact
-        values = np.stack((1.0 - value, value), axis=1)
-    elif n_classes > 0:
+    n_classes, values = int(growth.rules.n_classes), numbers[:, s.NUMBER_VALUE, None].copy()
+    if n_classes > 0:
         values = _class_shares(nodes, growth.samples, n_classes)
-    else:
-        values = value[:, None].copy()
     start, category, category_left = _categories(nodes, sample.table, data.columns.categorical)
     last_left, first_right = of_splits(s.NODE_LAST_LEFT), of_splits(s.NODE_FIRST_RIGHT)
     return CartTree(

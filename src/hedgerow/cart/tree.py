@@ -4,7 +4,7 @@ Glossary
 --------
 node       index into the arrays; the root is first, and children come after their parent
 leaf       node with ``feature == -1``
-value      class fractions, or mean (median) of the target, of the training rows of a node
+value      class fractions, or mean of the target, of the training rows of a node
 
 A single tree stores the category values of each split.  A forest stores the levels of a
 column, and a set of levels for each split.  As in the tree, a value that a split has not
