@@ -80,7 +80,24 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
         return (yield)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    """Mark most cases of some tests as slow, before the command line chooses by marks."""
+    cases: dict[Any, list[pytest.Function]] = {}
+    for item in items:
+        if item.get_closest_marker("fast") and not item.get_closest_marker("slow"):
+            cases.setdefault(item.function, []).append(item)
+    for of_test in cases.values():
+        n_fast = of_test[0].get_closest_marker("fast").args[0]
+        last, steps = len(of_test) - 1, max(n_fast - 1, 1)
+        fast = {round(step * last / steps) for step in range(min(n_fast, len(of_test)))}
+        for place, item in enumerate(of_test):
+            if place not in fast:
+                item.add_marker(pytest.mark.slow)
+    _skip_properties_at_their_first_example(items)
+
+
+def _skip_properties_at_their_first_example(items: list[pytest.Function]) -> None:
     """Skip property tests at their first example, because hypothesis shrinks failing examples."""
     if compile_policy() != "never":
         return

@@ -12,7 +12,6 @@ import pytest
 
 import hedgerow
 from hedgerow import CARTRegressor, HedgerowClassifier, HedgerowRanker, HedgerowRegressor
-from tests.helpers.marking import mostly_slow
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 5))
@@ -64,7 +63,8 @@ def garbage_of(act: Callable[[], object]) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("name", mostly_slow(FITS))
+@pytest.mark.fast(1)
+@pytest.mark.parametrize("name", FITS)
 def test_nothing_waits_for_a_search(name: str) -> None:
     assert garbage_of(FITS[name]) == []
 

@@ -66,21 +66,8 @@ TABLE = ROWS.assign(mass=np.random.default_rng(4).uniform(0.5, 2.0, 50)[ROWS.q])
 """Rows with a weight that all rows of a query share."""
 
 
-def pieces(feature: str) -> set[str]:
-    return set(feature.split(" + "))
-
-
-def features(unless: set[str], n_fast: int = 16) -> Any:
-    """Run a law for the features without some pieces; a fast run takes few of them."""
-    names = [feature for feature in FEATURES if not pieces(feature) & unless]
-    step = len(names) // n_fast
-    return pytest.mark.parametrize(
-        "feature",
-        [
-            pytest.param(name, marks=pytest.mark.slow if k % step else ())
-            for k, name in enumerate(names)
-        ],
-    )
+def features_without(names: set[str]) -> list[str]:
+    return [feature for feature in FEATURES if not set(feature.split(" + ")) & names]
 
 
 def model_of(feature: str, table: pd.DataFrame, weight: str | None = None, **more: Any) -> Any:
@@ -101,7 +88,9 @@ def raw(model: Any, feature: str) -> Any:
 # -- weights --------------------------------------------------------------------------------
 
 
-@features({"two amounts"})  # a penalty of positions; steps that end at a limit
+# Line searches of amounts end at a limit.
+@pytest.mark.fast(16)
+@pytest.mark.parametrize("feature", features_without({"two amounts"}))
 def test_a_power_of_two_on_all_weights_changes_no_bit(feature: str) -> None:
     one, other = (
         model_of(feature, TABLE.assign(mass=TABLE.mass * factor), "mass", **NO_PENALTY)
@@ -110,7 +99,8 @@ def test_a_power_of_two_on_all_weights_changes_no_bit(feature: str) -> None:
     np.testing.assert_array_equal(raw(one, feature), raw(other, feature))
 
 
-@features({"quantile", "median", "Cox of events"})
+@pytest.mark.fast(16)
+@pytest.mark.parametrize("feature", features_without({"quantile", "median", "Cox of events"}))
 def test_a_common_factor_on_weights_changes_nothing(feature: str) -> None:
     params = {**NO_PENALTY, "min_samples_leaf": 15}
     one, other = (
@@ -120,7 +110,8 @@ def test_a_common_factor_on_weights_changes_nothing(feature: str) -> None:
     np.testing.assert_allclose(raw(one, feature), raw(other, feature), rtol=0, atol=1e-6)
 
 
-@features(SAMPLED | ORDERED | OF_ALL | COUNTING)
+@pytest.mark.fast(16)
+@pytest.mark.parametrize("feature", features_without(SAMPLED | ORDERED | OF_ALL | COUNTING))
 def test_weight_k_is_a_row_repeated_k_times(feature: str) -> None:
     rng = np.random.default_rng(1)
     times, one = rng.integers(1, 5, len(TABLE)), rng.uniform(0.5, 2.0, len(TABLE))
@@ -133,7 +124,8 @@ def test_weight_k_is_a_row_repeated_k_times(feature: str) -> None:
 # -- order and names ------------------------------------------------------------------------
 
 
-@features(SAMPLED | ORDERED | OF_ALL | ADDING)
+@pytest.mark.fast(16)
+@pytest.mark.parametrize("feature", features_without(SAMPLED | ORDERED | OF_ALL | ADDING))
 def test_rows_in_any_order_make_the_same_model(feature: str) -> None:
     table = TABLE[:512].assign(y=(64.0 * TABLE.y).round() / 64.0)  # the base score is then exact
     order = np.random.default_rng(0).permutation(512)
@@ -234,9 +226,6 @@ BAD = {
     "statistics of nothing": (
         lambda: SPARSE_GOOD, {"target_statistics": True}, {}, ["target_statistics"]
     ),
-    "goss by chance": (
-        lambda: GOOD, {"sampling": "goss", "early_stopping": "oob"}, {}, ["early_stopping"]
-    ),
 }  # fmt: skip
 
 
@@ -251,15 +240,6 @@ def test_a_failed_fit_leaves_all_as_it_was(case) -> None:
     assert all(word in str(caught.value) for word in words)
     assert vars(estimator) == before
     np.testing.assert_array_equal(estimator.predict(GOOD), expected)
-
-
-def test_rows_of_weight_zero_are_not_counted_as_left_out() -> None:
-    X, y = np.arange(12.0)[:, None], np.arange(12.0)
-    weight = np.where(np.arange(12) < 3, 1.0, 0.0)
-    params = {"subsample": 0.9, "early_stopping": "oob"}
-    for data in (Dataset(X, y, weight), Dataset(X[:3], y[:3])):
-        with pytest.raises(HedgerowError, match="of 3 rows"):
-            train(params, data)
 
 
 @given(

@@ -89,6 +89,7 @@ def files_cases() -> dict[str, tuple[list[str], dict[str, Any]]]:
     }
 
 
+@pytest.mark.fast(4)
 @pytest.mark.parametrize(
     ("case", "n_rows"),
     [*((case, N_ROWS) for case in files_cases()), ("statistics", 150_000)],

@@ -104,6 +104,7 @@ def test_cross_validation_of_files(feature: str) -> None:
     np.testing.assert_equal(files.splits, memory.splits)
 
 
+@pytest.mark.fast(6)
 @pytest.mark.parametrize(
     "feature", ["classes", "groups", "sample + offsets", "ranking", "Cox", "lines"]
 )
@@ -186,6 +187,7 @@ stops early + ranking + exact
 """
 
 
+@pytest.mark.fast(10)
 @pytest.mark.parametrize("feature", VALIDATED.split("\n")[1:-1])
 def test_validation_rows(feature: str, small_chunks: None) -> None:
     """Validation rows may lie in files or in memory."""
@@ -237,6 +239,7 @@ CONTINUED = {
 }
 
 
+@pytest.mark.fast(14)
 @pytest.mark.parametrize("before", CONTINUED)
 def test_a_model_is_continued(before: str, small_chunks: None) -> None:
     """The first model knows fewer rows, and lacks a category of the later ones."""
@@ -294,6 +297,7 @@ ranking + DART
 """
 
 
+@pytest.mark.fast(13)
 @pytest.mark.parametrize("feature", CHECKPOINTS.split("\n")[1:-1])
 def test_a_checkpoint_goes_on(feature: str, tmp_path: Path, small_chunks: None) -> None:
     params, rows = parts_of(feature)
@@ -431,6 +435,7 @@ def many_rows() -> pd.DataFrame:
     return rows
 
 
+@pytest.mark.fast(3)
 @pytest.mark.parametrize(
     ("params", "target"),
     [
@@ -505,18 +510,11 @@ def bytes_of_values(feature: str) -> bytes:
     return train(params, Dataset(ROWS[rows.features], ROWS[rows.target], **given)).to_bytes()
 
 
-def mostly_slow(names: list[str], step: int) -> list[Any]:
-    """Mark all features but every ``step``-th as slow."""
-    return [
-        name if k % step == 0 else pytest.param(name, marks=pytest.mark.slow)
-        for k, name in enumerate(names)
-    ]
-
-
 DIVIDED = [name for name in FEATURES if not NOT_ON_CLUSTERS & set(name.split(" + "))]
 
 
-@pytest.mark.parametrize("feature", mostly_slow(DIVIDED, 2))
+@pytest.mark.fast(40)
+@pytest.mark.parametrize("feature", DIVIDED)
 def test_ranks_give_the_bytes_of_memory(feature: str, tmp_path: Path) -> None:
     """There are three ranks; one of them has no rows."""
     params, rows = parts_of(feature)
@@ -542,7 +540,8 @@ def test_statistics_of_ranks(feature: str, small_chunks: None, tmp_path: Path) -
 
 
 # Workers take the path of one chunk, or that of ranks.
-@pytest.mark.parametrize("feature", mostly_slow(DIVIDED, 20))
+@pytest.mark.fast(9)
+@pytest.mark.parametrize("feature", DIVIDED)
 def test_clusters_give_the_bytes_of_memory(feature: str, client: Any) -> None:
     from hedgerow.distributed import train as train_on_cluster
 

@@ -187,6 +187,7 @@ DOORS: dict[str, Door] = {
 }
 
 
+@pytest.mark.fast(45)
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("value", ROW_VALUES, ids=lambda value: value.name)
 def test_every_value_reaches_every_door(value: RowValue, door: str, tmp_path: Path) -> None:

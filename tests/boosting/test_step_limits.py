@@ -78,6 +78,7 @@ def _draw(loss: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.random.Gener
     return X, _targets(loss, signal, rng), rng
 
 
+@pytest.mark.fast(13)
 @pytest.mark.parametrize("linear_leaves", [False, True])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_no_loss_ends_above_that_of_a_constant(loss: str, linear_leaves: bool) -> None:
@@ -118,6 +119,7 @@ def test_copies_of_rows_have_the_limit_of_weights(copies: int, is_limited: bool)
         assert found == make_objective("logistic")
 
 
+@pytest.mark.fast(3)
 @pytest.mark.parametrize("scale", [1.0, 0.5, 0.2])
 @pytest.mark.parametrize("distribution", ["normal", "logistic", "extreme"])
 def test_the_loss_of_survival_times_falls_in_every_round(distribution: str, scale: float) -> None:
@@ -150,6 +152,7 @@ def test_scores_of_rankings_stay_bounded(loss: str) -> None:
             assert np.abs(booster.predict(X, kind="raw")).max() < FAR
 
 
+@pytest.mark.fast(6)
 @pytest.mark.parametrize(
     ("loss", "more"),
     every_second(
@@ -188,6 +191,7 @@ _CASES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.fast(8)
 @pytest.mark.parametrize(("loss", "more"), _CASES, ids=str)
 def test_growers_and_the_training_loop_cut_off_the_same_steps(
     loss: str, more: dict[str, Any]

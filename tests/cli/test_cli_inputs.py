@@ -18,7 +18,6 @@ from sklearn.metrics import roc_auc_score
 from hedgerow import HedgerowClassifier, load
 from hedgerow.cli import tables
 from hedgerow.cli.main import build_parser, main
-from tests.helpers.marking import mostly_slow
 
 pytest.importorskip("pyarrow")
 
@@ -57,6 +56,7 @@ def trained(tmp_path: Path, name: str, content: bytes, *more: str) -> bytes:
     return model.read_bytes()
 
 
+@pytest.mark.fast(4)
 @pytest.mark.parametrize(
     ("separator", "decimal", "encoding"),
     [
@@ -174,6 +174,7 @@ def test_errors_name_standard_input(
     assert "give - only once" in capsys.readouterr().err
 
 
+@pytest.mark.fast(1)
 @pytest.mark.parametrize("target", ["price", "city"])
 def test_train_prints_the_score_of_its_folds(
     tmp_path: Path, target: str, capsys: pytest.CaptureFixture[str]
@@ -208,7 +209,8 @@ def test_evaluate_classes_and_rankings(tmp_path: Path, capsys: pytest.CaptureFix
     assert set(json.loads(capsys.readouterr().out)) == {"ndcg", "ndcg@10"}
 
 
-@pytest.mark.parametrize("task", mostly_slow(["regression", "classification"]))
+@pytest.mark.fast(1)
+@pytest.mark.parametrize("task", ["regression", "classification"])
 def test_ladder_takes_text(tmp_path: Path, task: str, capsys: pytest.CaptureFixture[str]) -> None:
     columns = make_columns(80)
     if task == "classification":

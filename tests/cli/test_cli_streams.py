@@ -137,6 +137,7 @@ def test_a_failure_to_print_costs_no_file(command: str, kind: str, here: Path, r
         assert out.stat().st_size > 0
 
 
+@pytest.mark.fast(8)
 @KINDS
 @pytest.mark.parametrize("command", [*PRINTS.values(), ("--help",), ("--version",)])
 def test_commands_that_only_print(command: tuple[str, ...], kind: str, run: Any) -> None:

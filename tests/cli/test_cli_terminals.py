@@ -79,6 +79,7 @@ WRONG = {
 }
 
 
+@pytest.mark.fast(4)
 @pytest.mark.parametrize("name", WRONG)
 def test_errors(
     name: str, table: Path, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -75,6 +75,7 @@ def test_commands_know_the_targets(table: str, capsys: pytest.CaptureFixture[str
     assert "y has 1 column(s), but the model predicts 2" in capsys.readouterr().err
 
 
+@pytest.mark.fast(1)
 @pytest.mark.usefixtures("without_drawing")
 @pytest.mark.parametrize("in_files", [False, True])
 def test_several_labels(

@@ -16,7 +16,6 @@ from hedgerow.comm.collectives import WHOLE_BYTES
 from hedgerow.errors import CommunicationError
 from tests.helpers.examples import examples
 from tests.helpers.faults import Fault, RankDied, with_each_fault
-from tests.helpers.marking import mostly_slow
 from tests.helpers.ranks import rank_outcomes, run_ranks
 
 TIMEOUT = 0.2
@@ -142,7 +141,7 @@ def test_many_ranks_send_few_messages_and_no_more_bytes(size: int) -> None:
         assert n_bytes == large.nbytes - 8 * (starts[rank_ + 1] - starts[rank_])
 
 
-@pytest.mark.parametrize("size", mostly_slow([3, 6]))
+@pytest.mark.parametrize("size", [3, pytest.param(6, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("fault", sorted(Fault, key=lambda fault: fault.name))
 def test_a_fault_ends_every_rank_in_time_and_gives_no_wrong_result(fault: Fault, size: int) -> None:
     expected = run_ranks(size, busy)[0]

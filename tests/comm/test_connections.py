@@ -49,6 +49,7 @@ def all_collectives(ranks: Collectives) -> list[Any]:
     return found
 
 
+@pytest.mark.fast(3)
 @pytest.mark.parametrize("size", [2, 3, 5, 7])
 @pytest.mark.parametrize("shares_memory", [False, pytest.param(True, marks=has_memory)])
 def test_collectives_give_what_they_should(size: int, shares_memory: bool) -> None:
@@ -136,6 +137,7 @@ def test_a_rank_that_sleeps_is_woken(monkeypatch: Any, size: int) -> None:
     assert time.monotonic() - began < 30.0
 
 
+@pytest.mark.fast(2)
 @pytest.mark.parametrize(
     ("size", "shares_memory"),
     [(8, False), *(pytest.param(k, True, marks=has_memory) for k in (2, 5))],

@@ -20,6 +20,7 @@ from hedgerow.compile.variants import find_kernel, read_variants
 from tests.helpers.clocks import wait_until
 
 
+@pytest.mark.fast(1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_workers_end_with_the_build(tmp_path: Path, number: signal.Signals) -> None:
     pytest.importorskip("numba")

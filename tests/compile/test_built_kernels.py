@@ -21,7 +21,6 @@ from hedgerow.compile import Kernel, library, ptx
 from hedgerow.compile import target as built
 from hedgerow.compile.target import target_levels, target_system
 from hedgerow.compile.variants import LIST, read_variants
-from tests.helpers.marking import mostly_slow
 
 needs_library = pytest.mark.skipif(
     not library.is_usable(), reason="the package was installed without built kernels"
@@ -318,22 +317,20 @@ def replace_by_text(folder: Path, manifest: dict) -> str:
     return "are not used"
 
 
+@pytest.mark.fast(2)
 @needs_library
 @pytest.mark.parametrize(
     "alter",
-    mostly_slow(
-        [
-            truncate,
-            remove_entries,
-            name_other_build,
-            name_other_machine,
-            name_other_processor,
-            name_other_format,
-            name_other_symbols,
-            replace_by_text,
-        ],
-        n_fast=2,
-    ),
+    [
+        truncate,
+        remove_entries,
+        name_other_build,
+        name_other_machine,
+        name_other_processor,
+        name_other_format,
+        name_other_symbols,
+        replace_by_text,
+    ],
 )
 def test_library_that_does_not_fit_is_one_warning(alter, tmp_path) -> None:
     folder = tmp_path / "built"

@@ -49,6 +49,7 @@ def mixed(shared_data):
     return X, y, odd
 
 
+@pytest.mark.fast(4)
 @pytest.mark.parametrize(
     "objective",
     [
@@ -330,6 +331,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.fast(9)
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_odd_names_and_categories(name, tmp_path) -> None:
     """The program of a format reads names and categories as they are, or they are refused."""
@@ -394,6 +396,7 @@ def odd_numbers():
     return X, y
 
 
+@pytest.mark.fast(5)
 @pytest.mark.parametrize(
     "params",
     [
@@ -432,6 +435,7 @@ def test_crosses_beside_categories_and_integers(mixed, tmp_path) -> None:
         exported(booster, tmp_path / "model", target, odd.head(300))
 
 
+@pytest.mark.fast(1)
 @pytest.mark.parametrize("objective", ["logistic", "squared_error", "softmax"])
 def test_target_statistics(mixed, objective, tmp_path) -> None:
     X, _, odd = mixed

@@ -33,6 +33,7 @@ def numbers(shared_data):
     return california(shared_data("california"))
 
 
+@pytest.mark.fast(3)
 @pytest.mark.parametrize("policy", ["SymmetricTree", "Depthwise", "Lossguide"])
 @pytest.mark.parametrize("nan_mode", ["Min", "Max"])
 def test_numbers_on_the_cuts(numbers, policy, nan_mode, tmp_path) -> None:
@@ -49,6 +50,7 @@ def test_numbers_on_the_cuts(numbers, policy, nan_mode, tmp_path) -> None:
     assert same_partition(booster.predict(rows, kind="leaf"), theirs)
 
 
+@pytest.mark.fast(4)
 @pytest.mark.parametrize(
     "loss",
     [
@@ -149,6 +151,7 @@ def text_table(shared_data):
     return X, y, names
 
 
+@pytest.mark.fast(3)
 @pytest.mark.parametrize(
     "params",
     [

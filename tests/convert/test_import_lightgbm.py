@@ -43,6 +43,7 @@ def numbers(shared_data):
     return california(shared_data("california"))
 
 
+@pytest.mark.fast(8)
 @pytest.mark.parametrize(
     "params",
     [

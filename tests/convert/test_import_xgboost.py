@@ -76,6 +76,7 @@ OBJECTIVES = [
 ]
 
 
+@pytest.mark.fast(7)
 @pytest.mark.parametrize("params", OBJECTIVES, ids=str)
 def test_numbers_on_the_cuts(numbers, params, tmp_path) -> None:
     X, y = numbers
@@ -90,6 +91,7 @@ def test_numbers_on_the_cuts(numbers, params, tmp_path) -> None:
     )
 
 
+@pytest.mark.fast(6)
 @pytest.mark.parametrize(
     "objective",
     [

@@ -295,6 +295,7 @@ def test_parameters_are_checked(params, words):
         HedgerowRegressor(**grouped(params)).fit(np.eye(30), np.arange(30.0))
 
 
+@pytest.mark.fast(2)
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
 def test_lists_of_cells_give_the_same_histograms(n_threads, monkeypatch):
     X = mixed(6, 9000, 150, missing=0.01)  # more rows and columns than one thread and tile take

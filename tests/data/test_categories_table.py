@@ -96,6 +96,7 @@ def naive_codes(values: Values) -> list[float]:
     return [np.nan if value is None else known.index(value) for value in values]
 
 
+@pytest.mark.fast(2)
 @pytest.mark.parametrize(
     ("most_by_dict", "has_arrow"), [(None, True), (10**9, True), (0, True), (0, False)]
 )

@@ -381,6 +381,7 @@ RUN = """
 """
 
 
+@pytest.mark.fast(1)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 @pytest.mark.parametrize("end", ["exit", "kill"])
 def test_files_when_the_process_ends(end, tmp_path):

@@ -44,6 +44,7 @@ CATEGORIES: dict[str, Any] = {
 }
 
 
+@pytest.mark.fast(8)
 @pytest.mark.parametrize("ending", ["parquet", "feather"])
 @pytest.mark.parametrize("kind", CATEGORIES)
 def test_a_categorical_is_a_category_from_files_too(tmp_path: Path, kind: str, ending: str) -> None:

@@ -34,7 +34,6 @@ from hedgerow.objectives import make_objective
 from hedgerow.objectives.targets import several_targets
 from hedgerow.params import BoostParams
 from tests.helpers.fitting import fit_sample
-from tests.helpers.marking import mostly_slow
 
 SQUARED, LOGISTIC = make_objective("squared_error"), make_objective("logistic")
 NO_STOPPING = StoppingParams(early_stopping=False)
@@ -448,7 +447,8 @@ def log_loss(y, p):
     return -np.log(np.where(y == 1, p, 1 - p)).mean()
 
 
-@pytest.mark.parametrize("n_levels", mostly_slow([1000, 300, 20_000]))
+@pytest.mark.fast(1)
+@pytest.mark.parametrize("n_levels", [1000, 300, 20_000])
 def test_noise_does_not_leak(n_levels):
     """Noise columns do hardly any harm."""
     pd = pytest.importorskip("pandas")

@@ -24,7 +24,6 @@ from hedgerow.distributed.cluster import Parts, Resilience, contiguous, run_on_w
 from hedgerow.distributed.ranks import Shard
 from hedgerow.errors import CommunicationError, DataError
 from tests.helpers.clusters import client_of_workers
-from tests.helpers.marking import mostly_slow
 from tests.helpers.ranks import run_ranks
 
 dask = pytest.importorskip("dask", reason="dask is not installed (hedgerow[dask])")
@@ -168,7 +167,8 @@ def test_data_that_cannot_be_made_again_are_an_error(client: Any, marker: str) -
         call_within(LIMIT, lambda: run_on_workers(client, failing, scattered, resilience=PATIENT))
 
 
-@pytest.mark.parametrize("n_workers", mostly_slow([3, 2, 1]))
+@pytest.mark.fast(1)
+@pytest.mark.parametrize("n_workers", [3, 2, 1])
 def test_the_result_is_the_same_on_any_number_of_workers(client: Any, n_workers: int) -> None:
     addresses = sorted(client.nthreads())[:n_workers]
     found = call_within(

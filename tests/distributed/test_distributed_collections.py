@@ -171,6 +171,7 @@ def test_partitions_of_the_same_number_that_end_elsewhere(client: Any) -> None:
     assert model_to_bytes(found.booster_.model) == model_to_bytes(local.booster_.model)
 
 
+@pytest.mark.fast(1)
 @pytest.mark.parametrize("names", [["c", "d"], [0, 1]], ids=str)
 def test_categories_that_only_some_partitions_have(client: Any, names: list[Any]) -> None:
     rng = np.random.default_rng(0)
@@ -193,6 +194,7 @@ def test_categories_that_only_some_partitions_have(client: Any, names: list[Any]
     assert model_to_bytes(found.booster_.model) == model_to_bytes(expected.booster_.model)
 
 
+@pytest.mark.fast(1)
 @pytest.mark.filterwarnings("ignore:the labels of the columns of X:UserWarning")
 @pytest.mark.parametrize("labels", [[0, 1], [1, 0], [0.5, 2]], ids=str)
 def test_labels_that_are_no_text(client: Any, labels: list[Any]) -> None:

@@ -100,6 +100,7 @@ def test_groups_beside_validation_rows_are_the_error_of_memory(client: Any) -> N
         )  # fmt: skip
 
 
+@pytest.mark.fast(2)
 @pytest.mark.parametrize("strategy", ["auto", "one_output_per_tree"])
 def test_validation_rows_of_several_targets(client: Any, strategy: str) -> None:
     params = {

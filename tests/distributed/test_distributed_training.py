@@ -65,6 +65,7 @@ def expected() -> bytes:
     return train_local(X, y)
 
 
+@pytest.mark.fast(2)
 @pytest.mark.parametrize(
     "params",
     [

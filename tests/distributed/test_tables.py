@@ -53,6 +53,7 @@ def on_ranks(estimator: Any, rows: pd.DataFrame, columns: Columns, n_ranks: int 
     return found[0]
 
 
+@pytest.mark.fast(4)
 @pytest.mark.parametrize(
     ("estimator", "columns"),
     [

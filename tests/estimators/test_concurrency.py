@@ -13,7 +13,6 @@ import pytest
 from hedgerow import Dataset, train
 from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.io import model_to_bytes
-from tests.helpers.marking import mostly_slow
 
 
 @pytest.fixture(autouse=True)
@@ -81,9 +80,10 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 quiet_fork = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
 
+@pytest.mark.fast(1)
 @needs_fork
 @quiet_fork
-@pytest.mark.parametrize("n_jobs", mostly_slow([3, 1]))
+@pytest.mark.parametrize("n_jobs", [3, 1])
 def test_child_predicts_and_fits_like_its_parent(n_jobs) -> None:
     # Enough rows that binning and prediction use the pool of threads too.
     X, _ = data(0, 60_000)
@@ -118,7 +118,8 @@ def test_child_forked_during_a_fit_of_another_thread_can_fit() -> None:
         busy.join()
 
 
-@pytest.mark.parametrize("n_rows", mostly_slow([20_000, 2000]))
+@pytest.mark.fast(1)
+@pytest.mark.parametrize("n_rows", [20_000, 2000])
 def test_more_threads_than_processors_still_get_through(n_rows) -> None:
     expected = content(fit(0, 1, n_rows, n_estimators=20))
     many = 4 * (os.cpu_count() or 1)

@@ -134,6 +134,7 @@ def _by_hand(name: str, train: np.ndarray, test: np.ndarray) -> Any:
 # -- against fits by hand --------------------------------------------------------
 
 
+@pytest.mark.fast(6)
 @pytest.mark.parametrize("name", [name for name in CASES if name != "statistics"])
 def test_each_fold_is_the_fit_of_its_rows(name: str) -> None:
     result = _result(name)
@@ -185,6 +186,7 @@ def test_rows_that_bundles_do_not_hold_are_scored_by_their_values() -> None:
 # -- one model of all --------------------------------------------------------------
 
 
+@pytest.mark.fast(6)
 @pytest.mark.parametrize("name", CASES)
 def test_averaged_model_predicts_the_mean_raw_score(name: str, tmp_path: Any) -> None:
     result = _result(name)

@@ -17,7 +17,6 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
 from hedgerow.cli import engine
 from hedgerow.io import model_to_bytes
-from tests.helpers.marking import mostly_slow
 
 OF_THE_CHOICE = (
     "history",
@@ -79,7 +78,8 @@ CLASSES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", mostly_slow(CLASSES, n_fast=2))
+@pytest.mark.fast(2)
+@pytest.mark.parametrize("name", CLASSES)
 def test_a_classifier_is_repeated(name: str) -> None:
     X, y = CLASSES[name]
     model = HedgerowClassifier(random_state=3).fit(X, y)
@@ -88,28 +88,26 @@ def test_a_classifier_is_repeated(name: str) -> None:
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
+@pytest.mark.fast(1)
 @pytest.mark.parametrize(
     "params",
-    mostly_slow(
-        [
-            {},
-            {"objective": "absolute_error"},
-            {"objective": "quantile", "quantile": 0.9},
-            {"objective": "quantile", "quantile": [0.1, 0.5, 0.9]},
-            {"objective": "huber"},
-            {"objective": "poisson"},
-            {"objective": "normal"},
-            {"learning_rate": 0.2},
-            {"max_leaves": 5, "subsample": 0.7},
-            {"linear_leaves": False},
-            {"grow_policy": "symmetric"},
-            {"monotone_constraints": [1, 0, 0, 0]},
-            {"oob_score": True, "subsample": 0.5},
-            {"early_stopping": True},
-            {"n_estimators": 30},
-        ],
-        n_fast=1,
-    ),
+    [
+        {},
+        {"objective": "absolute_error"},
+        {"objective": "quantile", "quantile": 0.9},
+        {"objective": "quantile", "quantile": [0.1, 0.5, 0.9]},
+        {"objective": "huber"},
+        {"objective": "poisson"},
+        {"objective": "normal"},
+        {"learning_rate": 0.2},
+        {"max_leaves": 5, "subsample": 0.7},
+        {"linear_leaves": False},
+        {"grow_policy": "symmetric"},
+        {"monotone_constraints": [1, 0, 0, 0]},
+        {"oob_score": True, "subsample": 0.5},
+        {"early_stopping": True},
+        {"n_estimators": 30},
+    ],
     ids=lambda params: ", ".join(f"{k}={v}" for k, v in params.items()) or "defaults",
 )
 def test_a_regressor_is_repeated(params: Mapping[str, Any]) -> None:
@@ -155,7 +153,8 @@ def test_rows_that_a_time_budget_holds_out_are_held_out_again(n_rows: int) -> No
     _repeats(model, X, y)
 
 
-@pytest.mark.parametrize("objective", mostly_slow(["cox", "aft"]))
+@pytest.mark.fast(1)
+@pytest.mark.parametrize("objective", ["cox", "aft"])
 def test_a_model_of_times_is_repeated(objective: str) -> None:
     X, z = _mixed(400)
     time = np.exp(z) * np.where(np.arange(400) % 3, 1.0, -1.0)

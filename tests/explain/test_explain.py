@@ -28,7 +28,6 @@ from hedgerow.booster import Booster
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.explain import background as background_module
 from hedgerow.explain import explainer as explainer_module
-from tests.helpers.marking import mostly_slow
 from tests.reference.naive_explain import NaiveExplainer
 
 N = 600
@@ -157,7 +156,8 @@ def background_for(booster: Booster) -> Any:
     return table()[["size", "age"]].to_numpy(np.float64)[20:30, : booster.num_features]
 
 
-@pytest.mark.parametrize("name", mostly_slow(BY_DEFINITION, 9))
+@pytest.mark.fast(9)
+@pytest.mark.parametrize("name", BY_DEFINITION)
 def test_values_are_those_of_the_definition(name: str) -> None:
     booster = model(name)
     rows = rows_for(booster)
@@ -480,7 +480,8 @@ def test_batches_name_the_table_that_does_not_fit() -> None:
 # ---- pairs -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", mostly_slow(BY_DEFINITION, 3))
+@pytest.mark.fast(3)
+@pytest.mark.parametrize("name", BY_DEFINITION)
 def test_pairs_are_those_of_the_definition(name: str) -> None:
     booster = model(name)
     rows = rows_for(booster)

@@ -88,13 +88,8 @@ def both_models(feature: str) -> tuple[bytes, bytes]:
     return on_processor, on_gpu
 
 
-@pytest.mark.parametrize(
-    "feature",
-    [
-        name if k % 7 == 0 else pytest.param(name, marks=pytest.mark.slow)
-        for k, name in enumerate(GROWN_ON_GPU)
-    ],
-)
+@pytest.mark.fast(16)
+@pytest.mark.parametrize("feature", GROWN_ON_GPU)
 def test_same_bytes(feature: str, fake_gpu: FakeGpu) -> None:
     on_processor, on_gpu = both_models(feature)
     assert on_processor == on_gpu

@@ -21,7 +21,6 @@ from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.growing.test_grow import SETTINGS, data
 from tests.helpers import engine
-from tests.helpers.marking import mostly_slow
 from tests.reference import naive_exact
 
 FIELDS = (
@@ -94,6 +93,7 @@ def assert_routes_as_grown(trees, X):
                 assert thresholds[node] == math.inf
 
 
+@pytest.mark.fast(24)
 @pytest.mark.parametrize("n_values", [None, 30])
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
@@ -129,7 +129,8 @@ def test_logistic_trees_equal_the_naive_ones(weighted) -> None:
     assert_same_trees(trees, naive_exact.boost(X, y, params, "logistic", base, weight, n_rounds=3))
 
 
-@pytest.mark.parametrize("settings", mostly_slow(SETTINGS.values(), 4), ids=SETTINGS)
+@pytest.mark.fast(4)
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_trees_equal_those_of_histograms_with_a_bin_for_every_value(settings) -> None:
     # Large enough that rows are divided between threads, gradients of which no bit is lost.
     X, y = data(20_000, 4, missing=0.1, n_values=50)

@@ -10,7 +10,6 @@ import threading
 import pytest
 
 from hedgerow.threads import Team
-from tests.helpers.marking import mostly_slow
 
 CODE = """
 import faulthandler, sys, threading, warnings
@@ -73,15 +72,14 @@ print(n_places > 100)
 """
 
 
+@pytest.mark.fast(1)
 @pytest.mark.parametrize(
     "case",
-    mostly_slow(
-        [
-            ("squared_error", "newton", 8),
-            ("squared_error", "newton", 1),
-            ("absolute_error", "line_search", 1),
-        ]
-    ),
+    [
+        ("squared_error", "newton", 8),
+        ("squared_error", "newton", 1),
+        ("absolute_error", "line_search", 1),
+    ],
 )
 def test_an_interrupt_anywhere_ends_the_threads(case: tuple[str, str, int]) -> None:
     """A fast run interrupts at every eighth place."""

@@ -9,14 +9,6 @@ from typing import Any
 import pytest
 
 
-def mostly_slow(cases: Iterable[Any], n_fast: int = 1) -> list[Any]:
-    """Mark all cases of a parametrized test but the first ``n_fast`` as slow."""
-    return [
-        case if k < n_fast else pytest.param(case, marks=pytest.mark.slow)
-        for k, case in enumerate(cases)
-    ]
-
-
 def every_second(*columns: Iterable[Any]) -> list[Any]:
     """Return all combinations of some values; mark half of them as slow.
 

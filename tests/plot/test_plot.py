@@ -22,7 +22,6 @@ from hedgerow.model.model import Model
 from hedgerow.plot import forest_frame, plot_tree, tree_dot, tree_rules, tree_text
 from hedgerow.plot.labels import pick_tree, short_number
 from hedgerow.plot.layout import GAP, Layout, lay_out
-from tests.helpers.marking import mostly_slow
 from tests.helpers.random_forests import forest_of, random_model, random_tree
 
 BIG = 2**53 + 1
@@ -416,9 +415,8 @@ def test_nodes_are_well_placed(seed: int, n_leaves: int) -> None:
     assert_well_placed(model, lay_out(pick_tree(model, None, 0), in_letters))
 
 
-@pytest.mark.parametrize(
-    "model", mostly_slow([chain(40), model_of(255)]), ids=["chain", "255 leaves"]
-)
+@pytest.mark.fast(1)
+@pytest.mark.parametrize("model", [chain(40), model_of(255)], ids=["chain", "255 leaves"])
 def test_deep_and_large_trees_are_legible(model: Model) -> None:
     pytest.importorskip("matplotlib")
     ax = plot_tree(model)

@@ -8,8 +8,6 @@ import sys
 
 import pytest
 
-from tests.helpers.marking import mostly_slow
-
 BEGIN = """
 import atexit, sys, threading, time
 import numpy as np
@@ -64,17 +62,15 @@ threading.Thread(target=late).start()
 """
 
 
+@pytest.mark.fast(2)
 @pytest.mark.parametrize(
     "code",
-    mostly_slow(
-        [
-            AT_EXIT + WHEN_DELETED + REFUSED,
-            IN_BACKGROUND.format(n_jobs=2, rounds=5000, seconds=0.5),
-            IN_BACKGROUND.format(n_jobs=2, rounds=3, seconds=0.7),
-            IN_BACKGROUND.format(n_jobs=1, rounds=5000, seconds=0.4),
-        ],
-        2,
-    ),
+    [
+        AT_EXIT + WHEN_DELETED + REFUSED,
+        IN_BACKGROUND.format(n_jobs=2, rounds=5000, seconds=0.5),
+        IN_BACKGROUND.format(n_jobs=2, rounds=3, seconds=0.7),
+        IN_BACKGROUND.format(n_jobs=1, rounds=5000, seconds=0.4),
+    ],
     ids=["later work", "long fit", "short fits", "one thread"],
 )
 def test_the_end_of_the_interpreter_disturbs_nothing(code: str) -> None:

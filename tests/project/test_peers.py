@@ -12,7 +12,6 @@ from hedgerow import HedgerowClassifier, HedgerowRegressor
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.helpers import engine
-from tests.helpers.marking import mostly_slow
 from tests.reference import naive
 
 SEEDS = range(5)
@@ -63,7 +62,8 @@ def test_loss(model, X, y, is_classifier):
 test_loss.__test__ = False
 
 
-@pytest.mark.parametrize("read", mostly_slow([pima, california, adult]))
+@pytest.mark.fast(1)
+@pytest.mark.parametrize("read", [pima, california, adult])
 def test_real_data_are_fitted_as_well_as_by_peers(read, shared_data) -> None:
     lightgbm = pytest.importorskip("lightgbm")
     X, y = read(shared_data)

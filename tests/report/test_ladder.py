@@ -10,7 +10,6 @@ from sklearn.metrics import accuracy_score, log_loss, r2_score, root_mean_square
 from hedgerow.cli.main import main
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.report import climb, ladder_page, ladder_text, rungs_for, split_table
-from tests.helpers.marking import mostly_slow
 from tests.report.test_report import Page
 
 
@@ -155,8 +154,9 @@ def test_wrong_commands_say_what_to_do(arguments, words, capsys, tmp_path, monke
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.fast(1)
 @pytest.mark.usefixtures("without_drawing")
-@pytest.mark.parametrize("name", mostly_slow(["a rare class", "ten rows", "sorted by label"]))
+@pytest.mark.parametrize("name", ["a rare class", "ten rows", "sorted by label"])
 def test_awkward_tables_are_climbed_to_the_end(name, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)

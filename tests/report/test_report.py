@@ -24,7 +24,6 @@ from hedgerow.data.reading.frames import make_frame
 from hedgerow.report import find, model_page
 from hedgerow.report.findings import shifts_of
 from hedgerow.report.predictions import survivors
-from tests.helpers.marking import mostly_slow
 
 PLAIN: dict[str, Any] = {"n_estimators": 30, "early_stopping": False, "min_samples_leaf": 5}
 LONG = "a very long column name <script>alert(1)</script> with $ signs $"
@@ -157,6 +156,7 @@ def test_intervals_hold_the_score_of_many_rows() -> None:
     assert inside >= 8
 
 
+@pytest.mark.fast(1)
 @pytest.mark.usefixtures("without_drawing")
 @pytest.mark.parametrize("labels", [["yes"], ["yes", "yes", "no", "no"]])
 def test_few_rows_have_the_scores_that_there_are(labels: list[str]) -> None:
@@ -190,6 +190,7 @@ def test_page_of_a_regression_with_lines_and_weights() -> None:
     assert [row[0] for row in table_of_rows[1:]] == [str(row) for row in worst]
 
 
+@pytest.mark.fast(2)
 @pytest.mark.usefixtures("without_drawing")
 @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "array"])
 def test_every_kind_of_table_has_the_findings_of_its_columns(kind: str) -> None:
@@ -268,7 +269,8 @@ def test_says_what_is_doubtful() -> None:
     assert any(text.startswith("Probabilities of class 'y'") for text in found.warnings)
 
 
-@pytest.mark.parametrize("n_classes", mostly_slow([3, 12]))
+@pytest.mark.fast(1)
+@pytest.mark.parametrize("n_classes", [3, 12])
 def test_page_of_several_classes(n_classes: int) -> None:
     frame, y = table()
     cuts = np.quantile(y, np.linspace(0, 1, n_classes + 1)[1:-1])
@@ -306,7 +308,8 @@ def test_model_without_splits() -> None:
     assert "Effects of the strongest columns" not in page.headings
 
 
-@pytest.mark.parametrize("n_classes", mostly_slow([2, 3]))
+@pytest.mark.fast(1)
+@pytest.mark.parametrize("n_classes", [2, 3])
 def test_surprising_rows_are_explained(n_classes: int) -> None:
     frame, y = table()
     labels = np.digitize(y, [3.0, 4.0][: n_classes - 1])
@@ -376,7 +379,8 @@ def test_page_of_a_distribution() -> None:
     assert page.tables[1][2][:2] == ["80%", f"{inside:.1%}"]
 
 
-@pytest.mark.parametrize("objective", mostly_slow(["cox", "aft"]))
+@pytest.mark.fast(1)
+@pytest.mark.parametrize("objective", ["cox", "aft"])
 def test_page_of_times(objective: str) -> None:
     _, y = table()
     times = np.exp(y / 3) * np.where(np.arange(600) % 3 == 0, -1, 1)

@@ -25,6 +25,7 @@ MODELS: dict[str, Any] = {
 }
 
 
+@pytest.mark.fast(2)
 @pytest.mark.parametrize("kind", MODELS)
 def test_findings_are_those_of_repeated_rows(kind: str) -> None:
     rng = np.random.default_rng(3)

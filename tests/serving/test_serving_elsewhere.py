@@ -118,6 +118,7 @@ def test_the_client_of_triton_asks_our_server(classifier, path) -> None:
 # -- skops ----------------------------------------------------------------------------
 
 
+@pytest.mark.fast(1)
 @pytest.mark.parametrize("more", [{}, {"linear_leaves": True}, {"target_statistics": True}])
 def test_skops_keeps_models_with_categories(more) -> None:
     sio = pytest.importorskip("skops.io", reason="needs skops")
