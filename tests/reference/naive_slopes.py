@@ -52,15 +52,11 @@ def terms_of(X, columns, slope, center):
     return np.where(usable(part), slope * (part - center), 0.0).sum(axis=1)
 
 
-def predict_tree(tree, X, leaf):
-    """Return the values that a tree adds for rows with known leaves."""
-    slopes, scores = tree.slopes, []
-    for row, node in zip(X, leaf, strict=True):
-        total = 0.0
-        for k in range(slopes.start[node], slopes.start[node + 1]):
-            x = row[slopes.column[k]]
-            if usable(x):
-                total += slopes.slope[k] * (x - slopes.center[k])
-        total = 0.0 if np.isnan(total) else min(max(total, slopes.low[node]), slopes.high[node])
-        scores.append(tree.value[node] + total)
-    return np.array(scores)
+def line(slopes, own, row, low, high):
+    """Return the terms of one line for one row, within their bounds."""
+    total = 0.0
+    for k in range(own.start, own.stop):
+        x = row[slopes.column[k]]
+        if usable(x):
+            total += slopes.slope[k] * (x - slopes.center[k])
+    return 0.0 if np.isnan(total) else min(max(total, low), high)
