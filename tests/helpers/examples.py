@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import settings
 
 # Default numbers of examples in the two kinds of runs.
-FAST, THOROUGH = 10, 75
+FAST, THOROUGH = 10, 50
 
 
 def examples(thorough: int) -> int:
