@@ -67,7 +67,7 @@ def test_small_trees_take_the_best_of_all_cuts_at_candidates(
             values, weights = [X[row, feature] for row in present], [h[row] for row in present]
             return naive_exact.candidates(values, weights, Fraction(eps)) if sketch else None
 
-        rules = naive_exact.rules_of(params)
+        rules = naive.rules_of(params)
         cuts = list(naive_exact.cuts_of_node(X, rows, g, h, rules, bounds_of))
         left = frozenset(members[tree.left[node]].tolist())
         chosen = [c for c in cuts if c.feature == tree.feature[node] and c.left == left]

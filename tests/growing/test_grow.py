@@ -25,50 +25,26 @@ def data(n_rows=400, n_features=5, seed=0, missing=0.0, n_values=None):
 
 
 def naive_trees(matrix, y, params, loss, base, weight=None, n_rounds=1, search=None):
-    rules = naive.Rules(
-        params.min_samples_leaf,
-        params.min_child_weight,
-        params.reg_lambda,
-        params.reg_alpha,
-        params.gamma,
-        params.max_delta_step,
-    )
-    unlimited = float("inf")
-    _, _, trees = naive.boost(
-        engine.columns_of(matrix),
-        matrix.spec.bin_counts.tolist(),
-        matrix.spec.stride,
-        y,
-        base,
-        rules,
-        n_rounds,
-        loss,
-        weight,
-        max_leaves=params.max_leaves or unlimited,
-        max_depth=params.max_depth or unlimited,
-        depthwise=params.grow_policy == "depthwise",
-        learning_rate=params.learning_rate,
+    bins, n_bins = engine.columns_of(matrix), matrix.spec.bin_counts.tolist()
+    return naive.boosted_trees(
+        bins, n_bins, matrix.spec.stride, y, params, loss, base, weight, n_rounds,
         search=search or naive.fast_best_split,
-        grid=True,
-    )
-    return trees
+    )  # fmt: skip
 
 
-def assert_same_trees(trees, naive_ones, scale=1.0):
+def assert_same_trees(trees, naive_ones, scale=1.0, same=("bin",)):
+    """Check the shape of trees and the fields in ``same`` exactly, and their numbers nearly."""
     assert len(trees) == len(naive_ones)
     for number, (tree, expected) in enumerate(zip(trees, naive_ones, strict=True)):
-        for name in ("feature", "bin", "missing_left", "left", "right", "count"):
+        for name in ("feature", "missing_left", "left", "right", "count", *same):
             np.testing.assert_array_equal(
                 getattr(tree, name), expected[name], err_msg=f"{name} of tree {number}"
             )
         for name, rtol in (("value", 1e-6), ("gain", 1e-5), ("cover", 1e-6)):
             np.testing.assert_allclose(
-                getattr(tree, name),
-                expected[name],
-                rtol=rtol,
-                atol=1e-7 * scale,
+                getattr(tree, name), expected[name], rtol=rtol, atol=1e-7 * scale,
                 err_msg=f"{name} of tree {number}",
-            )
+            )  # fmt: skip
 
 
 SETTINGS = {

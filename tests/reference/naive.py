@@ -7,7 +7,7 @@ code with the package.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 
 import numpy as np
@@ -406,6 +406,22 @@ def boost(
                 test_raw[output] += tree["value"][leaf]
             trees.append(tree)
     return raw, test_raw, trees
+
+
+def rules_of(params):
+    """Return the rules that a fit's parameters set."""
+    return Rules(*(getattr(params, field.name) for field in fields(Rules)))
+
+
+def boosted_trees(bins, n_bins, stride, y, params, loss, base, weight, n_rounds, **more):
+    """Return the trees of a fit with these parameters."""
+    _, _, trees = boost(
+        bins, n_bins, stride, y, base, rules_of(params), n_rounds, loss, weight,
+        max_leaves=params.max_leaves or math.inf, max_depth=params.max_depth or math.inf,
+        depthwise=params.grow_policy == "depthwise", learning_rate=params.learning_rate, grid=True,
+        **more,
+    )  # fmt: skip
+    return trees
 
 
 def ulps_apart(a, b):

@@ -151,23 +151,4 @@ def rank_bins(X):
 def boost(X, y, params, loss, base, weight=None, n_rounds=1):
     """Boost in float64 with a bin for every value; trees are those of :func:`naive.as_arrays`."""
     bins, n_bins, stride = rank_bins(np.asarray(X, dtype=float))
-    rules = rules_of(params)
-    unlimited = math.inf
-    _, _, trees = naive.boost(
-        bins, n_bins, stride, y, base, rules, n_rounds, loss, weight,
-        max_leaves=params.max_leaves or unlimited, max_depth=params.max_depth or unlimited,
-        depthwise=params.grow_policy == "depthwise", learning_rate=params.learning_rate, grid=True,
-    )  # fmt: skip
-    return trees
-
-
-def rules_of(params):
-    """Return the rules that a fit's parameters set."""
-    return naive.Rules(
-        params.min_samples_leaf,
-        params.min_child_weight,
-        params.reg_lambda,
-        params.reg_alpha,
-        params.gamma,
-        params.max_delta_step,
-    )
+    return naive.boosted_trees(bins, n_bins, stride, y, params, loss, base, weight, n_rounds)
