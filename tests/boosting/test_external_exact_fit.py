@@ -11,12 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hedgerow import Booster, Dataset, ParameterError, train
+from hedgerow import Dataset, ParameterError, train
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.data.reading import mapped_table
 from hedgerow.data.reading.mapped_table import RowFile
 from hedgerow.errors import StorageError
-from hedgerow.io import model_to_bytes
 from tests.helpers.file_tables import split, write
 
 N_ROWS = 900
@@ -57,15 +56,6 @@ def files(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> list[Pat
     ]
 
 
-def in_memory(rows: pa.Table, target: str, weight: str | None, offset: str | None) -> Dataset:
-    return Dataset(
-        rows.select(["a", "b", "c"] if offset is None else ["a", "b", "c", offset]),
-        rows[target].to_numpy(),
-        None if weight is None else rows[weight].to_numpy(),
-        offset=offset,
-    )
-
-
 def make_file_dataset(
     paths: Any, folder: Path, target: str, weight: str | None, offset: str | None
 ) -> FileDataset:
@@ -75,16 +65,6 @@ def make_file_dataset(
     )  # fmt: skip
     assert isinstance(data, FileDataset)
     return data
-
-
-def mapped_files(folder: Path) -> set[str]:
-    """Return the numbers of the files without a name in a folder that this process has mapped."""
-    lines = Path("/proc/self/maps").read_text().splitlines()
-    return {line.split()[4] for line in lines if str(folder) in line}
-
-
-def bytes_of(booster: Booster) -> bytes:
-    return model_to_bytes(booster.model)
 
 
 def test_columns_that_cannot_be_sorted(table: pa.Table, tmp_path: Path) -> None:

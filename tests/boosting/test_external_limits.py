@@ -19,7 +19,7 @@ from hedgerow.errors import (
     ParameterError,
 )
 from hedgerow.params import boost_params
-from tests.helpers.chunked import Rows, divided_into
+from tests.helpers.chunked import Rows
 
 N = 600
 RNG = np.random.default_rng(5)
@@ -42,12 +42,6 @@ ROWS = Rows(TABLE, ["a", "b", "town"])
 SMALL = {"n_estimators": 4, "max_leaves": 7, "n_jobs": 2}
 FOLDS = {**SMALL, "early_stopping": "cv", "patience": 2, "n_estimators": 8, "learning_rate": 0.9}
 """Large steps, so that cross-validation stops some fits early."""
-
-
-@pytest.fixture(params=[False, True], ids=["one chunk", "chunks"])
-def division(request: pytest.FixtureRequest) -> Iterator[None]:
-    with divided_into(128 if request.param else N):
-        yield
 
 
 # -- folds -------------------------------------------------------------------------------

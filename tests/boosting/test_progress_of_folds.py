@@ -19,7 +19,6 @@ RNG = np.random.default_rng(3)
 X = RNG.normal(size=(N, 4))
 Y = X[:, 0] * X[:, 1] + X[:, 2] + 0.3 * RNG.normal(size=N)
 CLASSES = (Y > 0.0).astype(np.int64)
-IN_FILES = {"early_stopping": "cv", "patience": 3, "n_estimators": 12, "learning_rate": 0.4}
 
 
 def lines_of(terminal: Terminal) -> list[str]:

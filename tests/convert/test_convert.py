@@ -23,7 +23,6 @@ X[RNG.random(X.shape) < 0.1] = np.nan
 X[:60, 3] = 0.0
 Z = np.nan_to_num(X)
 Y = Z[:, 0] * Z[:, 1] + np.sin(Z[:, 2]) + np.abs(Z[:, 3])
-CLASSES = np.digitize(Y, [0.2, 1.0])
 
 
 @pytest.mark.parametrize("library", ["lightgbm", "xgboost"])

@@ -20,7 +20,6 @@ from hedgerow.convert.settings.rules import united
 from hedgerow.convert.settings.xgboost import XGBOOST
 from hedgerow.params import ADVANCED_NAMES
 
-FUNCTIONS = [from_lightgbm_params, from_xgboost_params]
 LIBRARIES = [LIGHTGBM, XGBOOST]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.metrics import fbeta_score, get_scorer, make_scorer, max_error
 
@@ -24,7 +23,6 @@ RNG = np.random.default_rng(5)
 N = 400
 X = RNG.normal(size=(N, 3))
 Y = X[:, 0] + RNG.normal(size=N)
-TWO = np.where(Y > 0.0, "yes", "no")
 THREE = np.digitize(Y, [-0.5, 0.8])
 WEIGHT = RNG.uniform(0.5, 2.0, N)
 SETTINGS = {"n_estimators": 4, "early_stopping": False, "n_jobs": 1}
@@ -146,24 +144,6 @@ def test_a_value_in_the_name_goes_before_that_of_the_loss() -> None:
 
 
 GROUP = RNG.choice(["a", "b", "c"], N)
-
-
-@pytest.fixture(scope="module")
-def frame() -> pd.DataFrame:
-    columns = pd.DataFrame(X, columns=list("uvw"))
-    return columns.assign(
-        town=GROUP, size=RNG.integers(0, 3, N), code=np.int64(2) ** 60 + RNG.integers(0, 2, N)
-    )
-
-
-def worst_of(model, rows, groups, metric="mae") -> tuple[float, dict]:
-    found = {
-        g: float(
-            np.abs(Y[rows][groups[rows] == g] - model.predict(rows_of(rows, groups, g))).mean()
-        )
-        for g in np.unique(groups[rows])
-    }
-    return max(found.values()), found
 
 
 def rows_of(rows, groups, g):

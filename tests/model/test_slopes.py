@@ -183,10 +183,6 @@ def test_lines_equal_the_naive_ones(symmetric, weighted, loss, penalty, n_output
     np.testing.assert_array_equal(raw[:, outside], before[:, outside])
 
 
-def bytes_of(booster):
-    return bytes(model_to_bytes(booster.model))
-
-
 def lines_of_leaves(forest, X, leaves):
     """Return the constants of the leaves of rows, their terms, and the bounds of these."""
     raw = np.repeat(forest.base_score[:, None], len(X), axis=1)

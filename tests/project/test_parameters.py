@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import hedgerow
 from hedgerow import Dataset, ParameterError, Training, train
 from hedgerow.boosting.automatic.recipe import AUTOMATIC
 from hedgerow.estimators.common import joined_texts
@@ -26,7 +25,6 @@ from tests.fuzz.configurations import NEEDED, OPTIONS, make_fit_together
 from tests.helpers.docstrings import BOOSTED, TREES, Entry, described, entries
 from tests.reference.naive import Rules
 
-SOURCE = Path(hedgerow.__file__).parent
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "parameters.md"
 
 
