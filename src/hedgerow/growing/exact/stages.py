@@ -39,6 +39,7 @@ from hedgerow.growing.core import state as s
 from hedgerow.growing.core.batch import member, note_split
 from hedgerow.growing.core.stages.building import ROWS_TO_SHARE, partition_node
 from hedgerow.growing.core.stages.gradients import units_of
+from hedgerow.growing.core.stages.leaves import sum_rows
 from hedgerow.kernels.presorted.exact import (
     NO_CUT,
     CutBuffer,
@@ -115,19 +116,14 @@ def open_root(thread: int, span: tuple[int, int], state: s.State, slot: int) -> 
 def start_lists(thread: int, state: s.State) -> None:
     """Mark the rows outside the sample; add up g and h of the others."""
     settings, ids, sides = state.settings, state.rows.rows, state.sorted_columns.lists.sides
-    n_sampled, team, quantized = state.scalars[s.IS_N_ROWS], state.team, state.rows.quantized
+    n_sampled, team = state.scalars[s.IS_N_ROWS], state.team
     if settings.subsample < 1.0:
         place = share(settings.n_rows, thread, team.n_threads)
         for i in range(np.uint64(place[0]), np.uint64(place[1])):
             sides[np.uint64(ids[i])] = np.uint8(i >= np.uint64(n_sampled))
     start, stop = share(n_sampled, thread, team.n_threads)
-    two, one, g, h = np.uint64(2), np.uint64(1), np.int64(0), np.int64(0)
-    for i in range(np.uint64(start), np.uint64(stop)):
-        at = two * np.uint64(ids[i])
-        g += np.int64(quantized[at])
-        h += np.int64(quantized[at + one])
-    state.threads.leaf_sums[thread, 0, 0] = g
-    state.threads.leaf_sums[thread, 1, 0] = h
+    sums = state.threads.leaf_sums[thread]
+    sums[0, 0], sums[1, 0] = sum_rows(state.rows.quantized, ids, start, stop)
     barrier(team)
 
 

@@ -19,11 +19,10 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow import kernel_types as kt
-from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.stages.gradients import fix_rows
-from hedgerow.growing.core.stages.leaves import set_values
+from hedgerow.growing.core.stages.leaves import add_to_rows, set_values, sum_rows
 from hedgerow.growing.sampling.draws import sample_rows
 from hedgerow.growing.sampling.goss import choose_rows
 from hedgerow.kernels.primitives.barrier import barrier, share
@@ -54,7 +53,9 @@ def draw_sample(thread: int, state: s.State, sums: kt.Int64_2D) -> None:
         choose_rows(thread, shared)
     if state.vectors.used == 0:
         first, last = share(scalars[s.IS_N_ROWS], thread, state.team.n_threads)
-        add_sums(rows.quantized, rows.rows, first, last, sums[thread])
+        g, h = sum_rows(rows.quantized, rows.rows, first, last)
+        sums[thread, SUM_G] += g
+        sums[thread, SUM_H] += h
         if scalars[s.IS_DROPPED_BITS] > 0:  # what histograms hold, packed in one word
             g, h, count_bits = np.int64(0), np.int64(0), scalars[s.IS_COUNT_BITS]
             shift = count_bits + scalars[s.IS_HESSIAN_BITS]
@@ -66,18 +67,6 @@ def draw_sample(thread: int, state: s.State, sums: kt.Int64_2D) -> None:
             sums[thread, SUM_PACKED_G] += g
             sums[thread, SUM_PACKED_H] += h
     barrier(state.team)
-
-
-@kernel(inner=True)
-def add_sums(quantized: np.ndarray, ids: RowArray, start: int, stop: int, sums: IntArray) -> None:
-    """Add the fixed g and h of some rows to ``sums[SUM_G]`` and ``sums[SUM_H]``."""
-    g, h, two, one = np.int64(0), np.int64(0), np.uint64(2), np.uint64(1)
-    for i in range(np.uint64(start), np.uint64(stop)):
-        at = two * np.uint64(ids[i])
-        g += np.int64(quantized[at])
-        h += np.int64(quantized[at + one])
-    sums[SUM_G] += g
-    sums[SUM_H] += h
 
 
 @kernel
@@ -95,7 +84,9 @@ def sum_leaves(
             for k in range(len(leaves)):
                 start = np.int64(segments[leaves[k], piece, 0])
                 stop = start + np.int64(segments[leaves[k], piece, 1])
-                add_sums(quantized, rows.rows, start, stop, sums[output, thread, k])
+                g, h = sum_rows(quantized, rows.rows, start, stop)
+                sums[output, thread, k, SUM_G] += g
+                sums[output, thread, k, SUM_H] += h
     barrier(state.team)
 
 
@@ -128,6 +119,5 @@ def add_values(
                 value = numbers[nodes[k], s.NUMBER_VALUE]
                 if state.vectors.used == 1:
                     value = vectors[nodes[k], output]
-                for i in range(np.uint64(start), np.uint64(stop)):
-                    scores[np.uint64(ids[i])] += value
+                add_to_rows(value, ids, start, stop, scores)
     barrier(state.team)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import IntArray
+from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.stages.gradients import outputs_of, part_of, units_of
@@ -22,12 +22,31 @@ from hedgerow.kernels.splits.split import leaf_weight
 _AHEAD = 32
 
 
+@kernel(inline=True, inner=True)
+def sum_rows(quantized: np.ndarray, ids: RowArray, start: int, stop: int) -> tuple[int, int]:
+    """Return the sums of the fixed g and h of the rows at places ``start`` to ``stop``."""
+    two, one, g, h = np.uint64(2), np.uint64(1), np.int64(0), np.int64(0)
+    for i in range(np.uint64(start), np.uint64(max(start, stop))):
+        prefetch(quantized, np.intp(two * np.uint64(ids[i + np.uint64(_AHEAD)])))
+        at = two * np.uint64(ids[i])
+        g += np.int64(quantized[at])
+        h += np.int64(quantized[at + one])
+    return g, h
+
+
+@kernel(inline=True, inner=True)
+def add_to_rows(value: float, ids: RowArray, start: int, stop: int, raw: np.ndarray) -> None:
+    """Add a value to the raw scores of the rows at places ``start`` to ``stop``."""
+    for i in range(np.uint64(start), np.uint64(max(start, stop))):
+        prefetch(raw, np.intp(ids[i + np.uint64(_AHEAD)]))
+        raw[np.uint64(ids[i])] += value
+
+
 @kernel(inner=True)
 def sum_leaves(thread: int, state: s.State, output: int, place: tuple[int, int]) -> None:
     """Add up g and h of an output over each leaf's rows at places ``place[0]:place[1]``."""
     table, sums = state.tree.table, state.threads.leaf_sums[thread]
     ids, quantized = state.rows.rows, part_of(state, output).rows.quantized
-    two, one = np.uint64(2), np.uint64(1)
     for node in range(state.scalars[s.IS_N_NODES]):
         sums[0, node] = 0
         sums[1, node] = 0
@@ -35,14 +54,7 @@ def sum_leaves(thread: int, state: s.State, output: int, place: tuple[int, int])
             continue
         first = max(place[0], table[node, s.NODE_START])
         last = min(place[1], table[node, s.NODE_START] + table[node, s.NODE_COUNT])
-        g, h = np.int64(0), np.int64(0)
-        for i in range(np.uint64(first), np.uint64(max(first, last))):
-            prefetch(quantized, np.intp(two * np.uint64(ids[i + np.uint64(_AHEAD)])))
-            at = two * np.uint64(ids[i])
-            g += np.int64(quantized[at])
-            h += np.int64(quantized[at + one])
-        sums[0, node] = g
-        sums[1, node] = h
+        sums[0, node], sums[1, node] = sum_rows(quantized, ids, first, last)
 
 
 @kernel(inline=True, inner=True)
@@ -94,10 +106,7 @@ def add_to_scores(state: s.State, place: tuple[int, int], raw: np.ndarray) -> No
             continue
         first = max(place[0], tree.table[node, s.NODE_START])
         last = min(place[1], tree.table[node, s.NODE_START] + tree.table[node, s.NODE_COUNT])
-        value = tree.numbers[node, s.NUMBER_VALUE]
-        for i in range(np.uint64(first), np.uint64(max(first, last))):
-            prefetch(raw, np.intp(ids[i + np.uint64(_AHEAD)]))
-            raw[np.uint64(ids[i])] += value
+        add_to_rows(tree.numbers[node, s.NUMBER_VALUE], ids, first, last, raw)
 
 
 @kernel(inner=True)
