@@ -24,6 +24,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, RowArray
 from hedgerow.boosting.loop.ensemble import Additive, finished_tree, make_forest, make_mode
+from hedgerow.boosting.loop.rank_leaves import steps_on_ranks, unit_on_ranks
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, RestOfBatch, RoundsAhead
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scored import Ranks, ScoredRows, Tally
@@ -50,11 +51,10 @@ from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree
 from hedgerow.growing.exact.grower import ExactGrower
 from hedgerow.growing.limits.isotonic import order_leaves, split_signs
-from hedgerow.kernels.primitives.exact_sum import exact_sum
 from hedgerow.metrics import Metric, evaluate, make_metrics
 from hedgerow.model.forest import Forest, joined_forests
 from hedgerow.objectives import Objective
-from hedgerow.objectives.line_search import LeafRows, unit_of
+from hedgerow.objectives.line_search import LeafRows
 from hedgerow.params import BoostParams
 from hedgerow.schedules import is_number
 
@@ -144,6 +144,7 @@ class BoostState:
         self._ahead: RoundsAhead | None = None
         self._outside: RowArray = NO_ROWS
         self._searched_at, self._loss_before = self._grown_at, 0.0
+        self._unit: float | None = None  # of weights in a line search
 
     # -- the grower ------------------------------------------------------------------------
 
@@ -395,15 +396,13 @@ class BoostState:
         sampled = grower.row_weights(rows)
         if sampled is not None:
             mass = mass * sampled
-        leaf_rows = LeafRows(target, at, mass, starts)
+        if self._unit is None:
+            self._unit = unit_on_ranks(data.weight, len(data.target), others)
+        leaf_rows = LeafRows(target, at, mass, starts, self._unit)
         if others.size == 1:
-            unit = unit_of(len(data.target) if data.weight is None else exact_sum(data.weight))
-            steps = self.objective.leaf_steps(replace(leaf_rows, unit=unit), output)
+            steps = self.objective.leaf_steps(leaf_rows, output)
         else:
-            from hedgerow.boosting.loop.rank_leaves import steps_on_ranks, unit_on_ranks
-
-            unit = unit_on_ranks(data.weight, len(data.target), others)
-            steps = steps_on_ranks(self.objective, output, replace(leaf_rows, unit=unit), others)
+            steps = steps_on_ranks(self.objective, output, leaf_rows, others)
         longest = params.max_delta_step or np.inf
         value = tree.value.copy()
         value[leaves] = params.learning_rate * np.clip(steps, -longest, longest)

@@ -106,13 +106,12 @@ class Watch:
                 found = state.scores()
             except LossError as error:
                 raise LossError(f"round {state.n_rounds}: {error}") from error.__cause__
-            for rows, scores in found.items():
-                curves = self.history.setdefault(rows, {name: [] for name in scores})
-                for name, score in scores.items():
-                    curves[name].append(score)
+            self._record({
+                rows: {name: [score] for name, score in scores.items()}
+                for rows, scores in found.items()
+            })  # fmt: skip
         if state.oob_improvement:
-            curves = self.history.setdefault("out_of_bag", {"improvement": []})
-            curves["improvement"].append(state.oob_improvement[-1])
+            self._record({"out_of_bag": {"improvement": state.oob_improvement[-1:]}})
         elapsed = time.monotonic() - self.started
         stop = self._observe(len(self.seconds))
         self.seconds.append(elapsed)
@@ -139,11 +138,14 @@ class Watch:
         self, found: Mapping[str, Mapping[str, Sequence[float]]], n_rounds: int
     ) -> None:
         """Record the scores of several rounds, none of which may end the fit."""
+        self._record(found)
+        self.seconds += [time.monotonic() - self.started] * n_rounds
+
+    def _record(self, found: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
         for rows, scores in found.items():
             curves = self.history.setdefault(rows, {name: [] for name in scores})
             for name, of_rounds in scores.items():
                 curves[name] += of_rounds
-        self.seconds += [time.monotonic() - self.started] * n_rounds
 
     @property
     def watched(self) -> str | None:

@@ -301,16 +301,16 @@ def encode(
         first_row, n_rows = count_rows(train.n_rows, others)
         rows = statistics_rows(columns_of(groups), train, others)
         n_lines, n_copies, fitting = n_values(schema, groups, objective), 1, n_threads
+        weight = None
         if isinstance(table, FileTable | MappedTable):
             values = table.empty((n_lines, n_rows))
+            if rows.weight is not None:
+                weight = rows.weight[sampled_rows(n_rows, params.seed)]
             fitting = max(1, min(n_threads, table.memory_limit // (_THREAD_BYTES * max(1, n_rows))))
         else:
             n_copies = copies_of(n_rows, params)
             values = np.empty((n_lines, n_copies * n_rows))
         found = compute(rows, groups, objective, params.seed, n_copies, values, fitting)
-        weight = rows.weight
-        if weight is not None:
-            weight = weight[sampled_rows(n_rows, params.seed)]
         inputs = replace(encoded.inputs, statistics=found)
         encoded = EncodedRows(inputs, schema, n_threads, values, n_copies, weight, first_row)
     seen = repeated(train, _with_inputs(table, encoded, is_seen=True), encoded.n_copies)
@@ -366,11 +366,12 @@ def choose_columns(
 ) -> list[tuple[int, ...]]:
     """Return the columns of each statistic: one, or two with the smaller position first."""
     # ``schema`` has only levels that occur in the rows.
-    wanted = params.target_statistics
+    wanted, several = params.target_statistics, isinstance(objective, SeveralTargets)
     present = [j for j, kind in enumerate(schema.kinds) if kind == "category"]
-    if not wanted:
+    n_means, obstacle = n_means_of(objective), None
+    if wanted == "auto" and (several or all(schema.n_levels(j) <= MANY_LEVELS for j in present)):
         return []
-    if wanted == "auto" and all(schema.n_levels(j) <= MANY_LEVELS for j in present):
+    if not wanted:
         return []
     if not present:
         raise ParameterError(
@@ -378,25 +379,16 @@ def choose_columns(
             "(categorical_features), or leave target_statistics at 'auto'."
         )
     if getattr(objective, "scored_as", None) == "survival":
-        if wanted == "auto":
-            return []
-        raise ParameterError(
-            "target_statistics=True takes means of the target, which censored times do not have: "
-            "use target_statistics=False."
+        obstacle = "takes means of the target, which censored times do not have"
+    elif n_means > MOST_CLASSES:
+        what = "targets" if several else "classes"
+        obstacle = (
+            f"makes statistics for each of at most {MOST_CLASSES} {what}, but there are {n_means}"
         )
-    what = "classes"
-    if isinstance(objective, SeveralTargets):
+    if obstacle is not None:
         if wanted == "auto":
             return []
-        what = "targets"
-    n_means = n_means_of(objective)
-    if n_means > MOST_CLASSES:
-        if wanted == "auto":
-            return []
-        raise ParameterError(
-            f"target_statistics=True makes statistics for each of at most {MOST_CLASSES} {what}, "
-            f"but there are {n_means}: use target_statistics=False."
-        )
+        raise ParameterError(f"target_statistics=True {obstacle}: use target_statistics=False.")
     n_levels = {j: schema.n_levels(j) for j in present}
     least = MANY_LEVELS if wanted == "auto" else 2
     singles = [j for j in present if n_levels[j] > least]
