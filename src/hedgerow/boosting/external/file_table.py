@@ -1,18 +1,10 @@
 """Rows of files as a table whose columns come in batches.
 
-::
-
-    FileDataset            files, batches or partitions of a cluster; targets, weights and so on of
-      |                    all rows are in memory
-    FileTable              some of these rows: names and kinds of their columns, but no values
-      |
-    read_together(tables)  one pass over the files; the rows of each table in each batch
-
-A :class:`hedgerow.boosting.loop.sample.Sample` holds such a table like any other.  Where columns
-are needed, and only there, they are read: the codes of target statistics
-(:mod:`hedgerow.boosting.row_data.statistics`), bins
-(:mod:`hedgerow.boosting.loop.setup.training_matrix`), or
-values to sort (:mod:`hedgerow.boosting.external.first_pass`).
+A :class:`hedgerow.boosting.external.file_dataset.FileDataset` has the targets, weights and so on of
+all rows in memory; a :class:`FileTable` is some of its rows: names and kinds of their columns, but
+no values.  A :class:`hedgerow.boosting.loop.sample.Sample` holds such a table like any other.
+Where columns are needed, and only there, one pass over the files reads them for several tables
+(:func:`read_together`): codes of target statistics, bins, or values to sort.
 """
 
 from __future__ import annotations

@@ -4,30 +4,19 @@
 
     Job.read                       FileDataset (files, batches, partitions of a cluster)
       |  survey() --------------->  reads all rows once: targets, weights and so on
-      |
       |  makes the loss, and holds rows out
-      |
       |  pass_one() ------------->  schema and cuts of the training rows
       v
     Sample with a FileTable ----->  hedgerow.boosting.loop.fit, as for rows in memory
 
-The model has the same bytes as a model of all rows in memory.  Trees are computed from sums of
+The model has the same bytes as a model of all rows in memory: trees are computed from sums of
 integers (:mod:`hedgerow.growing.chunks.grower`), and all other sums over rows are exact
 (:mod:`hedgerow.kernels.primitives.exact_sum`).
 
-Exact and approximate search (``tree_method`` "exact" or "approx")::
-
-    pass one    schema
-    pass two    values of each row --> a memory-mapped file
-    rounds      the loop of rows in memory, on these arrays    boosting.loop.fit
-                statistics, crosses --> another file           row_data.statistics
-                values --> sorted columns                      data.external.blocks
-                trees                                          growing.exact.grower
-
-Sorted columns, and the lists that trees divide, are in mapped files if they take more than a part
-of the memory (:meth:`hedgerow.data.reading.mapped_table.RowSpace.lists`); they are read from front
-to back.  The arrays of a row are in memory.  Everything else is as for rows in memory, so the model
-has the same bytes.
+Exact and approximate search sort columns, so a second pass writes the values of each row to a
+mapped file; the rounds are those of rows in memory.  Sorted columns, and the lists that trees
+divide, are in mapped files, too, if they take more than a part of the memory
+(:meth:`hedgerow.data.reading.mapped_table.RowSpace.lists`); they are read from front to back.
 """
 
 from __future__ import annotations

@@ -1,16 +1,7 @@
-"""The fit of a table.
+"""The fit of the rows of a :class:`~hedgerow.boosting.loop.setup.job.FitSpec`.
 
-::
-
-    Sample  -- rows of weight 0 dropped, validation rows held out
-      |
-    Encoded -- target statistics in place of categories with many levels
-      |
-    BinSpec, BinnedMatrix
-      |
-    rounds  -- one state after each round: scores, early stopping, callbacks
-      |
-    Forest up to the best round  ->  Model
+Rows of weight 0 are dropped, and validation rows held out; target statistics replace categories
+with many levels; bins follow, and the rounds (:mod:`hedgerow.boosting.loop.driver`).
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-"""Bookkeeping of a fit after each round: scores, early stopping, callbacks, the record.
-
-Glossary
---------
-watch     observes one fit: it records scores of the watched rows, calls the callbacks, and
-          decides when the fit ends
-record    the description of the training in the model file
-"""
+"""Bookkeeping of a fit after each round: scores, early stopping, callbacks, training record."""
 
 from __future__ import annotations
 

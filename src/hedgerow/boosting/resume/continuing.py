@@ -1,19 +1,13 @@
 """Continued training: more rounds on top of a model's trees, possibly with other rows.
 
-Glossary
---------
-start       the model being continued; its trees do not change
-added rows  the rows of the new fit, independent of the model's training rows
-
 ::
 
     new rows --- read with the columns of the model (unknown levels are added)
        |
        +--- raw scores: base score, offset, trees of the model in their order
-       |
        +--- bins: computed from these rows; category bins stay at least as fine as the model's
        |
-    rounds n, n + 1, ...  ->  trees of the model, then the new ones
+    rounds n, n + 1, ...  ->  trees of the model, which do not change, then the new ones
 
 A model file keeps only the cuts that its trees use, so all cuts are computed
 again: the same rows give the same cuts.  Trees of the model are traversed by values, as in

@@ -1,17 +1,9 @@
 """Inputs of a fit: ordered target statistics of categories, and crosses of numbers.
 
-Category columns become target means, without target leakage.
-
-Glossary
---------
-statistic      mean target by category (:mod:`hedgerow.data.inputs`)
-ordered value  mean over the rows of the same category that precede a row in
-               a random order, shrunk towards the overall mean by one row's weight
-copy           the training rows once more, with ordered values of another
-               order, and each row with its share of the weight
-rows           number of rows of a category; for a training row, without itself
-
-::
+Category columns become target means, without target leakage.  The ordered value of a row is the
+mean over the rows of the same category that precede it in a random order, shrunk towards the
+overall mean by one row's weight; so trees learn how predictive such a mean is for new rows
+(Prokhorenkova et al., CatBoost, 2018)::
 
     copy 0   row 0  row 1 ...   values by order 0    weight / n_copies
     copy 1   row 0  row 1 ...   values by order 1    weight / n_copies
@@ -19,17 +11,14 @@ rows           number of rows of a category; for a training row, without itself
                                  v   one fit on all copies
     new rows                     statistics over all training rows
 
-Ordered values exclude the row's own target, so trees learn how predictive such a mean is
-for new rows (Prokhorenkova et al., CatBoost, 2018).  The first rows of an
-order have almost no preceding rows; with several orders, every row is early in some
-and late in others.  A mean does not show how many rows it covers, and in columns with
-very many levels rare levels often behave differently from common ones: so these columns
-also get their number of rows as an input.  A column with a statistic no longer takes part
-in splits by category set: with these, a tree would memorise the training rows and ignore
-the statistics.
+The first rows of an order have almost no preceding rows; with several orders, every row is early in
+some and late in others.  A mean does not show how many rows it covers, and in columns with very
+many levels rare levels often behave differently from common ones: so these columns also get their
+number of rows, without the row itself, as an input.  A column with a statistic no longer takes part
+in splits by category set: with these, a tree would memorise the training rows.
 
-A row of weight k is not equivalent to k rows here, since k rows would precede
-each other; a common factor on all weights changes nothing.
+A row of weight k is not equivalent to k rows here, since k rows would precede each other; a common
+factor on all weights changes nothing.
 
 Rows in files are read once for the codes of the columns with statistics; ordered values are in a
 mapped file, and each batch gets its part of them as it is binned.  Every rank of a cluster has the

@@ -6,9 +6,8 @@ Symmetric trees have one cut for all nodes of a level.  A tree for all outputs h
 ``"one_output_per_tree"`` for classes, for symmetric trees, for linear leaves and for sorted columns
 (``tree_method="exact"``, ``"approx"``).
 
-Trees of the processor and of a GPU (:mod:`hedgerow.growing.cuda`) are the same, bit for bit, so a
-part of a fit may run on one and another part on the other: the folds of a fit, for example, may
-also try trees that only the processor grows.
+Trees of the processor and of a GPU (:mod:`hedgerow.growing.cuda`) are the same, bit for bit, so
+folds may also try trees that only the processor grows.
 """
 
 from __future__ import annotations
