@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from hedgerow.booster import Booster
 from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.setup.job import FitSpec, Job
 from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.boosting.validation.cross import FoldPlan, FoldStopping, grow_folds
+from hedgerow.boosting.validation.cross import FoldStopping, grow_folds
 from hedgerow.boosting.validation.fold_rows import rows_of_folds
 from hedgerow.boosting.validation.folds import Fold, among_weighted, folds_of, forward_folds
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
@@ -162,22 +162,19 @@ def _of_folds(
     keep_models: bool,
 ) -> CrossValidation:
     """Read the rows and train on all folds."""
-    stopping, limits = stopping_of(settings), FoldStopping()
+    stopping, limits = stopping_of(settings), FoldStopping(keep_trees=keep_models)
     trees, threads = trees_of(settings), resolve_threads(settings.get("n_jobs"))
     divided = FitOptions(StoppingParams("cv"), n_jobs=threads)  # no rows are held out
     spec = job.read(loss_of(settings).read, trees, divided)
     objective, sample = spec.objective, spec.train
     splits = _splits(folds, spec, stratified, groups, trees.seed)
     inner = among_weighted(splits, sample.weight, "folds")
-    eval_metric = settings.get("eval_metric")
-    rows, metrics = rows_of_folds(sample, objective, trees, stopping, eval_metric, threads)
+    rows, plan = rows_of_folds(
+        sample, objective, trees, stopping, settings.get("eval_metric"), threads
+    )
     if stopping.early_stopping and not isinstance(stopping.early_stopping, str):
-        limits = FoldStopping((stopping.patience, stopping.min_delta), pooled=True)
-    plan = FoldPlan(
-        rows, objective, rows.params, limits, metrics, threads, keep_trees=keep_models,
-        of_train=metrics if stopping.train_scores else (),
-    )  # fmt: skip
-    grown = grow_folds(plan, inner)
+        limits = replace(limits, limits=(stopping.patience, stopping.min_delta), pooled=True)
+    grown = grow_folds(plan, rows, inner, limits)
     models = [spec.finish(fold.model()) for fold in grown.folds if keep_models]
     histories = [fold.watch.history for fold in grown.folds]
     curves = {
@@ -191,8 +188,8 @@ def _of_folds(
     if grown.best is not None:
         best = grown.best.round
     else:
-        mean = np.mean(curves[ONLY][metrics[0].name], axis=1)
-        best = 1 + int(np.argmax(mean) if metrics[0].higher_is_better else np.argmin(mean))
+        mean = np.mean(curves[ONLY][plan.metrics[0].name], axis=1)
+        best = 1 + int(np.argmax(mean) if plan.metrics[0].higher_is_better else np.argmin(mean))
     return CrossValidation(
         curves,
         best,

@@ -315,6 +315,14 @@ class BoostParams:
                 return name if wanted is None else f"{name}={brief(value)}"
         return None
 
+    def unlike(self, other: BoostParams, names: Collection[str]) -> dict[str, Any]:
+        """Return the values among ``names`` that differ from those of ``other``, as in files."""
+        mine = {name: getattr(self, name) for name in names}
+        found = {name: value for name, value in mine.items() if value != getattr(other, name)}
+        if crosses := found.get("feature_crosses"):
+            found["feature_crosses"] = [list(cross) for cross in crosses]
+        return found
+
     def with_rounds(self, n_rounds: int) -> BoostParams:
         """Return the parameters of a fit of only the first ``n_rounds`` rounds."""
         rate = self.learning_rate

@@ -23,9 +23,8 @@ from hedgerow import (
 )
 from hedgerow.boosting.automatic import evidence
 from hedgerow.boosting.automatic.blending import MOST_MEMBERS, weights_of
-from hedgerow.boosting.automatic.candidates import DataSize
 from hedgerow.boosting.automatic.defaults import choose
-from hedgerow.boosting.automatic.recipe import AUTOMATIC
+from hedgerow.boosting.automatic.recipe import AUTOMATIC, DataSize
 from hedgerow.boosting.external.first_pass import check_parts
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation.folds import Fold
@@ -154,7 +153,7 @@ def test_when_a_fit_may_be_a_blend(most: int, changes: dict[str, Any]) -> None:
     automatic = frozenset(AUTOMATIC) - changes.get("fixed", set())
     size = DataSize(changes.get("n_rows", 1_000), 5, changes.get("n_outputs", 1))
     _, chosen = choose(BoostParams(), stopping, automatic, objective, size, False)
-    assert chosen.most_members == most
+    assert chosen.search.most_members == most
 
 
 def of_folds(raw: list[list[float]]) -> list[Any]:

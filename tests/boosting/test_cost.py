@@ -13,9 +13,8 @@ from scipy import sparse
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor
 from hedgerow.boosting.automatic import cost
-from hedgerow.boosting.automatic.candidates import DataSize
 from hedgerow.boosting.automatic.cost import allowance_of, seconds_of_round
-from hedgerow.boosting.automatic.recipe import HIGHEST_RATE
+from hedgerow.boosting.automatic.recipe import HIGHEST_RATE, DataSize
 from hedgerow.params import BoostParams
 from tests.helpers.examples import examples
 

@@ -7,7 +7,6 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,21 +22,15 @@ from hedgerow import (
     InterruptedFitWarning,
     ParameterError,
 )
-from hedgerow.boosting.automatic import model_selection as selection_module
 from hedgerow.boosting.automatic.repeats import find_repeats
 from hedgerow.boosting.loop.driver import INTERRUPTS, FitOptions
-from hedgerow.boosting.loop.ensemble import Additive
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.watch import Watch
-from hedgerow.boosting.validation import cross
 from hedgerow.boosting.validation import cross as cross_module
 from hedgerow.boosting.validation.folds import deal_observations, draw_folds
-from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
+from hedgerow.boosting.validation.stopping import BestRound, Search, StoppingParams
 from hedgerow.data import read_any
-from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.io import model_to_bytes
 from hedgerow.metrics import make_metrics
-from hedgerow.model.predict import Predictor
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import take_turns
@@ -175,7 +168,7 @@ def test_the_fit_on_all_rows_may_take_more_rounds() -> None:
     params = BoostParams(n_estimators=60, learning_rate=0.2, max_leaves=8)
 
     def fitted(factor: float) -> Any:
-        settings = StoppingParams("cv", rounds_factor=factor)
+        settings = StoppingParams("cv", search=Search(rounds_factor=factor))
         return fit_sample(
             sample, make_objective("squared_error"), params, FitOptions(stopping=settings)
         )
@@ -189,9 +182,6 @@ def test_the_fit_on_all_rows_may_take_more_rounds() -> None:
     assert more.training["history"] == plain.training["history"]
     assert more.training["folds"]["rounds_factor"] == 1.5
     assert fitted(1e6).forest.n_rounds == 60  # at most the requested rounds
-    for wrong in (0.9, float("nan"), float("inf")):
-        with pytest.raises(ParameterError, match="rounds_factor must be a number at least 1"):
-            StoppingParams("cv", rounds_factor=wrong)
 
 
 def test_what_cannot_be_done_is_refused() -> None:
@@ -269,93 +259,19 @@ def whole(rows: tuple[Any, Any]) -> HedgerowRegressor:
     return make_regressor().fit(*rows)
 
 
-@pytest.mark.parametrize(
-    ("owner", "name", "at", "after", "n_jobs"),
-    [
-        (cross_module.GrownFold, "advance", 47, False, 2),
-        (cross.GrownFolds, "_note_rounds", 41, True, 1),
-        (Watch, "after_round", 44, False, 1),
-        (Additive, "add", 43, True, 2),
-        (Additive, "add", 43, False, 1),
-        (TreeGrower, "_begin", 45, True, 1),
-        (TreeGrower, "_begin", 45, False, 2),
-    ],
-)
-def test_an_interrupt_of_the_folds_trains_with_their_best_round_so_far(
-    owner: Any, name: str, at: int, after: bool, n_jobs: int, rows: Any, whole: Any,
-    monkeypatch: Any,
-) -> None:  # fmt: skip
-    monkeypatch.setattr(INTERRUPTS, "last", -math.inf)
-    X, y = rows
-    with monkeypatch.context() as patch:
-        # Of two threads the main one may do few of the steps.  All folds have done a round after
-        # 8 turns, and after 22 rounds of the first batches, which have four each.
-        early = 8 if name in ("advance", "_note_rounds") else 22
-        Interrupts(patch, owner, name, at if n_jobs == 1 else early, after=after)
-        with pytest.warns(InterruptedFitWarning, match="while folds chose the number"):
-            model = make_regressor(n_jobs=n_jobs).fit(X, y)
-    assert model.stopped_by_ == "interrupt"
-    curve = model.evals_result_["cv"]["loss"]
-    assert 1 <= len(curve) < 60
-    assert curve == whole.evals_result_["cv"]["loss"][: len(curve)]
-    assert model.n_iter_ == model.best_iteration_ == 1 + int(np.argmin(curve))
-    by_hand = make_regressor(n_estimators=model.n_iter_, early_stopping=False, patience="auto").fit(
-        X, y
-    )
-    assert model.predict(X).tobytes() == by_hand.predict(X).tobytes()
-    again = make_regressor().fit(X, y)  # nothing is left behind
-    assert model_to_bytes(again.booster_.model) == model_to_bytes(whole.booster_.model)
-
-
-def test_an_interrupted_round_is_not_in_the_scores_of_cautious_folds(
-    rows: Any, monkeypatch: Any
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_interrupt_of_the_folds_leaves_the_estimator(
+    n_jobs: int, rows: Any, whole: Any, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(INTERRUPTS, "last", -math.inf)
-    X, y = rows
-    y = np.random.default_rng(0).normal(size=len(y))  # noise: the gain decides the rounds
-    trusted = []
-
-    class Looked(selection_module.TestedRows):
-        def losses(self, grown: Any) -> Any:
-            for fold, one in zip(self._folds, grown, strict=True):
-                predictor = Predictor(one.forest, self._sample.table.schema.kinds)
-                raw = predictor.raw_scores(self._sample.table.take(fold.test).values, 1)[0]
-                np.testing.assert_allclose(one.raw[0], raw, rtol=1e-12)
-                trusted.append(one.forest.n_rounds)
-            return super().losses(grown)
-
-    monkeypatch.setattr(selection_module, "TestedRows", Looked)
-    grow = selection_module.grow_folds
-    monkeypatch.setattr(
-        selection_module,
-        "grow_folds",
-        lambda plan, folds: grow(replace(plan, keep_trees=True), folds),
-    )
-    Interrupts(monkeypatch, Additive, "add", 53, after=True)
-    with pytest.warns(InterruptedFitWarning):
-        model = HedgerowRegressor(n_jobs=1).fit(X, y)
-    assert len(set(trusted)) == 1
-    assert model.n_iter_ <= 33  # three rounds for each of eleven
-    assert trusted[0] <= 11
-
-
-def test_interrupts_that_come_twice_or_early_end_the_fit(rows: Any, monkeypatch: Any) -> None:
-    X, y = rows
-    model = make_regressor()
-
-    def interrupted(owner: Any, name: str, *at: int) -> None:
+    model = make_regressor(n_jobs=n_jobs)
+    for at in (1, 8):
         with monkeypatch.context() as patch:
-            Interrupts(patch, owner, name, *at, after=False)
+            Interrupts(patch, cross_module.GrownFold, "advance", at, after=False)
             with pytest.raises(KeyboardInterrupt):
-                model.fit(X, y)
+                model.fit(*rows)
         assert not hasattr(model, "booster_")
-
-    monkeypatch.setattr(INTERRUPTS, "last", -math.inf)
-    interrupted(cross_module.GrownFold, "advance", 1)
-    assert INTERRUPTS.last == -math.inf
-    with pytest.warns(InterruptedFitWarning):  # that in the final fit is the second
-        interrupted(TreeGrower, "_begin", 30, 32)
-    interrupted(TreeGrower, "_begin", 30)  # five seconds are not over
+    again = make_regressor().fit(*rows)  # nothing is left behind
+    assert model_to_bytes(again.booster_.model) == model_to_bytes(whole.booster_.model)
 
 
 def test_an_interrupt_of_the_last_fit_keeps_the_curves_of_the_folds(
@@ -373,21 +289,6 @@ def test_an_interrupt_of_the_last_fit_keeps_the_curves_of_the_folds(
         model = make_regressor(callbacks=ctrl_c).fit(X, y)
     assert model.evals_result_ == whole.evals_result_
     assert model.n_iter_ == model.best_iteration_ == 3
-
-
-def test_a_checkpoint_of_an_interrupted_search_goes_on(
-    rows: Any, monkeypatch: Any, tmp_path: Any
-) -> None:
-    monkeypatch.setattr(INTERRUPTS, "last", -math.inf)
-    X, y = rows
-    with monkeypatch.context() as patch:
-        Interrupts(patch, TreeGrower, "_begin", 26, after=True)
-        with pytest.warns(InterruptedFitWarning):
-            first = make_regressor().fit(X, y, checkpoint=tmp_path / "kept")
-    second = make_regressor().fit(X, y, checkpoint=tmp_path / "kept")
-    assert first.n_iter_ < second.n_iter_
-    whole = make_regressor().fit(X, y)
-    assert model_to_bytes(second.booster_.model) == model_to_bytes(whole.booster_.model)
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from hedgerow import HedgerowRanker, HedgerowRegressor
-from hedgerow.boosting.automatic.candidates import DataSize
-from hedgerow.boosting.automatic.recipe import recipe
+from hedgerow.boosting.automatic.recipe import DataSize, recipe
 from hedgerow.boosting.validation.folds import draw_folds, lists_in_any_order
 from hedgerow.metrics.queries import query_rows
 from hedgerow.objectives import RANKING, make_objective

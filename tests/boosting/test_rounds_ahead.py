@@ -67,7 +67,6 @@ high + folds
 high + statistics + sample
 """
 PLAIN = {"n_estimators": 23, "max_leaves": 6, "min_samples_leaf": 3, "n_jobs": 1}
-SETS = {"first": (X[220:250], SIGNAL[220:250]), "second": (X[250:], SIGNAL[250:])}
 
 
 def fit_of(feature: str) -> Callable[[], Any]:
@@ -90,9 +89,6 @@ FITS: dict[str, Callable[[], Any]] = {
     "automatic": lambda: HedgerowRegressor(n_jobs=1).fit(X, SIGNAL).booster_,
     "automatic classes": lambda: HedgerowClassifier(n_jobs=1).fit(X[:90], CLASSES[:90]).booster_,
     "continued": continued,
-    "several validation sets": lambda: (
-        HedgerowRegressor(**PLAIN).fit(X[SEEN], SIGNAL[SEEN], X_val=SETS).booster_
-    ),
 }
 
 

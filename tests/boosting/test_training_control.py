@@ -524,12 +524,6 @@ params = {"n_estimators": 3, "early_stopping": False, "n_jobs": 2} | eval(sys.ar
 n_outputs = 8 if params.get("objective") == "softmax" else 1
 rng = np.random.default_rng(0)
 def data(n_rows):
-    if kind == "categories":
-        import pandas as pd
-        names = [f"level {k}" for k in range(200)]
-        codes = rng.integers(0, 200, size=(n_features, n_rows), dtype=np.int16)
-        X = {f"c{j}": pd.Categorical.from_codes(codes[j], names) for j in range(n_features)}
-        return Dataset(pd.DataFrame(X), codes[0])
     X = rng.normal(size=(n_rows, n_features))
     y = X[:, 0] if n_outputs == 1 else np.arange(n_rows) % n_outputs
     return Dataset(X.astype(kind), y)
@@ -554,7 +548,6 @@ print(bytes_of("VmHWM") - before, estimate_memory(rows.X, params, n_outputs=n_ou
         (500_000, 20, "float64", {}),
         (60_000, 200, "float64", {"early_stopping": True}),
         (400_000, 20, "float64", {"early_stopping": "cv"}),
-        (400_000, 20, "categories", {}),
         (400_000, 20, "float64", {"tree_method": "exact"}),
         (400_000, 20, "float32", {"tree_method": "approx"}),
         (200_000, 20, "float64", {"tree_method": "exact", "early_stopping": "cv"}),
@@ -571,7 +564,7 @@ def test_estimates_grow_with_the_parameters() -> None:
     shape = (100_000, 30)
     off = {"early_stopping": False}
     plain = estimate_memory(shape, off)
-    assert plain.table == plain.reading == 0
+    assert plain.table == 0
     assert plain.peak == max(plain.cuts, plain.total - plain.cuts)
     assert estimate_memory(shape) == plain
     aside = estimate_memory(shape, {"early_stopping": True})
@@ -589,49 +582,21 @@ def test_estimates_grow_with_the_parameters() -> None:
     text = str(plain).splitlines()
     assert text[0] == "fit of 100,000 rows, 30 features"
     assert [line.split()[0] for line in text[1:]] == [
-        *("reading", "table", "cuts", "matrix", "gradients", "scores", "histograms", "trees"),
+        *("table", "cuts", "matrix", "gradients", "scores", "histograms", "trees"),
         "peak",
     ]
 
 
-def test_estimates_of_datasets(tmp_path) -> None:
+def test_estimates_take_a_table_or_its_shape(tmp_path) -> None:
     shape = (100, 3)
-    assert estimate_memory(Dataset(np.zeros(shape))) == estimate_memory(shape)
+    for rows in (np.zeros(shape), Dataset(np.zeros(shape))):
+        assert estimate_memory(rows) == estimate_memory(shape)
+    assert estimate_memory(pd.DataFrame(np.zeros(shape))).table == 100 * 3 * 8
     (tmp_path / "rows.csv").write_text("a,y\n1,2\n")
-    with pytest.raises(DataError, match=r"rows in files takes at most the memory_limit"):
-        estimate_memory(Dataset.from_files(tmp_path / "rows.csv", "y"))
-
-
-def test_estimates_know_what_rows_are() -> None:
-    n, p, off = 10_000, 6, {"early_stopping": False, "n_jobs": 1}
-    values = np.zeros((n, p))
-    frame = pd.DataFrame(values, columns=list("abcdef"))
-    assert estimate_memory(frame, off) == estimate_memory(values, off)  # one block, no copy
-    narrow = estimate_memory(frame.astype("float32"), off)
-    assert narrow == estimate_memory(values.astype("float32"), off)
-    text = estimate_memory(frame.assign(t=["a", "b"] * (n // 2)), off)
-    assert text.table == n * (p + 1) * 8
-    assert text.reading > text.table
-    codes = estimate_memory(frame.astype(str).astype("category"), off)
-    assert codes.table == n * p * 4  # codes are float32
-    rows = scipy.sparse.random(n, p, density=0.5, format="csr")
-    recorded = estimate_memory(rows, {**off, "bundle_features": False})
-    assert recorded.matrix == narrow.matrix
-    assert (
-        estimate_memory(rows, {**off, "bundle_features": False, "early_stopping": True}).table
-        == n // 2 * p * 12 + 8 * n
-    )
-
-
-def test_estimates_that_cannot_be() -> None:
-    sparse = scipy.sparse.random(10, 3, format="csr")
-    with pytest.raises(DataError, match="with bundle_features=False"):
-        estimate_memory(sparse)
-    with pytest.raises(ParameterError, match="not sparse tables: use tree_method='hist'"):
-        estimate_memory(sparse, {"tree_method": "exact"})
-    texts = pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]})
-    with pytest.raises(ParameterError, match="not categories: use tree_method='hist'"):
-        estimate_memory(texts, {"tree_method": "approx"})
+    files = Dataset.from_files(tmp_path / "rows.csv", "y")
+    for rows in (files, scipy.sparse.random(10, 3, format="csr")):
+        with pytest.raises(DataError, match=r"files takes at most the memory_limit.*sparse"):
+            estimate_memory(rows)
     for wrong in ((0, 3), (3,), [1, 2], "x", (2.5, 1), (True, 2)):
         with pytest.raises(DataError, match=r"pair \(n_rows, n_features\)"):
             estimate_memory(wrong)

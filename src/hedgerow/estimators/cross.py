@@ -23,7 +23,7 @@ from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.booster import Booster
 from hedgerow.boosting.automatic.blending import asks_for_several
-from hedgerow.boosting.loop.driver import FitOptions, found_by_loss, raw_of_rows
+from hedgerow.boosting.loop.driver import FitOptions, FitPlan, found_by_loss, raw_of_rows
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import with_own_levels
 from hedgerow.boosting.loop.setup.job import FitSpec, Job, KnownTargets
@@ -33,7 +33,6 @@ from hedgerow.boosting.row_data.statistics import assembled
 from hedgerow.boosting.row_data.targets import has_columns
 from hedgerow.boosting.validation.budget import budget_of
 from hedgerow.boosting.validation.cross import (
-    FoldPlan,
     FoldStopping,
     GrownFold,
     GrownFolds,
@@ -231,7 +230,7 @@ def _of_folds(
             "such as TimeSeriesSplit()."
         )
     folds = folds_of(cv, spec, params.seed, "cv", groups)
-    rows, metrics = rows_of_folds(
+    rows, plan = rows_of_folds(
         spec.train, spec.objective, params, requested, estimator.eval_metric, n_threads
     )
     inner = among_weighted(folds, spec.train.weight, "cv")
@@ -248,9 +247,8 @@ def _of_folds(
     with budget_of(requested) as budget:
         n_refit = rows.sample.n_rows if how == "refit" else 0
         if budget is not None:
-            limits = in_time(limits, budget, inner, n_refit, n_threads)
-        plan = FoldPlan(rows, spec.objective, rows.params, limits, metrics, n_threads)
-        grown = grow_folds(plan, inner)
+            limits = in_time(limits, budget, inner, n_refit)
+        grown = grow_folds(plan, rows, inner, limits)
     models = [
         spec.finish(corrected(one.model(), fold.by_class))
         for fold, one in zip(inner, grown.folds, strict=True)
@@ -258,14 +256,15 @@ def _of_folds(
     raw, prediction = _out_of_fold(folds, inner, grown, models, rows, spec)
     merged = None
     if how == "average":
-        merged = spec.finish(corrected(_average(plan, grown), _mean_weights(inner)))
+        merged = spec.finish(corrected(_average(plan, rows, grown), _mean_weights(inner)))
     elif how == "refit":
-        merged = _refit(job, estimator, plan, grown, requested, divided)
+        merged = _refit(job, estimator, plan, grown, divided)
     classes = {} if spec.classes is None else {"classes_": spec.classes}
+    names = [metric.name for metric in plan.metrics]
     return CrossFit(
         oof_prediction=prediction,
         oof_raw=raw,
-        scores={m.name: np.array([one.scores[m.name] for one in grown.folds]) for m in metrics},
+        scores={name: np.array([one.scores[name] for one in grown.folds]) for name in names},
         curves=_curves(grown),
         boosters=tuple(Booster(one, spec.classes) for one in models),
         best_rounds=np.array([one.forest.n_rounds for one in grown.folds], dtype=np.int64),
@@ -376,9 +375,9 @@ def _curves(grown: GrownFolds) -> dict[str, FloatArray]:
     return found
 
 
-def _average(plan: FoldPlan, grown: GrownFolds) -> Model:
+def _average(plan: FitPlan, rows: FoldRows, grown: GrownFolds) -> Model:
     """Return one model whose raw score is the mean of the raw scores of the fold models."""
-    sample, folds = plan.rows.sample, grown.folds
+    sample, folds = rows.sample, grown.folds
     forests, joined = [fold.forest for fold in folds], None
     if inputs := [fold.inputs for fold in folds if fold.inputs is not None]:
         forests, joined = with_inputs_of_all(forests, inputs)
@@ -401,14 +400,14 @@ def _mean_weights(folds: Sequence[Fold]) -> FloatArray | None:
 
 
 def _refit(
-    job: Job, estimator: Any, plan: FoldPlan, grown: GrownFolds, clock: StoppingParams,
-    divided: FitOptions,
-) -> Model:  # fmt: skip
+    job: Job, estimator: Any, plan: FitPlan, grown: GrownFolds, divided: FitOptions
+) -> Model:
     """Return a model of all rows with the mean number of rounds, or fewer if the time runs out."""
     n_rounds = max(1, round(float(np.mean([fold.forest.n_rounds for fold in grown.folds]))))
     params = replace(estimator._params().with_rounds(n_rounds), oob_score=plan.params.oob_score)
     spec = job.read(estimator._read_targets, params, divided)
     spec = replace(spec, train=replace(spec.train, group=None, time=None))
+    clock = plan.stopping
     stopping = StoppingParams(False, time_budget=clock.time_budget, began=clock.began)
     model = fit(spec, params, FitOptions(stopping, n_jobs=plan.n_threads))
     by_budget = model.training["stopped_by"] == "time_budget"

@@ -51,6 +51,7 @@ OF_MEMBER = (
     "max_depth",
 )
 """Parameters in which the members of a blend may differ."""
+_RECORDED = tuple(name for name in OF_MEMBER if name != "n_estimators")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +60,6 @@ class Member:
 
     params: BoostParams
     weight: float
-
-    def differing(self, first: BoostParams) -> dict[str, Any]:
-        """Return the parameters that differ from those of the first member, as in files."""
-        found = {name: getattr(self.params, name) for name in OF_MEMBER}
-        changes = {name: value for name, value in found.items() if value != getattr(first, name)}
-        if changes.get("feature_crosses"):
-            changes["feature_crosses"] = [list(cross) for cross in changes["feature_crosses"]]
-        return changes
 
 
 def most_members(blend: Blend) -> int:
@@ -186,7 +179,7 @@ def joined_members(
         {
             "weight": weight,
             "n_estimators": one.n_rounds,
-            **{n: v for n, v in member.differing(kept[0].params).items() if n != "n_estimators"},
+            **member.params.unlike(kept[0].params, _RECORDED),
         }
         for member, weight, (one, _) in zip(kept, weights, grown, strict=True)
     ]

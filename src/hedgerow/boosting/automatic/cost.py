@@ -1,4 +1,4 @@
-"""The cost of a fit, estimated from the size of the data, and bounds on it.
+"""The cost of a fit: bounds on it that are estimated from the size of the data, and time budgets.
 
 ::
 
@@ -6,20 +6,45 @@
             0.08  ----------'
                   0        250    350    rounds of the folds
 
-A clock would choose other models on other machines, so costs are estimates in seconds of one
+A clock would choose other models on other machines, so bounds are estimates in seconds of one
 thread.  `docs/defaults-experiments.md` has the measurements.
+
+With a time budget, the slower the rounds, the larger the learning rate::
+
+    sum of the rates so far       20 |                    .--- the path ends with the
+                                     |              . '        time budget
+                                     |        . '
+                                   0 |__. '___________________ seconds
+
+Small rates learn better if there are enough rounds.  The number of rounds is unknown before
+some are finished.  So the rate of each round is the remaining path, divided by the number of
+rounds that fit into the remaining time at the speed of the latest rounds.
 
 Glossary
 --------
 plain fit  100 rounds of the plain trees, the default of other libraries
+path       sum of the rates of all rounds: the distance of a fit from the base score
 """
 
 from __future__ import annotations
 
+import math
+import time
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from statistics import median_low
 
-from hedgerow.boosting.automatic.candidates import DataSize
-from hedgerow.boosting.automatic.recipe import HIGHEST_RATE
+from hedgerow.boosting.automatic.recipe import (
+    HIGHEST_RATE,
+    LEVELS,
+    LOWEST_RATE,
+    DataSize,
+    Values,
+    levels,
+    plain_values,
+    recipe,
+)
 from hedgerow.boosting.loop.setup.resolved import ALL_OUTPUTS
 from hedgerow.params import BoostParams
 
@@ -45,6 +70,19 @@ best of four, a loss of 5,000 rows of 300 columns was 0.27, with the first two 0
 _SMALL, _CANDIDATES_OF_SMALL, _SHORT_CANDIDATES = 3_000, 3.0, 1.2
 """The same below this number of rows, where fits of LightGBM, too, take a second or two; candidates
 may take at least these seconds."""
+
+
+def seconds_of_round(size: DataSize, params: BoostParams) -> float:
+    """Return the estimated seconds of a round of one fit of all rows."""
+    depth = params.max_depth or 30
+    n_leaves = min(params.max_leaves or 2**depth, 2**depth)
+    n_leaves = max(2, min(n_leaves, size.n_rows // params.min_samples_leaf))
+    n_columns = size.n_features + len(params.feature_crosses or ())
+    values = size.n_rows * n_columns * (n_leaves - 1).bit_length()  # the same on every machine
+    bins = n_leaves * n_columns * min(params.max_bins, size.n_rows)
+    share = _OF_VECTORS if params.multi_strategy == ALL_OUTPUTS else 1.0
+    seconds = _SECONDS_A_TREE + _SECONDS_A_VALUE * values + _SECONDS_A_BIN * bins
+    return max(1.0, size.n_outputs * share) * seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +146,121 @@ def allowance_of(size: DataSize, params: BoostParams, n_tested: int) -> Allowanc
     return Allowance(size, n_slow, n_fast, candidates, _MODEL * counted)
 
 
-def seconds_of_round(size: DataSize, params: BoostParams) -> float:
-    """Return the estimated seconds of a round of one fit of all rows."""
-    depth = params.max_depth or 30
-    n_leaves = min(params.max_leaves or 2**depth, 2**depth)
-    n_leaves = max(2, min(n_leaves, size.n_rows // params.min_samples_leaf))
-    n_columns = size.n_features + len(params.feature_crosses or ())
-    values = size.n_rows * n_columns * (n_leaves - 1).bit_length()  # the same on every machine
-    bins = n_leaves * n_columns * min(params.max_bins, size.n_rows)
-    share = _OF_VECTORS if params.multi_strategy == ALL_OUTPUTS else 1.0
-    seconds = _SECONDS_A_TREE + _SECONDS_A_VALUE * values + _SECONDS_A_BIN * bins
-    return max(1.0, size.n_outputs * share) * seconds
+# -- time budgets -------------------------------------------------------------------------------
+
+_LAST = 9
+"""Number of latest rounds that predict the duration of the next one.  Their median is robust to
+rounds that compile kernels."""
+
+
+class BudgetSchedule:
+    """A schedule of learning rates (see :mod:`hedgerow.schedules`) that follows the clock.
+
+    The rate of a round is computed once: later calls for the round return the same rate.
+
+    path             sum of the rates to reach.  Each round has the lowest rate if there is enough
+                     time, and so have rounds after the end of the path.
+    end              end of the time budget, in seconds of ``clock``
+    seconds_a_round  expected duration of a round, used before the first round is finished
+    """
+
+    def __init__(
+        self,
+        path: float,
+        end: float,
+        seconds_a_round: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._left, self._end, self._clock = path, end, clock
+        self._most_rounds = math.ceil(path / LOWEST_RATE)
+        self._times = deque([seconds_a_round], maxlen=_LAST)
+        self._before: float | None = None
+        self._rates: list[float] = []
+
+    def __call__(self, rounds_before: int) -> float:
+        """Return the rate after ``rounds_before`` rounds; call this round by round."""
+        while len(self._rates) <= rounds_before:
+            self._rates.append(self._next())
+        return self._rates[rounds_before]
+
+    def _next(self) -> float:
+        now = self._clock()
+        if self._before is not None:
+            self._times.append(now - self._before)
+        self._before = now
+        n_left = self._most_rounds - len(self._rates)
+        if n_left < 1 or self._left <= 0.0:
+            return LOWEST_RATE
+        # The lower median, because the first round may have loaded kernels.
+        n_rounds = (self._end - now) / max(median_low(self._times), 1e-9)
+        rate = min(self._left / min(max(n_rounds, 1.0), n_left), HIGHEST_RATE)
+        self._left -= rate
+        return rate
+
+
+_USUAL_PATH = 20.0
+"""Path of most fits that stop early."""
+_HURRIED_ROUNDS, _VERY_FEW_ROUNDS = 300, 50
+_HURRIED_SMALL = 2_000
+_HURRIED_PATH, _PATH_OF_SQUARES, _PATH_OF_CLASSES, _PATH_OF_LEVELS = 9.0, 11.0, 12.0, 18.0
+"""Paths of fits with too few rounds to overfit; the plain 100 rounds at a rate of 0.1 have 10.
+Those of classes are also those of few rows."""
+_HURRIED_LEAVES = 24
+_HURRIED_SUBSAMPLE = 0.65
+"""Share of the rows if a round has several trees, which would otherwise overfit."""
+_PATIENT_PATH = 2.5
+_PATHS_FOR_FOLDS = 2.0
+"""Folds and model take the time of a model with twice the path: `docs/defaults-experiments.md`."""
+_MOST_ROUNDS = 100_000
+_SECONDS_BESIDE = 2e-4
+"""Time of a round besides its trees."""
+
+
+def in_a_hurry(size: DataSize, n_rounds: float) -> tuple[Values, float]:
+    """Return the recipe for a time budget of few rounds, and its path.
+
+    The values are plain, because these learn most in a round.  Small trees and samples of columns
+    keep hundreds of rounds from overfitting, but do not help few rounds, except on small tables.
+    Symmetric trees take less time than others.  Trees shared by all classes learn less.
+    """
+    values = recipe(size)
+    if size.n_rows < _HURRIED_SMALL:
+        return values | {"subsample": 1.0}, _PATH_OF_CLASSES
+    by_levels = values["grow_policy"] == "symmetric"
+    values |= plain_values() | {"max_depth": None}
+    if n_rounds < _VERY_FEW_ROUNDS:
+        return values, _PATH_OF_SQUARES
+    if by_levels:
+        return values | levels(LEVELS), _PATH_OF_LEVELS
+    if size.n_outputs > 1:
+        return values | {"subsample": _HURRIED_SUBSAMPLE}, _PATH_OF_CLASSES
+    if size.squares:
+        return values, _PATH_OF_SQUARES
+    return values | {"max_leaves": _HURRIED_LEAVES}, _HURRIED_PATH
+
+
+def within_time(
+    values: Values, size: DataSize, seconds: float, began: float, has_validation: bool = False
+) -> Values:
+    """Return the recipe for a time budget: the slower the rounds, the larger the learning rate.
+
+    If there is time for folds, they choose as without a budget.  Otherwise some rows are set aside
+    for early stopping, or none if rounds are few.
+    """
+    trees = {n: v for n, v in values.items() if n in BoostParams.__dataclass_fields__}
+    seconds_a_round = _SECONDS_BESIDE + seconds_of_round(size, BoostParams(**trees))
+    n_rounds = seconds / seconds_a_round
+    of_folds = _PATHS_FOR_FOLDS * _USUAL_PATH / values["learning_rate"]
+    if n_rounds >= of_folds and not has_validation:
+        return values
+    hurried = n_rounds < _HURRIED_ROUNDS
+    path = _USUAL_PATH
+    if hurried:  # too few rounds to overfit, so no row is set aside
+        values, path = in_a_hurry(size, n_rounds)
+    likely = min(max(path * seconds_a_round / seconds, LOWEST_RATE), HIGHEST_RATE)
+    return values | {
+        "learning_rate": BudgetSchedule(path, began + seconds, seconds_a_round),
+        "early_stopping": not hurried,
+        "n_estimators": _MOST_ROUNDS,
+        "patience": math.ceil(_PATIENT_PATH / likely),
+    }

@@ -1,49 +1,37 @@
 """Meaning of ``"auto"``: parameters chosen by the size and the kind of the data.
 
-Glossary
---------
-recipe     values of all automatic parameters, which depend on each other: a small learning
-           rate needs many rounds, and a rule to stop them
-plain      the defaults of :class:`hedgerow.params.BoostParams` and of the C++ libraries:
-           100 rounds at a rate of 0.1, and no sampling
-
-``"auto"`` means the recipe if folds or validation rows may find the number of rounds: the number
-is ``"auto"`` itself, ``early_stopping`` is ``"auto"`` or ``"cv"``, and trees are boosted on rows
-in memory, sampled uniformly or not at all.  Explicit values are kept, and the other values depend
-on them: an explicit learning rate determines the limit of the rounds.  In all other cases the
-number of rounds is fixed, and ``"auto"`` is plain, except for a rate that depends on the number
-of rounds, and small leaves on tiny tables.
+``"auto"`` means the recipe (:mod:`hedgerow.boosting.automatic.recipe`) if folds or validation rows
+may find the number of rounds: the number is ``"auto"`` itself, ``early_stopping`` is ``"auto"`` or
+``"cv"``, and trees are boosted on rows in memory, sampled uniformly or not at all.  Explicit values
+are kept, and the other values depend on them: an explicit learning rate determines the limit of the
+rounds.  In all other cases the number of rounds is fixed, and ``"auto"`` is plain, except for a
+rate that depends on the number of rounds, and small leaves on tiny tables.
 
 Training stops when the loss of rows outside the training rows no longer falls.  Small tables use
 the rows of every fold, larger tables those of one fold.  The model is then trained on all rows.
-The folds also choose between the recipe and a few candidates
-(:mod:`hedgerow.boosting.automatic.candidates`).  `benchmarks/quality` has the evidence,
-`docs/defaults-experiments.md` the figures.
+The folds also choose between the recipe and a few candidates.  `benchmarks/quality` has the
+evidence, `docs/defaults-experiments.md` the figures.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from hedgerow.boosting.automatic.blending import asks_for_several, members_of, most_members
-from hedgerow.boosting.automatic.candidates import (
+from hedgerow.boosting.automatic.cost import allowance_of, within_time
+from hedgerow.boosting.automatic.evidence import compares_rows
+from hedgerow.boosting.automatic.recipe import (
+    AUTOMATIC,
+    FEWEST_ROWS,
+    HIGHEST_RATE,
     DataSize,
+    Values,
     candidates_for,
     may_cross,
     plain_params,
     rare_candidates,
-)
-from hedgerow.boosting.automatic.cost import allowance_of
-from hedgerow.boosting.automatic.evidence import compares_rows
-from hedgerow.boosting.automatic.recipe import (
-    AUTOMATIC,
-    HIGHEST_RATE,
-    TINY,
-    Values,
     recipe,
-    within_time,
 )
 from hedgerow.boosting.loop.setup.resolved import (
     ALL_OUTPUTS,
@@ -54,7 +42,7 @@ from hedgerow.boosting.loop.setup.resolved import (
     obstacle_to_vectors,
     resolve,
 )
-from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.boosting.validation.stopping import Candidate, Search, StoppingParams
 from hedgerow.errors import ParameterError
 from hedgerow.model.model import BLEND
 from hedgerow.objectives import Objective, SeveralTargets
@@ -75,14 +63,15 @@ _LEAST_PATIENCE = 10
 _EASY_ROUNDS = 500
 """Models of more rounds have a larger learning rate."""
 
+_CLEARLY = 1.0
+"""Standard errors by which plain and rare settings must lead.  The recipe is better on most tables,
+so a small lead of these settings is mostly chance."""
+
 _ROWS_TOO_MANY_FOR_BLEND, _CLASSES_TOO_MANY_FOR_BLEND = 3_000, 8
 """From these numbers on, ``blend="auto"`` means one kind of trees
 (`docs/defaults-experiments.md`)."""
 
-_OF_FOLDS = (
-    *("folds", "rounds_factor", "stride", "easy_rounds", "finest_rate"),
-    *("lead", "least_patience", "at_equal_learning"),
-)
+_OF_SEARCH = frozenset(field.name for field in fields(Search))
 
 
 def suits_recipe(params: BoostParams) -> bool:
@@ -121,62 +110,82 @@ def choose(
             return members[0].params, replace(stopping, members=members)
         return params, stopping
     size = _but_for_obstacles(size, params, automatic, objective)
-    values = recipe(size)
-    one_kind = is_recorded and stopping.time_budget is not None
-    if stopping.time_budget is not None and not one_kind:
-        seconds, began = stopping.time_budget, stopping.began
-        values = within_time(values, size, seconds, began, has_validation)
-    values = {"easy_rounds": None if one_kind else _EASY_ROUNDS, **values}
-    if "learning_rate" not in automatic:  # rounds, patience and steps of folds follow from it
-        rate = params.learning_rate
-        times = values["learning_rate"] / rate
-        values |= {
-            "n_estimators": math.ceil(values["n_estimators"] * times),
-            "patience": max(math.ceil(values["patience"] * times), _LEAST_PATIENCE),
-            "stride": max(1.0, min(values["stride"], HIGHEST_RATE / rate)),
-            "easy_rounds": None,
-        }
-    of_folds: Values = {"least_patience": _LEAST_PATIENCE if "patience" in automatic else None}
-    of_folds |= {name: values.pop(name) for name in _OF_FOLDS if name in values}
+    no_clock = stopping.time_budget is None
+    # Another run may continue the trees of a recorded fit, so they may not depend on the clock.
+    one_kind = is_recorded and not no_clock
+    values: Values = {"easy_rounds": None if one_kind else _EASY_ROUNDS}
+    values |= {"least_patience": _LEAST_PATIENCE, **recipe(size)}
+    if not (no_clock or one_kind):
+        assert stopping.time_budget is not None
+        values = within_time(values, size, stopping.time_budget, stopping.began, has_validation)
+    lead = values.pop("lead", None)
+    if "patience" not in automatic:
+        values["least_patience"] = None
+    if "learning_rate" not in automatic:
+        values |= _with_rate(values, params.learning_rate)
     if params.forced_bins is not None:
         del values["max_bins"]  # forced bins rely on the largest number of bins
     several = isinstance(objective, SeveralTargets)
     if several or size.n_outputs == 1 or obstacle_to_vectors(params) is not None:
         del values["multi_strategy"]  # "auto" has a meaning of its own here
-    may_be_chosen = automatic | {"max_depth"}
-    if is_symmetric(params):
+    free, symmetric = automatic | {"max_depth"}, is_symmetric(params)
+    if symmetric:
         values |= {"max_leaves": None, "max_depth": None}  # the defaults of symmetric trees
     explicit_depth = params.max_depth
     if explicit_depth is not None:
         del values["max_depth"]
-    chosen = _only(may_be_chosen, values)
-    watches = has_validation and "early_stopping" in automatic
-    stopping = replace(
-        stopping,
-        early_stopping="auto" if watches else chosen.pop("early_stopping", "cv"),
-        patience=chosen.pop("patience", stopping.patience),
-        is_cautious=True,
-        **of_folds,
-    )
-    chosen.pop("early_stopping", None)
-    if one_kind or not (stopping.by_folds and rowwise and stopping.time_budget is None):
+    search = Search(**_only(_OF_SEARCH, values), is_cautious=True)
+    chosen = _only(free, values)
+    patience, way = chosen.pop("patience", stopping.patience), chosen.pop("early_stopping", "cv")
+    if has_validation and "early_stopping" in automatic:
+        way = "auto"
+    stopping = replace(stopping, early_stopping=way, patience=patience, search=search)
+    params = replace(params, **chosen)
+    if one_kind or not (stopping.by_folds and rowwise and no_clock):
         _refuse_blend(stopping)
     if one_kind or not stopping.by_folds:
-        return replace(params, **chosen), stopping
-    free = may_be_chosen - {"max_leaves"} if is_symmetric(params) else may_be_chosen
-    params = replace(params, **chosen)
-    tried = _with_each(params, candidates_for(size, params), free)
-    rare = _with_each(params, rare_candidates(size), free)
-    plain = plain_params(params, free, size) if explicit_depth is None else None
-    crosses = "feature_crosses" in automatic and may_cross(size)
-    stopping = replace(stopping, candidates=tried, rare=rare, plain=plain, tries_crosses=crosses)
+        return params, stopping
+    if symmetric:
+        free -= {"max_leaves"}
+    search = replace(
+        search,
+        candidates=_candidates(params, size, free, lead, explicit_depth is None),
+        tries_crosses="feature_crosses" in automatic and may_cross(size),
+    )
     pays = size.n_rows < _ROWS_TOO_MANY_FOR_BLEND and size.n_outputs < _CLASSES_TOO_MANY_FOR_BLEND
-    if rowwise and (pays or stopping.blend != "auto") and stopping.time_budget is None:
-        stopping = replace(stopping, most_members=most_members(stopping.blend))
-    if "learning_rate" in automatic and stopping.time_budget is None:
-        allowance = allowance_of(size, resolve(params, objective), stopping.folds[1])
-        stopping = replace(stopping, allowance=allowance)
-    return params, stopping
+    if rowwise and no_clock and (pays or stopping.blend != "auto"):
+        search = replace(search, most_members=most_members(stopping.blend))
+    if "learning_rate" in automatic:
+        allowance = allowance_of(size, resolve(params, objective), search.folds[1])
+        search = replace(search, allowance=allowance)
+    return params, replace(stopping, search=search)
+
+
+def _with_rate(values: Values, rate: float) -> Values:
+    """Return the values that follow from an explicit learning rate."""
+    times = values["learning_rate"] / rate
+    return {
+        "n_estimators": math.ceil(values["n_estimators"] * times),
+        "patience": max(math.ceil(values["patience"] * times), _LEAST_PATIENCE),
+        "stride": max(1.0, min(values["stride"], HIGHEST_RATE / rate)),
+        "easy_rounds": None,
+    }
+
+
+def _candidates(
+    params: BoostParams, size: DataSize, free: frozenset[str], lead: float | None, any_depth: bool
+) -> tuple[Candidate, ...]:
+    """Return the candidates that change only parameters in ``free``."""
+
+    def found(values: list[Values], lead: float | None) -> list[Candidate]:
+        fitting = [changes for changes in values if free.issuperset(changes)]
+        return [Candidate(replace(params, **changes), lead) for changes in fitting]
+
+    tried = found(candidates_for(size, params), lead) + found(rare_candidates(size), _CLEARLY)
+    plain = plain_params(params, free, size) if any_depth else None
+    if plain is not None:
+        tried.append(Candidate(plain, _CLEARLY, is_plain=True))
+    return tuple(tried)
 
 
 def _refuse_blend(stopping: StoppingParams) -> None:
@@ -218,16 +227,9 @@ def _check_members(
             )
 
 
-def _with_each(
-    params: BoostParams, others: Sequence[Values], free: frozenset[str]
-) -> tuple[BoostParams, ...]:
-    """Return the parameters with each set of values that changes only parameters in ``free``."""
-    return tuple(replace(params, **values) for values in others if free.issuperset(values))
-
-
 def _of_few_rows(params: BoostParams, automatic: frozenset[str], n_rows: int) -> frozenset[str]:
     """Return the parameters that depend on the rows although the number of rounds is fixed."""
-    if n_rows >= TINY or params.max_depth is not None:
+    if n_rows >= FEWEST_ROWS or params.max_depth is not None:
         return frozenset()
     few = _OF_TINY & automatic
     return few - {"max_leaves"} if is_symmetric(params) else few

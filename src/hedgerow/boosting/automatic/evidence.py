@@ -17,6 +17,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise, starmap
 from typing import Any, cast
 
 import numpy as np
@@ -117,17 +118,21 @@ class TestedRows:
         """Return the weighted mean of the losses ``more`` minus the losses ``less``."""
         return self._difference(more - less, slice(None), self._unit)
 
-    def by_fold(self, more: FloatArray, less: FloatArray) -> list[Difference]:
-        """Return the difference for each fold.
+    def gain(self, grown: Sequence[GrownFold]) -> Difference:
+        """Return by how much the trees up to the best round lower the loss of the start values."""
+        return self.difference(self.start_losses(grown), self.losses(grown))
+
+    def gain_by_fold(self, grown: Sequence[GrownFold]) -> list[Difference]:
+        """Return the gain on each fold.
 
         All rows of a fold may be of one group, so the error is at least that of single rows.
         """
-        ends = np.cumsum([len(fold.test) for fold in self._folds])
+        gain = self.start_losses(grown) - self.losses(grown)
+        ends = np.cumsum([0, *(len(fold.test) for fold in self._folds)])
         rows = np.arange(ends[-1])
         found = []
-        for start, end in zip([0, *ends[:-1]], ends, strict=True):
-            part = slice(start, end)
-            one, other = (self._difference(more - less, part, by) for by in (self._unit, rows))
+        for part in starmap(slice, pairwise(ends)):
+            one, other = (self._difference(gain, part, by) for by in (self._unit, rows))
             found.append(replace(one, error=max(one.error, other.error)))
         return found
 

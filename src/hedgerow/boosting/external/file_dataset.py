@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from copy import copy
@@ -36,13 +37,12 @@ from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.row_values import FURTHER, RowValues
-from hedgerow.boosting.validation.row_sets import stack_tables
 from hedgerow.comm.base import Alone, Communicator, count_rows
 from hedgerow.data.binning.cut_sample import CutSample
 from hedgerow.data.categories.columns import CategoricalFeatures, check_unknown
 from hedgerow.data.external.block_files import temporary_folder
 from hedgerow.data.external.memory import give_back_memory, memory_bytes, shown_bytes
-from hedgerow.data.reading.table import check_n_features
+from hedgerow.data.reading.table import Table, check_n_features
 from hedgerow.data.reading.texts import joined_kinds
 from hedgerow.data.schema import (
     Schema,
@@ -211,7 +211,7 @@ class FileDataset(Dataset):
             if used > self.memory_limit:
                 raise self._too_large("the first rows alone", used)
         # Training rows are read leniently, even if unknown categories are an error later.
-        return replace(stack_tables(parts), schema=schema)
+        return replace(_joined(parts), schema=schema)
 
     def _rows(self, schema: Schema) -> FileTable:
         return FileTable(
@@ -440,4 +440,20 @@ def dataset_of(
         ReadRequest(source.roles, categorical_features, unknown, feature_names=names),
         memory_limit=memory_bytes(memory_limit),
         cache_dir=cache_folders(cache_dir),
+    )
+
+
+def _joined(parts: Sequence[AnyTable]) -> AnyTable:
+    """Concatenate tables with one schema, all sparse or none."""
+    dense = [part for part in parts if isinstance(part, Table)]
+    if dense:
+        unseen = sum((Counter(part.unseen) for part in dense), Counter[str]())
+        return Table(np.concatenate([part.values for part in dense]), dense[0].schema, unseen)
+    sparse = [part for part in parts if isinstance(part, SparseTable)]
+    lengths = np.concatenate([np.diff(part.row_start) for part in sparse])
+    return SparseTable(
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        np.concatenate([part.column for part in sparse]),
+        np.concatenate([part.value for part in sparse]),
+        sparse[0].schema,
     )

@@ -18,12 +18,11 @@ Reasons why a fit ends (``stopped_by`` in its record):
 ``early_stopping`` the watched score has not improved for ``patience`` rounds
 ``callback``       a callback returned True
 ``time_budget``    another round would exceed the time budget
-``interrupt``      Ctrl-C: the model keeps the complete rounds, or the number of rounds that
-                   the folds had chosen by then (:mod:`hedgerow.boosting.automatic.model_selection`)
+``interrupt``      Ctrl-C: the model keeps the complete rounds
 =================  =====================================================================
 
-An interrupt before the first complete round raises ``KeyboardInterrupt``.  So does a second
-interrupt within :data:`TWICE` seconds, since then the model is not wanted.  The second one
+An interrupt of folds, or before the first complete round, raises ``KeyboardInterrupt``.  So does a
+second interrupt within :data:`TWICE` seconds, since then the model is not wanted.  The second one
 may reach another fit, as in a parameter search, which after one interrupt continues with
 the next fit.
 """
@@ -239,7 +238,7 @@ def make_ready(
         if plan.start is not None:
             plan.start.complete(record, watch.n_kept)
         if chosen is not None:
-            chosen.complete(record, watch.n_kept)
+            record |= {"best_round": min(chosen.n_rounds, watch.n_kept), "folds": chosen.record}
         seconds = watch.seconds
         if members:
             record[BLEND], seconds = members, []  # which are of the first member only

@@ -14,9 +14,9 @@ from typing import TypeAlias
 import numpy as np
 
 from hedgerow.boosting.automatic.blending import joined_members
-from hedgerow.boosting.automatic.candidates import DataSize
 from hedgerow.boosting.automatic.magnitudes import check_differences
 from hedgerow.boosting.automatic.model_selection import ModelSelection, of_folds, with_resolved
+from hedgerow.boosting.automatic.recipe import DataSize
 from hedgerow.boosting.loop.callbacks import with_bar
 from hedgerow.boosting.loop.driver import (
     FitOptions,
@@ -27,8 +27,8 @@ from hedgerow.boosting.loop.driver import (
     make_ready,
 )
 from hedgerow.boosting.loop.rank_leaves import check_rule
-from hedgerow.boosting.loop.sample import Sample, with_own_levels
-from hedgerow.boosting.loop.scored import Ranks
+from hedgerow.boosting.loop.sample import ONLY, Sample, with_own_levels
+from hedgerow.boosting.loop.scored import Ranks, ScoredRows
 from hedgerow.boosting.loop.setup.job import FitSpec
 from hedgerow.boosting.loop.setup.loss_spec import needs_all_rows
 from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
@@ -40,7 +40,6 @@ from hedgerow.boosting.row_data.statistics import Encoded, constraints_of_inputs
 from hedgerow.boosting.validation.budget import budget_of
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold, among_weighted, folds_of
-from hedgerow.boosting.validation.row_sets import parts_of
 from hedgerow.boosting.validation.stopping import StoppingParams, check_folds
 from hedgerow.comm.base import Communicator, count_rows, gather_numbers
 from hedgerow.errors import AllRowsNeededError, DataError
@@ -92,7 +91,7 @@ def fit(
         own, rows, stops = with_rows_aside(plan, given, ranks)
         chosen, prepared = None, None
         if own.stopping.by_folds and stops is not None:
-            faster = of_folds(own.params, own.stopping.stride)
+            faster = of_folds(own.params, own.stopping.search.stride)
             folds = FoldRows(rows[0], objective, faster, own.n_threads)
             chosen = ModelSelection(own, folds, budget).choose()
             chosen.rows.close()
@@ -147,7 +146,8 @@ def plan_of(
     params = resolve_device(resolved(params, objective, schema, start), train.table)
     stopping = with_resolved(stopping, schema, objective)
     if folds:
-        stopping = replace(stopping, folds=(len(folds), len(folds)))
+        search = replace(stopping.search, folds=(len(folds), len(folds)))
+        stopping = replace(stopping, search=search)
     check_values(
         train, sets, objective, params, stopping, has_folds=bool(folds), others=ranks.others
     )
@@ -220,7 +220,7 @@ def prepare(plan: FitPlan, given: GivenRows, ranks: Ranks | None = None) -> Prep
     own = constraints_of_inputs(plan.params, encoded.inputs)
     before = None if plan.start is None else plan.start.model
     seen, unseen, first = prepare_rows(encoded, own, n_threads, objective.n_outputs, start=before)
-    parts = [replace(part, number=k) for k, rows in enumerate(sets) for part in parts_of(rows)]
+    parts = [ScoredRows(rows.set_name or ONLY, rows, number) for number, rows in enumerate(sets)]
     return PreparedRows(
         train, encoded.train, seen, unseen, parts, encoded.inputs, first, ranks or Ranks()
     )

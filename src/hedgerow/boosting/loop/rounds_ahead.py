@@ -101,18 +101,19 @@ class RoundsAhead:
         """Return the batches of a fit; None if its rounds have to be grown one by one."""
         # They have to where the rows are many or on several threads, where something else happens
         # between two trees (a loss in Python, a line search, a learning rate that changes, scores
-        # of the training rows), and where a tree has a vector in each leaf.
+        # of the training rows or of several sets), and where a tree has a vector in each leaf.
         params, train = state.params, state.train
         between = (
             state.objective.kernel_id == PRECOMPUTED
             or params.oob_score
             or not is_number(params.learning_rate)
             or any(part.name == TRAINING for part in state.scored)
+            or len(state.held_out) > 1
         )
         if between or not isinstance(grower, TreeGrower) or train.walked is None:
             return None
-        walked = [rows.walked for rows in state.held_out[:1]]
-        n_unseen = sum(rows.raw.size for rows in state.held_out[:1])
+        walked = [rows.walked for rows in state.held_out]
+        n_unseen = sum(rows.raw.size for rows in state.held_out)
         n_outputs, n_rows = train.raw.shape
         n_cells = n_rows * state.n_features * n_outputs
         most = rounds_at_once(n_cells, n_unseen, n_outputs * grower.most_nodes)

@@ -22,38 +22,24 @@ from hedgerow.data import (
 )
 from hedgerow.errors import HedgerowError
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RowSets:
-    """Sets of rows that are scored separately (:mod:`hedgerow.boosting.validation.row_sets`).
-
-    codes   int64 (n_rows,): index of each row's set, ascending
-    starts  index in the input of the first row of each set
-    """
-
-    codes: IntArray
-    names: tuple[str, ...]
-    starts: tuple[int, ...] = (0,)
-
-    def take(self, rows: IntArray) -> RowSets:
-        """Return the sets of some of the rows."""
-        return replace(self, codes=self.codes[rows])
+ONLY = "validation"
+"""Name of validation rows without a name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample(RowValues):
     """A table with target and the values of its rows.
 
-    target  float64, shape (n_rows,): class indices for classification
-    origin  int64, shape (n_rows,): index of each row in the input table; None: all rows, in order
-    sets    for validation rows: the sets that are scored separately
+    target    float64, shape (n_rows,): class indices for classification
+    origin    int64, shape (n_rows,): index of each row in the input table; None: all rows, in order
+    set_name  name of validation rows; None: training rows
     """
 
     table: AnyTable
     target: FloatArray
     _: KW_ONLY
     origin: IntArray | None = None
-    sets: RowSets | None = None
+    set_name: str | None = None
 
     @staticmethod
     def of(
@@ -61,10 +47,10 @@ class Sample(RowValues):
         target: FloatArray,
         values: RowValues,
         origin: IntArray | None = None,
-        sets: RowSets | None = None,
+        set_name: str | None = None,
     ) -> Sample:
         """Combine a table and its target with the values of its rows."""
-        return Sample(table, target, origin=origin, sets=sets, **values.present)
+        return Sample(table, target, origin=origin, set_name=set_name, **values.present)
 
     def with_values(self, values: RowValues) -> Sample:
         """Return the rows with these values in place of their own; others stay."""
@@ -81,23 +67,18 @@ class Sample(RowValues):
             self.target[rows],
             RowValues.take(self, rows),
             rows if self.origin is None else self.origin[rows],
-            None if self.sets is None else self.sets.take(rows),
+            self.set_name,
         )
 
     def name_of(self, row: int) -> str:
         """Return the user's name of a row, such as ``row 3`` or ``validation row 3``."""
+        kind = "row" if self.set_name is None else "validation row"
         if isinstance(self.table, FileTable):
             of = " of those with a weight above 0" if self.table.data.is_weighted else ""
-            return f"{'row' if self.sets is None else 'validation row'} {row}{of}"
-        place = row
+            return f"{kind} {row}{of}"
         if self.origin is not None:
-            place = row % len(self.origin)  # rows of target statistics are copies
-            row = int(self.origin[place])
-        if self.sets is None:
-            return f"row {row}"
-        code = int(self.sets.codes[place])
-        row, name = row - self.sets.starts[code], self.sets.names[code]
-        return f"validation row {row}" + ("" if name == "validation" else f" of {name!r}")
+            row = int(self.origin[row % len(self.origin)])  # rows of target statistics are copies
+        return f"{kind} {row}" + ("" if self.set_name in (None, ONLY) else f" of {self.set_name!r}")
 
     @contextmanager
     def naming_rows(self) -> Iterator[None]:

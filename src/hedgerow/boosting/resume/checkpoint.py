@@ -337,7 +337,7 @@ def fingerprint_of(
     train, validation = rows
     settings = _settings_of(plan)
     settings["rows"] = str(count_rows(train.n_rows, others)[1])
-    sets = [name for some in validation if some.sets for name in some.sets.names]
+    sets = [one.set_name for one in validation if one.set_name is not None]
     if sets:
         settings["validation_sets"] = text_of(sets)
     for number, fold in enumerate(plan.folds):
@@ -397,8 +397,6 @@ def text_of(value: Any) -> str:
 
 def _contents_of(sample: Sample, suffix: str) -> dict[str, str]:
     arrays = {"y": sample.target, **sample.digested()}
-    if sample.sets is not None:
-        arrays["sets"] = sample.sets.codes
     digests = {f"{name}{suffix}": array_digest(array) for name, array in arrays.items()}
     return {f"X{suffix}": _table_digest(sample.table), **digests}
 

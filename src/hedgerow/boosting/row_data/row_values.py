@@ -28,7 +28,6 @@ from hedgerow.boosting.row_data.queries import (
     weight_of_rows,
 )
 from hedgerow.comm.base import Communicator
-from hedgerow.errors import DataError
 from hedgerow.metrics.queries import first_seen
 
 Given: TypeAlias = Mapping[str, Any]
@@ -55,7 +54,6 @@ class RowValue(ABC):
     field        attribute of :class:`RowValues`
     of_fit       argument of ``fit`` of estimators
     of_training  whether only training rows have it; it has no effect on validation rows
-    missing      what rows without it have if others have it; None: all have it, or none
     in_vectors   whether rows in files have it beside their targets, so that it is read in each pass
     dtype        of the array
     """
@@ -64,7 +62,6 @@ class RowValue(ABC):
     field: ClassVar[str]
     of_fit: ClassVar[str]
     of_training: ClassVar[bool] = False
-    missing: ClassVar[float | None] = None
     in_vectors: ClassVar[bool] = False
     dtype: ClassVar[type] = np.float64
 
@@ -101,7 +98,6 @@ class RowValue(ABC):
 
 class _Weight(RowValue):
     name, field, of_fit = "weight", "weight", "sample_weight"
-    missing = 1.0
     in_vectors = True
 
     def read(self, given: Any, name: str, rows: Reading) -> FloatArray | None:
@@ -213,28 +209,6 @@ class RowValues:
     def digested(self) -> dict[str, AnyArray]:
         """Return the arrays that identify the values in checkpoints, by argument of ``fit``."""
         return {value.of_fit: value.digested(own) for value, own in self}
-
-
-def joined(parts: Sequence[RowValues], sizes: Sequence[int], names: Sequence[str]) -> RowValues:
-    """Return the values of validation sets with these numbers of rows, concatenated."""
-    # Raise ``DataError`` if only some of them have a value that all rows need.
-    found: dict[str, Any] = {}
-    for value in ROW_VALUES:
-        if value.of_training:
-            continue
-        own = [getattr(part, value.field) for part in parts]
-        lacking = [k for k, one in enumerate(own) if one is None]
-        if len(lacking) == len(own):
-            continue
-        for k in lacking:
-            if value.missing is None:
-                raise DataError(
-                    f"validation rows {names[k]!r} have no {value.field}, but other validation "
-                    "rows do: give it for all sets, or for none."
-                )
-            own[k] = np.full(sizes[k], value.missing)
-        found[value.field] = value.join(own)
-    return RowValues(**found)
 
 
 def given_values(arguments: Given, suffix: str = "") -> dict[str, Any]:

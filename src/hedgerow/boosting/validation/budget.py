@@ -79,24 +79,6 @@ class Budget:
         until = now + share * (self._end - now)
         return lambda: self._clock() >= until
 
-    def short_of_a_step(self, share: float, at_once: int) -> Callable[[], bool]:
-        """Return a function that tells, after each step of several fits, if time is too short."""
-        until = self._clock() + share * (self._end - self._clock())
-        steps: deque[float] = deque(maxlen=_LAST * at_once)
-        self.begin_rounds()
-
-        def is_short() -> bool:
-            began, compiled = self._mark
-            self.begin_rounds()
-            steps.append(max(0.0, self._mark[0] - began - (self._mark[1] - compiled)))
-            return self._mark[0] + at_once * max(steps) >= until
-
-        return is_short
-
-    def late_but_for(self, seconds: float) -> Callable[[], bool]:
-        """Return a function that tells whether at most ``seconds`` are left."""
-        return lambda: self._clock() + seconds >= self._end
-
 
 @contextmanager
 def budget_of(stopping: StoppingParams) -> Iterator[Budget | None]:

@@ -39,7 +39,7 @@ from hedgerow.boosting.row_data.statistics import assembled, constraints_of_inpu
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold
-from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
+from hedgerow.boosting.validation.stopping import BestRound
 from hedgerow.data.inputs import Inputs
 from hedgerow.errors import LossError
 from hedgerow.growing.core.tree import GrownTree, joined
@@ -47,9 +47,7 @@ from hedgerow.metrics import Metric
 from hedgerow.metrics.queries import query_rows, query_weights
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
-from hedgerow.objectives import Objective
 from hedgerow.once import once
-from hedgerow.params import BoostParams
 from hedgerow.threads import take_turns
 
 _CELLS_SIDE_BY_SIDE = 25_000
@@ -72,73 +70,48 @@ _SHARE_OF_ROUNDS = 0.95
 class FoldStopping:
     """Stopping rule of the folds.
 
-    limits         None: all rounds are done
-    pooled         whether all folds keep the same number of rounds, chosen by the pooled score
-    best           tracker of the best round; None: one made from ``limits``
-    is_late        tells, after each round of a fold, whether time is over.  Without early stopping,
-                   and with a pooled score, all folds then keep the same number of rounds.
-    may_end        tells, at an interrupt after one round of all folds, whether it ends folds with a
-                   pooled score in the same way as time
-    after_rounds   receives the number of rounds that all folds completed, and their pooled score
+    limits        None: all rounds are done
+    pooled        whether all folds keep the same number of rounds, chosen by the pooled score
+    best          tracker of the best round; None: one made from ``limits``
+    is_late       tells, after each round of a fold, whether time is over.  Without early stopping,
+                  and with a pooled score, all folds then keep the same number of rounds.
+    after_rounds  receives the number of rounds that all folds completed, and their pooled score
+    keep_trees    False: forests keep no trees, only the base score
     """
 
     limits: tuple[int, float] | None = None
     pooled: bool = False
     best: BestRound | None = None
     is_late: Callable[[], bool] = lambda: False
-    may_end: Callable[[], bool] = lambda: False
     after_rounds: Callable[[int, float], None] = lambda n_rounds, score: None
+    keep_trees: bool = True
 
 
 def in_time(
-    stopping: FoldStopping, budget: Budget, folds: Sequence[Fold], n_refit: int, n_threads: int
+    stopping: FoldStopping, budget: Budget, folds: Sequence[Fold], n_refit: int
 ) -> FoldStopping:
     """Return the rule with a time limit that leaves time for a refit on ``n_refit`` rows."""
     n_grown = sum(len(fold.train) for fold in folds)
     share = _SHARE_OF_ROUNDS * n_grown / (n_grown + n_refit)
-    late = budget.short_of_a_step(share, min(n_threads, len(folds)))
-    return replace(stopping, is_late=late)
+    return replace(stopping, is_late=budget.deadline(share))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FoldPlan:
-    """Plan of the folds, which they share.
+def grow_folds(
+    plan: FitPlan, rows: FoldRows, folds: Sequence[Fold], stopping: FoldStopping
+) -> GrownFolds:
+    """Grow the trees of all folds, each with training and test rows; the first metric decides.
 
-    params      resolved
-    metrics     the first one decides
-    n_threads   largest number of folds grown at the same time; spare threads are shared among them.
-                Small folds are grown one after another, by one thread.
-    keep_trees  False: forests keep no trees, only the base score
-    of_train    metrics for the training rows of each fold, in addition to its test rows
+    Spare threads are shared among the folds.  Small ones grow one after another, by one thread.
     """
-
-    rows: FoldRows
-    objective: Objective
-    params: BoostParams
-    stopping: FoldStopping
-    metrics: Sequence[Metric]
-    n_threads: int
-    keep_trees: bool = True
-    of_train: Sequence[Metric] = ()
-
-
-def grow_folds(plan: FoldPlan, folds: Sequence[Fold]) -> GrownFolds:
-    """Grow the trees of all folds, each with training and test rows."""
-    sample, stopping, n_threads = plan.rows.sample, plan.stopping, plan.n_threads
+    sample, n_threads = rows.sample, plan.n_threads
     if sample.n_rows * sample.table.schema.n_features < _CELLS_SIDE_BY_SIDE:
         n_threads = 1
     at_once = min(n_threads, len(folds))
-    shared = replace(plan, n_threads=n_threads // at_once)
-    grown = [GrownFold(shared, number, fold) for number, fold in enumerate(folds)]
+    shared = replace(plan, n_threads=n_threads // at_once, callbacks=())
+    grown = [GrownFold(shared, rows, fold, number, stopping) for number, fold in enumerate(folds)]
     found = GrownFolds(grown, plan.metrics[0], stopping)
     try:
-        try:
-            take_turns([fold.advance for fold in grown], at_once, found.after_step)
-        except KeyboardInterrupt as error:
-            twice = isinstance(error.__context__, KeyboardInterrupt)
-            if twice or not found.end_complete_rounds() or not stopping.may_end():
-                raise
-            found.interrupted = True
+        take_turns([fold.advance for fold in grown], at_once, found.after_step)
         for fold in grown:
             fold.finish(found)
     finally:
@@ -158,17 +131,16 @@ def pooled(scores: Sequence[float], masses: Sequence[float]) -> float:
 class GrownFolds:
     """All folds, the rounds that all of them have completed, and the best one of these.
 
-    best         the best round by the pooled score, if that decides
-    n_rounds     number of rounds that all folds completed
-    late         whether the time limit ended the folds
-    interrupted  whether an interrupt ended the folds
+    best      the best round by the pooled score, if that decides
+    n_rounds  number of rounds that all folds completed
+    late      whether the time limit ended the folds
     """
 
     def __init__(self, folds: Sequence[GrownFold], metric: Metric, stopping: FoldStopping) -> None:
         self.folds, self._stopping, self.best = folds, stopping, stopping.best
         if self.best is None and stopping.pooled and stopping.limits is not None:
             self.best = BestRound(metric, *stopping.limits)
-        self.n_rounds, self.late, self.interrupted, self._latest = 0, False, False, math.nan
+        self.n_rounds, self.late, self._latest = 0, False, math.nan
 
     @once
     def curves(self) -> dict[str, list[float]]:
@@ -213,17 +185,6 @@ class GrownFolds:
         self.late = self._stopping.is_late() and self.n_rounds > 0
         return self.late
 
-    def end_complete_rounds(self) -> bool:
-        """Observe all rounds that all folds completed again; return False if there are none.
-
-        An interrupt may have come during the first observation.
-        """
-        if self.best is None:
-            return False
-        self.best, self.n_rounds = self.best.again(), 0
-        self._note_rounds()
-        return self.n_rounds > 0
-
 
 class GrownFold:
     """The fit of one fold, one round at a time; it holds the fold's rows while it lasts.
@@ -257,8 +218,11 @@ class GrownFold:
     n_inputs: int
     n_rows: int
 
-    def __init__(self, shared: FoldPlan, number: int, fold: Fold) -> None:
-        self._shared, self._number, self._fold = shared, number, fold
+    def __init__(
+        self, plan: FitPlan, rows: FoldRows, fold: Fold, number: int, stopping: FoldStopping
+    ) -> None:
+        self._plan, self._rows, self._fold = plan, rows, fold
+        self._number, self._stopping = number, stopping
         self.best_round, self.next_end, self.mass = 0, NOT_KNOWN, 0.0
         self.curve: list[float] = []
         self._recent, self._n_noted = deque[FloatArray](), 0  # raw scores after the latest rounds
@@ -270,7 +234,7 @@ class GrownFold:
         """Run a round, and others that are ready; return True if the last one was among them."""
         if self._states is None:
             self._begin()
-        state, watch, last = self._state, self.watch, self._shared.params.n_estimators
+        state, watch, last = self._state, self.watch, self._plan.params.n_estimators
         assert state is not None
         assert self._states is not None
         state.next_end = self.next_end
@@ -297,19 +261,9 @@ class GrownFold:
 
     def _begin(self) -> None:
         """Take the rows of the fold, and make its loop."""
-        shared, stopping = self._shared, self._shared.stopping
-        rows = self._prepared = shared.rows.fold(self._fold, shared.n_threads)
-        params = constraints_of_inputs(shared.params, rows.inputs)
-        metrics, of_train = tuple(shared.metrics), tuple(shared.of_train)
-        plan = FitPlan(
-            shared.objective,
-            params,
-            StoppingParams(),
-            metrics,
-            of_train,
-            n_threads=shared.n_threads,
-        )
-        limits = None if stopping.pooled else stopping.limits
+        rows = self._prepared = self._rows.fold(self._fold, self._plan.n_threads)
+        plan = replace(self._plan, params=constraints_of_inputs(self._plan.params, rows.inputs))
+        limits = None if self._stopping.pooled else self._stopping.limits
         self._state, self.watch = watched_rows(plan, rows, limits, may_run_ahead=True)
         self.mass = _mass(rows.parts[0].rows)
         self._states = rounds(self._state)
@@ -327,7 +281,6 @@ class GrownFold:
         state, prepared, watch = self._state, self._prepared, self.watch
         assert state is not None
         assert prepared is not None
-        interrupted = all_folds.interrupted
         if all_folds.best is not None:
             watch.best = all_folds.best
         if all_folds.n_common is not None:
@@ -335,14 +288,14 @@ class GrownFold:
         if all_folds.late and watch.stopped_by == "rounds" and watch.n_done < watch.n_rounds:
             watch.stopped_by = "time_budget"
         kept = watch.n_kept
-        if not interrupted and (watch.best is not None or kept == state.n_rounds):
+        if watch.best is not None or kept == state.n_rounds:
             watch.note_forest(state)
         self.n_rows = prepared.train.n_rows
         if self.n_rows < 2 * state.params.min_samples_leaf:
             kept = 0  # too few rows for a split
-        raw = np.ascontiguousarray(self._scores_after(state, kept, interrupted))
+        raw = np.ascontiguousarray(self._scores_after(state, kept))
         part = state.scored[0]
-        self.forest = state.freeze(kept if self._shared.keep_trees else 0)
+        self.forest = state.freeze(kept if self._stopping.keep_trees else 0)
         self.scores, self.raw = part.score(watch.objective, raw), raw[:, part.columns]
         self.trees, self.n_inputs = state.trees(kept), state.n_features
         self.inputs, self.n_copies = prepared.inputs, prepared.seen.n_copies
@@ -350,12 +303,12 @@ class GrownFold:
 
     def model(self) -> Model:
         """Return the model of the fold, as a fit on its rows would."""
-        shared, objective = self._shared, self.watch.objective
-        record = record_of(self.n_rows, shared.params, self.watch)
+        plan, sample, objective = self._plan, self._rows.sample, self.watch.objective
+        record = record_of(self.n_rows, plan.params, self.watch)
         if hasattr(objective, "fit_record"):
-            sample = shared.rows.sample.take(self._fold.train)
-            record |= found_by_loss(objective, self.forest, sample, self.inputs, shared.n_threads)
-        schema = shared.rows.sample.table.schema
+            train = sample.take(self._fold.train)
+            record |= found_by_loss(objective, self.forest, train, self.inputs, plan.n_threads)
+        schema = sample.table.schema
         return assembled(self.forest, schema, objective, record, self.inputs, self.n_copies)
 
     def gains(self) -> FloatArray:
@@ -368,16 +321,13 @@ class GrownFold:
         total = np.bincount(feature + 1, weights=gain, minlength=self.n_inputs + 1)
         return total[1:].astype(np.float64)  # the first entry: leaves
 
-    def _scores_after(self, state: BoostState, n_rounds: int, interrupted: bool) -> FloatArray:
-        """Return raw scores of the test rows from the first ``n_rounds`` rounds alone.
-
-        If a round was ``interrupted``, the current scores may include a part of it.
-        """
+    def _scores_after(self, state: BoostState, n_rounds: int) -> FloatArray:
+        """Return raw scores of the test rows from the first ``n_rounds`` rounds alone."""
         place = n_rounds - 1 - (self._n_noted - len(self._recent))
         if 0 <= place < len(self._recent):
             return self._recent[place]
         unseen = state.held_out[0]
-        if n_rounds == state.n_rounds and state.adds_up and not interrupted:
+        if n_rounds == state.n_rounds and state.adds_up:
             return unseen.raw
         scores = unseen.restarted(state.base)
         for number, tree in enumerate(state.trees(n_rounds)):

@@ -25,7 +25,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.boosting.automatic.repeats import find_repeats
-from hedgerow.boosting.loop.driver import PreparedRows
+from hedgerow.boosting.loop.driver import FitPlan, PreparedRows
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
 from hedgerow.boosting.loop.scored import ScoredRows
 from hedgerow.boosting.loop.scores import TrainingData
@@ -55,7 +55,7 @@ from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import AnyTable, BinnedMatrix, Table
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.growing.core.setup import SumsPool
-from hedgerow.metrics import Metric, MetricChoice, make_metrics
+from hedgerow.metrics import MetricChoice, make_metrics
 from hedgerow.metrics.queries import first_seen
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
@@ -205,8 +205,8 @@ def rows_of_folds(
     stopping: StoppingParams,
     eval_metric: MetricChoice,
     n_threads: int,
-) -> tuple[FoldRows, tuple[Metric, ...]]:
-    """Check the rows that the folds of a user divide; return those to divide, and the metrics.
+) -> tuple[FoldRows, FitPlan]:
+    """Check the rows that the folds of a user divide; return those to divide, and the plan.
 
     Groups divide the folds, whose test rows are the validation rows.
     """
@@ -216,7 +216,9 @@ def rows_of_folds(
     with kept.naming_rows():
         objective.check_target(kept.target)
     metrics = make_metrics(eval_metric, objective)
-    return FoldRows(kept, objective, params, n_threads), metrics
+    of_train = metrics if stopping.train_scores else ()
+    plan = FitPlan(objective, params, stopping, metrics, of_train, n_threads=n_threads)
+    return FoldRows(kept, objective, params, n_threads), plan
 
 
 def _taken(

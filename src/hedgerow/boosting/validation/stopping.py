@@ -18,7 +18,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -45,84 +45,71 @@ CLOCK_FIELDS = ("time_budget", "began")
 _FRACTION = Interval(0.0, 1.0, low_open=True, high_open=True)
 _PATIENCE = Interval(1, 10_000_000, integer=True)
 _MIN_DELTA = Interval(0.0, math.inf, high_open=True)
-_ROUNDS_FACTOR = Interval(1.0, math.inf, high_open=True)
-_STRIDE = Interval(1.0, math.inf, high_open=True)
 _SECONDS = Interval(0.0, math.inf, low_open=True, high_open=True)
+
+
+class Candidate(NamedTuple):
+    """Other parameters of the trees, which the folds compare with the first ones.
+
+    lead      standard errors by which they must be better; None: any lead is enough
+    is_plain  whether they are the trees of other libraries, which the first fold judges before the
+              others, as it does crosses of columns
+    """
+
+    params: BoostParams
+    lead: float | None = None
+    is_plain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What ``early_stopping="cv"`` looks for, which is chosen automatically.
+
+    folds              number of folds that the rows are divided into, and of those that are tested
+    rounds_factor      rounds of the model on all rows per best round of the folds, at least 1
+    stride             learning rate of the folds over that of the model, at least 1: a round of the
+                       folds equals ``stride`` rounds of the model
+    easy_rounds        a model of more rounds has a larger learning rate; None: it keeps all rounds
+    least_patience     patience at the first round, which grows by a fifth of the rounds, up to
+                       ``patience``; None: ``patience`` from the start
+    candidates         tried one after the other
+    tries_crosses      whether crosses of the columns with the largest gains are tried at the end
+    at_equal_learning  candidates are compared with the best parameters after as much learning
+                       (rounds times rate), not with their best score: slow learners may win
+    allowance          bounds on the estimated cost; None: nothing is bounded
+    is_cautious        use fewer rounds if the gain on the test rows may be due to chance
+    most_members       largest number of kinds of trees in the model
+    """
+
+    folds: tuple[int, int] = (5, 5)
+    rounds_factor: float = 1.0
+    stride: float = 1.0
+    easy_rounds: int | None = None
+    least_patience: int | None = None
+    candidates: tuple[Candidate, ...] = ()
+    tries_crosses: bool = False
+    at_equal_learning: bool = False
+    allowance: Allowance | None = None
+    is_cautious: bool = False
+    most_members: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class StoppingParams:
     """Parameters of early stopping.
 
-    Attributes
-    ----------
-    early_stopping : bool, "auto" or "cv"
-        ``"auto"``: whether the user gives validation rows.
-        ``"cv"``: by fits of five folds, followed by a fit on all rows.
-    validation_fraction : float in (0, 1)
-        Share of the rows held out if there are no validation rows.
-    patience : int
-        Number of successive rounds without improvement that ends the fit.
-    min_delta : float
-        Smallest change of the watched score that counts as an improvement (exclusive).
-    folds : tuple of two int
-        For ``"cv"``: number of folds that the rows are divided into, and number of these
-        folds that are trained and tested.
-    rounds_factor : float >= 1
-        For ``"cv"``: rounds of the model on all rows per best round of the folds, which have
-        fewer rows; the result never exceeds ``n_estimators``.
-    stride : float >= 1
-        For ``"cv"``: learning rate of the folds over that of the model.  One round of the folds
-        equals ``stride`` rounds of the model; ``patience`` is in rounds of the model.
-    easy_rounds : int >= 1 or None
-        For ``"cv"``: a model of n rounds, more than these, gets the square root of
-        ``n * easy_rounds`` rounds instead.  Its learning rate grows in proportion, up to
-        the rate of the folds.  None: it keeps all n.
-    least_patience : int >= 1 or None
-        For ``"cv"`` with ``is_cautious``: patience at the first round, which grows by a fifth
-        of the rounds, up to ``patience``.  None: ``patience`` from the start.
-    candidates : tuple of BoostParams
-        For ``"cv"``: other tree parameters, from which the folds select the best.
-    lead : float or None
-        Required lead of a candidate, in standard errors; None: any lead is enough.
-    at_equal_learning : bool
-        For ``"cv"`` with ``is_cautious``: a candidate is compared with the best parameters after
-        as much learning (rounds times learning rate), not with their best score.  Slow learners
-        may win, but the folds take longer.
-    rare : tuple of BoostParams
-        For ``"cv"``: more candidates, which are best on few tables.  They must lead by one
-        standard error.
-    plain : BoostParams or None
-        For ``"cv"``: the plain parameters, which the folds try last; only on the first fold if
-        the best parameters are better there.
-    tries_crosses : bool
-        For ``"cv"`` with ``is_cautious``: at the end, the folds also try crosses of the columns
-        with the largest gains (:mod:`hedgerow.data.inputs`).
-    allowance : Allowance or None
-        For ``"cv"``: bounds on the estimated cost (:mod:`hedgerow.boosting.automatic.cost`).
-    finest_rate : float > 0 or None
-        For ``"cv"`` with a time budget: smallest learning rate of the model.  The model keeps
-        the best total step length of the folds, with learning rates that follow the clock
-        (:mod:`hedgerow.boosting.automatic.recipe`).  None: rate and rounds of a fit
-        without a budget.
-    is_cautious : bool
-        For ``"cv"``: use fewer rounds if the gain on the test rows may be due to chance.
-    time_budget : float > 0 or None
-        Seconds that the fit may take from ``began``, see
-        :mod:`hedgerow.boosting.validation.budget`.
-    blend : bool, int, "auto" or sequence of mappings
-        Whether the model may have several kinds of trees
-        (:mod:`hedgerow.boosting.automatic.blending`), at most how many, or which.
-    most_members : int
-        For ``"cv"``: largest number of kinds of trees in the model.
-    members : tuple of Member
-        Kinds of trees of the model, if these are given.
-    train_scores : bool
-        Whether the training rows are scored after each round, with or without validation
-        rows.  These scores do not affect the fit.
-    began : float
-        Start time of the fit, as :func:`time.monotonic`: create this object
-        first.
+    early_stopping       ``"auto"``: whether the user gives validation rows; ``"cv"``: by folds, and
+                         a fit on all rows
+    validation_fraction  share of the rows held out if there are no validation rows
+    patience             number of successive rounds without improvement that ends the fit
+    min_delta            smallest change of the watched score that is an improvement (exclusive)
+    time_budget          seconds that the fit may take from ``began``
+    blend                whether the model may have several kinds of trees, at most how many, or
+                         which (:mod:`hedgerow.boosting.automatic.blending`)
+    train_scores         whether training rows are scored, too, which does not affect the fit
+    search               for ``"cv"``
+    members              kinds of trees of the model, if these are given
+    began                start time of the fit, as :func:`time.monotonic`: create this object first
     """
 
     early_stopping: bool | Literal["auto", "cv"] = "auto"
@@ -130,24 +117,10 @@ class StoppingParams:
     patience: int = 10
     min_delta: float = 0.0
     time_budget: float | None = None
-    folds: tuple[int, int] = (5, 5)
-    rounds_factor: float = 1.0
-    stride: float = 1.0
-    easy_rounds: int | None = None
-    least_patience: int | None = None
-    candidates: tuple[BoostParams, ...] = ()
-    lead: float | None = None
-    at_equal_learning: bool = False
-    rare: tuple[BoostParams, ...] = ()
-    plain: BoostParams | None = None
-    tries_crosses: bool = False
-    allowance: Allowance | None = None
-    finest_rate: float | None = None
-    is_cautious: bool = False
     blend: Blend = "auto"
-    most_members: int = 1
-    members: tuple[Member, ...] = ()
     train_scores: bool = False
+    search: Search = Search()
+    members: tuple[Member, ...] = ()
     began: float = field(default_factory=time.monotonic, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -164,8 +137,6 @@ class StoppingParams:
             ("validation_fraction", _FRACTION),
             ("patience", _PATIENCE),
             ("min_delta", _MIN_DELTA),
-            ("rounds_factor", _ROUNDS_FACTOR),
-            ("stride", _STRIDE),
         ):
             value = getattr(self, name)
             if value not in allowed:
@@ -180,19 +151,6 @@ class StoppingParams:
     def by_folds(self) -> bool:
         """Whether fits of folds decide."""
         return isinstance(self.early_stopping, str) and self.early_stopping == "cv"
-
-    @property
-    def only_counts_rounds(self) -> bool:
-        """Whether folds find a number of rounds, and compare no parameters."""
-        return replace(
-            self,
-            patience=10,
-            min_delta=0.0,
-            validation_fraction=0.1,
-            time_budget=None,
-            blend="auto",
-            train_scores=False,
-        ) == StoppingParams(self.early_stopping)
 
     def is_on(self, has_validation: bool) -> bool:
         """Return whether a fit stops early, with or without validation rows of the user."""

@@ -26,7 +26,7 @@ from hedgerow.boosting.row_data.classes import corrected, rescaled, with_class_w
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import check_both_offset, with_offset_columns
 from hedgerow.boosting.row_data.row_values import ROW_VALUES
-from hedgerow.boosting.validation.row_sets import ONLY, reads_batches, stacked
+from hedgerow.boosting.validation.row_sets import ONLY, reads_batches
 from hedgerow.data import AnyTable, Schema
 from hedgerow.data.schema import check_same_names
 from hedgerow.errors import AllRowsNeededError, DataError, DataTypeError
@@ -156,19 +156,16 @@ class Job:
         if stays:
             given = known.objective, params, options.stopping, start
             train, samples = first_pass.first_pass(train, *given, has_validation)
-        sets = {
-            name: self._validation(name, given_rows, train.table.schema, known, params)
+        samples += [
+            self._validation(name, given_rows, train.table.schema, known, params)
             for name, given_rows in self.validation.items()
-        }
+        ]
         if stays:
             for each in (rows, *self.validation.values()):
                 if reads_batches(each) and not isinstance(each.y, np.ndarray):
                     each.y = None  # the loss has targets of its own
-            samples += [stacked({name: each}) for name, each in sets.items()]
             if params.tree_method != "hist":
                 train, *samples = first_pass.mapped([train, *samples])
-        elif sets:
-            samples = [stacked(sets)]
         names = rows.offset_names
 
         def finish(found: Model) -> Model:
@@ -215,6 +212,7 @@ class Job:
         known: KnownTargets,
     ) -> Sample:  # fmt: skip
         found = rows.sample(table, target, known.objective.n_outputs, self._called_of(name))
+        found = replace(found, set_name=name)
         if known.by_class is None:
             return found
         return with_class_weights(found, known.by_class).without_equal_weights()
@@ -228,7 +226,7 @@ ReadTargets: TypeAlias = Callable[[Job, int, FloatArray | None], KnownTargets]
 class FitSpec:
     """The rows of a fit, read, and its loss.
 
-    validation  one sample of all sets in memory; otherwise one for each set, or of rows held out
+    validation  a sample for each set, or of rows held out
     start       model to continue
     finish      converts the trained model to the one that is returned
     classes     array (n_classes,): class labels
