@@ -73,7 +73,7 @@ sphinx_gallery_conf = {
     "reset_modules": ("matplotlib",),
     "doc_module": ("hedgerow",),
     "backreferences_dir": None,
-    "capture_repr": ("_repr_html_",),
+    "capture_repr": ("_repr_html_", "__repr__"),
     "matplotlib_animations": False,
 }
 

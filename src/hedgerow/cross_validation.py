@@ -21,8 +21,8 @@ from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.errors import ParameterError, brief
 from hedgerow.metrics import task_of
-from hedgerow.notebook import Viewed
 from hedgerow.peers import OF_CV, advised
+from hedgerow.shown import Viewed
 from hedgerow.threads import resolve_threads
 from hedgerow.training import check_datasets, loss_of, read_settings, stopping_of, trees_of
 

@@ -249,7 +249,9 @@ OF_PREDICT: dict[str, str] = {
     **dict.fromkeys(("num_iteration", "ntree_limit"), "give n_rounds."),
     "start_iteration": "give first_round.",
     **dict.fromkeys(("iteration_range", "ntree_start", "ntree_end"), _SOME_ROUNDS),
-    **dict.fromkeys(("pred_early_stop", "pred_early_stop_margin"), "call predict_decided(X)."),
+    **dict.fromkeys(
+        ("pred_early_stop", "pred_early_stop_margin"), "nothing: all trees of a row are added."
+    ),
     **dict.fromkeys(("num_threads", "thread_count", "nthread"), "give n_jobs."),
     "base_margin": "give offset.",
     "data": "give X.",

@@ -15,7 +15,6 @@ import pytest
 import hedgerow
 from hedgerow import errors
 from hedgerow.errors import HedgerowWarning
-from hedgerow.notebook import most_used
 
 PACKAGE = Path(hedgerow.__file__).parent
 
@@ -84,34 +83,6 @@ def test_estimators_have_a_view_for_notebooks() -> None:
     assert "HedgerowClassifier" in model._repr_html_()
 
 
-def value_of(view: str, name: str) -> str:
-    """Return the text beside a name in a view."""
-    found = re.search(f"<th>{re.escape(name)}</th><td[^>]*>(.*?)</td>", view)
-    assert found is not None, view
-    return re.sub(r"<span[^>]*></span>", "", found[1]).strip()
-
-
-def test_boosters_have_a_view_for_notebooks() -> None:
-    rng = np.random.default_rng(0)
-    X = {"<b>age": rng.normal(size=200), "noise": np.zeros(200)}
-    model = hedgerow.HedgerowRegressor(n_estimators=3).fit(X, X["<b>age"]).booster_
-    view = model._repr_html_()
-    splits = int(model.feature_importance("split")[0])
-    assert f"&lt;b&gt;age ({splits} splits)</td>" in view
-    assert "<b>" not in view
-    assert value_of(view, "trees") == "3"
-
-
-def test_the_view_names_columns_by_their_splits() -> None:
-    splits = np.array([3.0, 0.0, 9.0, 3.0, 1.0, 2.0, 4.0])
-    named = "c (9 splits), g (4 splits), a (3 splits), d (3 splits), f (2 splits)"
-    assert most_used("abcdefg", splits) == named
-
-
-MARKUP = "<img src=x onerror=alert(1)> & $x$"
-ESCAPED = "&lt;img src=x onerror=alert(1)&gt; &amp; $x$"
-
-
 @pytest.mark.parametrize(
     ("n_files", "target", "text"),
     [
@@ -137,34 +108,6 @@ def test_the_repr_of_batches_does_not_call_the_function() -> None:
     assert repr(named) == "<Dataset: rows of batches; target 'income'>"
     tuples = hedgerow.Dataset.from_batches(batches)
     assert repr(tuples) == "<Dataset: rows of batches; target part of the rows>"
-
-
-def test_explanations_have_a_view_for_notebooks() -> None:
-    rng = np.random.default_rng(0)
-    X = {f"x{k}": rng.normal(size=300) for k in range(12)} | {MARKUP: rng.normal(size=300)}
-    model = hedgerow.HedgerowRegressor(n_estimators=5).fit(X, X[MARKUP] + 0.1 * X["x3"])
-    found = model.explain(X)
-    view = found._repr_html_()
-    assert "<img" not in view
-    size = np.abs(found.values).mean(axis=0)
-    assert value_of(view, ESCAPED) == f"{size[12]:.3g}"
-    assert value_of(view, "base value") == f"{found.base_values:.6g}"
-    assert view.count("<span") == min(10, int((size > 0).sum()))
-    widths = [int(width) for width in re.findall(r"width:(\d+)px", view)]
-    assert widths == sorted(widths, reverse=True)
-    assert widths[0] > 0
-
-
-def test_the_view_of_an_explanation_names_outputs_and_pairs() -> None:
-    rng = np.random.default_rng(0)
-    X = {"a": rng.normal(size=300), "b": rng.normal(size=300)}
-    y = np.array(["<i>", "x", "z"])[np.digitize(X["a"] * X["b"], [-0.2, 0.2])]
-    model = hedgerow.HedgerowClassifier(n_estimators=5).fit(X, y)
-    found = model.explain(X, interactions=True)
-    view = found._repr_html_()
-    assert value_of(view, "outputs") == "3: &lt;i&gt;, x, z"
-    pair = 2.0 * np.abs(found.values).mean(axis=(0, 3))[0, 1]
-    assert value_of(view, "a x b") == f"{pair:.3g}"
 
 
 def test_types_are_published() -> None:

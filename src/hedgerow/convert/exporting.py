@@ -21,7 +21,7 @@ from hedgerow.errors import (
     path_repr,
 )
 from hedgerow.model.booster_part import BoosterPart
-from hedgerow.notebook import Viewed
+from hedgerow.shown import Viewed
 
 if TYPE_CHECKING:
     from hedgerow.convert.writers.plain import PlainModel
@@ -66,9 +66,6 @@ class ExportReport(Viewed):
     def _facts(self) -> dict[str, object]:
         checked = f"{self.rows_checked:,} rows, largest difference {self.largest_difference:.3g}"
         return {"path": self.path, "format": self.format, "checked": checked}
-
-    def _more(self) -> list[tuple[str, str]]:
-        return [("note", text) for text in self.notes]
 
 
 class Exports(BoosterPart):

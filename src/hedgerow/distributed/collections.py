@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.boosting.row_data.row_values import ROW_VALUES
+from hedgerow.boosting.row_data.row_values import ROW_VALUES, WEIGHT
 from hedgerow.data.sources.batches import not_one_axis
 from hedgerow.distributed.cluster import Parts, naming_lost_scheduler, present_workers, ready
 from hedgerow.distributed.partition import (
@@ -78,7 +78,7 @@ def _check_both(train: Mapping[str, Any], validation: Mapping[str, Any]) -> None
         if "X" not in validation:
             raise DataError(f"{NAMES[role]}_val is given without X_val and y_val.")
     for value in ROW_VALUES:
-        if value.of_training or value.missing is not None:
+        if value.of_training or value is WEIGHT:
             continue
         if validation and (value.name in train) != (value.name in validation):
             name = value.of_fit

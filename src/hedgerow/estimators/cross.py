@@ -51,7 +51,7 @@ from hedgerow.estimators.ranker import HedgerowRanker
 from hedgerow.model.forest import average_forests, with_inputs_of_all
 from hedgerow.model.model import AVERAGED, Model
 from hedgerow.model.predict import Predictor
-from hedgerow.notebook import Viewed
+from hedgerow.shown import Viewed
 from hedgerow.threads import resolve_threads
 
 Merge: TypeAlias = "Literal['average', 'refit']"

@@ -13,11 +13,10 @@ from hedgerow.cuda.arrays import on_host
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.notebook import Viewed, largest, some_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Explanation(Viewed):
+class Explanation:
     """The contribution of each column to the raw scores of some rows.
 
     Attributes
@@ -58,35 +57,6 @@ class Explanation(Viewed):
         what = "interactions" if self.interactions else "values"
         shape = " x ".join(str(size) for size in self.values.shape)
         return f"<Explanation: {what} of {shape}>"
-
-    def _facts(self) -> dict[str, object]:
-        outputs = self.output_names
-        return {
-            "rows": f"{len(self):,}",
-            "columns": f"{len(self.feature_names):,}",
-            "outputs": f"{len(outputs):,}: {some_of(outputs)}" if outputs else "one raw score",
-            "base value": _base_value(self),
-            "bars": "mean absolute value" + (", mean of the outputs" if outputs else ""),
-        }
-
-    def _more(self) -> list[tuple[str, float]]:
-        """Return the most important columns, or pairs of columns, with their importance."""
-        if len(self) == 0:
-            return []
-        sizes = self.importance()
-        if self.output_names:
-            sizes = sizes.mean(axis=-1)
-        if not self.interactions:
-            return largest(self.feature_names, sizes)
-        first, second = np.triu_indices(len(sizes))
-        # Half of the joint contribution of two columns is at each of their two positions.
-        pairs = np.where(first == second, 1.0, 2.0) * sizes[first, second]
-        names = self.feature_names
-        both = [
-            names[j] if j == k else f"{names[j]} x {names[k]}"
-            for j, k in zip(first.tolist(), second.tolist(), strict=True)
-        ]
-        return largest(both, pairs)
 
     def importance(self) -> FloatArray:
         """Return the mean absolute value over the rows.
@@ -212,13 +182,3 @@ class Explanation(Viewed):
             numbers = all(column.dtype.kind in "biuf" for column in columns)
             return np.stack(columns, axis=1, dtype=None if numbers else object)
         return np.asarray(data)
-
-
-def _base_value(found: Explanation) -> str:
-    """Return the base value of each output; with offsets, its mean over the rows."""
-    base = found.base_values
-    by_row = base.ndim > (1 if found.output_names else 0)
-    if by_row and len(base) == 0:
-        return "none, as there are no rows"
-    numbers = np.atleast_1d(base.mean(axis=0) if by_row else base)
-    return some_of([f"{number:.6g}" for number in numbers]) + (", mean of the rows" * by_row)

@@ -24,7 +24,7 @@ from hedgerow.data.reading.objects import read_objects
 from hedgerow.data.reading.temporal import as_trained, text_of_ticks
 from hedgerow.data.schema import Column, ColumnKind, Rounding, Temporal
 from hedgerow.errors import ParameterError, brief, did_you_mean
-from hedgerow.notebook import MOST_COLUMNS, Viewed, largest, some_of
+from hedgerow.shown import MOST_COLUMNS, Viewed, some_of
 
 MAX_TICK = 2**62
 """Numbers beyond it are the end of the last step, not microseconds."""
@@ -222,11 +222,7 @@ class PartialDependence(Viewed):
             "mean": mean,
             "columns": some_of(self.names),
         }
-        outputs = {"outputs": some_of(self.output_names)} if self.output_names else {}
-        return facts | outputs | {"bars": "standard deviation of the effect"}
-
-    def _more(self) -> list[tuple[str, float]]:
-        return largest(self.names, self.strength.reshape(len(self), -1).max(axis=1))
+        return facts | ({"outputs": some_of(self.output_names)} if self.output_names else {})
 
     @property
     def names(self) -> tuple[str, ...]:

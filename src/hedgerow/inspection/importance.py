@@ -33,9 +33,9 @@ from hedgerow.inspection import partial
 from hedgerow.metrics import Metric, MetricChoice, make_metrics, metrics_of_queries, scored_as
 from hedgerow.metrics.queries import query_rows
 from hedgerow.model.model import ImportanceKind, Model, feature_importance
-from hedgerow.notebook import Viewed, largest, some_of
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import Interval
+from hedgerow.shown import Viewed, some_of
 
 if TYPE_CHECKING:
     from hedgerow.explain.explanation import Explanation
@@ -83,9 +83,6 @@ class Importances(Viewed):
     def _facts(self) -> dict[str, object]:
         first = [self.names[k] for k in self.order]
         return {"kind": self.kind, "unit": self.unit, "columns": some_of(first)}
-
-    def _more(self) -> list[tuple[str, float]]:
-        return largest(self.names, self.total)
 
     @property
     def total(self) -> FloatArray:

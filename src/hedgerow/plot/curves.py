@@ -20,7 +20,6 @@ from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.inspection.background import inspected
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.model import ImportanceKind, Model, feature_importance
-from hedgerow.notebook import Viewed, most_used
 from hedgerow.peers import OF_IMPORTANCE, advised
 from hedgerow.plot import picture, text
 from hedgerow.plot import style as s
@@ -166,17 +165,8 @@ def score_at(
     return known if place == -1 else None
 
 
-class ModelViews(BoosterPart, Viewed):
+class ModelViews(BoosterPart):
     """Mixin of the booster: its trees as tables, text and pictures; its training, with curves."""
-
-    def _facts(self) -> dict[str, object]:
-        return {
-            "objective": self.model.objective,
-            "rounds": f"{self.model.forest.n_rounds:,}",
-            "trees": f"{self.model.forest.n_trees:,}",
-            "columns": f"{self._schema.n_features:,}",
-            "most used": most_used(self._schema.names, feature_importance(self.model, "split")),
-        }
 
     def to_frame(self, backend: FrameLibrary = "pandas") -> Any:
         """Return all nodes of all trees as a data frame, one row for each node.

@@ -42,11 +42,11 @@ from hedgerow.growing.core.grower import CELL_BYTES, most_slots
 from hedgerow.growing.core.setup import has_constant_hessian, holds_vectors, most_leaves
 from hedgerow.kernels.histograms.vector_histogram import width_of
 from hedgerow.kernels.prediction.slopes import TERMS
-from hedgerow.notebook import Viewed
 from hedgerow.objectives import PARAMETERS, make_objective
 from hedgerow.objectives.precomputed import prepared_shape
 from hedgerow.objectives.targets import several_targets
 from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, flat
+from hedgerow.shown import Viewed
 from hedgerow.threads import resolve_threads
 
 _ROW_BYTES = 24
@@ -110,14 +110,10 @@ class MemoryEstimate(Viewed):
         size = f"{self.n_rows:,} rows, {self.n_features:,} features"
         return {"fit of": size, "peak": shown_bytes(self.peak)}
 
-    def _more(self) -> list[tuple[str, str]]:
-        return [(name, shown_bytes(getattr(self, name))) for name in _PARTS]
-
     def __str__(self) -> str:
         facts = self._facts()
-        lines = (
-            f"  {name:<10} {size:>9}" for name, size in (*self._more(), ("peak", facts["peak"]))
-        )
+        sizes = [(name, shown_bytes(getattr(self, name))) for name in _PARTS]
+        lines = [f"  {name:<10} {size:>9}" for name, size in (*sizes, ("peak", facts["peak"]))]
         return "\n".join([f"fit of {facts['fit of']}", *lines])
 
 

@@ -7,21 +7,15 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
-import numpy.typing as npt
 
-from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.row_data.checks import check_offset
-from hedgerow.boosting.row_data.offsets import offset_columns, offset_of_rows
+from hedgerow.boosting.row_data.offsets import offset_columns
 from hedgerow.boosting.row_data.survival import SurvivalPredictions
 from hedgerow.cuda.arrays import on_host
-from hedgerow.data import SparseTable
 from hedgerow.data.reading.one_row import RowReader
-from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
-from hedgerow.metrics import task_of
+from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
-from hedgerow.objectives import SeveralTargets
 from hedgerow.objectives.catalogue import DISTRIBUTIONAL
 from hedgerow.once import once
 from hedgerow.params import Interval, PredictionKind
@@ -246,83 +240,3 @@ class PredictionForms(SurvivalPredictions):
 
         check_level(level)
         return self.predict_distribution(X, n_jobs=n_jobs).interval(level)
-
-    def predict_decided(
-        self,
-        X: Any,
-        kind: Any = "value",
-        *,
-        margin: float = 10.0,
-        every: int = 10,
-        n_jobs: int | None = None,
-        offset: Any = None,
-    ) -> npt.NDArray[Any]:
-        """Predict classes, skipping later trees for rows whose class is already clear.
-
-        Parameters
-        ----------
-        X, kind, n_jobs, offset
-            As for :meth:`predict`; ``kind`` is not ``"leaf"``.
-        margin : float > 0, default=10.0
-            A row is decided if its largest raw score exceeds the second by this margin, or,
-            for two classes, if twice its raw score is this far from 0 (LightGBM's
-            ``pred_early_stop_margin``).  With ``inf`` all trees are used.
-        every : int >= 1, default=10
-            Number of rounds between two checks.
-
-        Returns
-        -------
-        ndarray
-            As :meth:`predict`; scores of rows that stay undecided are equal except for rounding.
-
-        Raises
-        ------
-        ParameterError
-            For a model that is not a classifier, or whose trees are not added up.
-
-        Examples
-        --------
-        >>> from hedgerow import HedgerowClassifier
-        >>> from hedgerow.datasets import load_pima
-        >>> X, y, _, _ = load_pima()
-        >>> booster = HedgerowClassifier(n_estimators=50).fit(X, y).booster_
-        >>> quick = booster.predict_decided(X, margin=2.0)
-        >>> bool((quick == booster.predict(X)).mean() > 0.9)
-        True
-        """
-        if not is_one_of(kind, ("value", "raw", "probability")):
-            raise ParameterError(
-                f"kind must be 'value', 'raw' or 'probability' here; got {brief(kind)}."
-            )
-        for value, name, allowed in ((margin, "margin", _MARGIN), (every, "every", _EVERY)):
-            if value not in allowed:
-                raise ParameterError(f"{name} must be {allowed}; got {brief(value)}.")
-        single = not isinstance(self._objective, SeveralTargets)
-        known = single and task_of(self._objective) in ("two classes", "classes")
-        if not known or self.model.training.get("parameters", {}).get("boosting") == "rf":
-            raise ParameterError(
-                "predict_decided needs a classifier whose trees are added up, but this model has "
-                f"objective {self.model.objective!r} and boosting "
-                f"{self.model.training.get('parameters', {}).get('boosting', 'gbdt')!r}: use "
-                "predict."
-            )
-        X, given = offset_of_rows(self.model, X, offset)
-        values, threads = self._inputs(X, n_jobs, "Booster")
-        forest = self.model.forest
-        n_rows = values.n_rows if isinstance(values, SparseTable) else len(values)
-        raw = np.repeat(forest.base_score[:, None], n_rows, axis=1)
-        added = check_offset(given, n_rows, len(raw))
-        raw = raw if added is None else raw + added
-        open_rows, step = np.arange(n_rows), every * forest.trees_per_round
-        for first in range(0, forest.n_trees, step):
-            stop = min(first + step, forest.n_trees)
-            part = values.take(open_rows) if isinstance(values, SparseTable) else values[open_rows]
-            scores = self._predictor.raw_scores(part, threads, first, stop)
-            raw[:, open_rows] += scores - forest.base_score[:, None]
-            now = raw[:, open_rows]
-            two = np.stack([-now[0], now[0]]) if len(now) == 1 else now
-            two = np.partition(two, len(two) - 2, axis=0)[-2:]  # of the likeliest classes
-            open_rows = open_rows[two[1] - two[0] < margin]
-            if len(open_rows) == 0:
-                break
-        return self._prediction(raw, kind)

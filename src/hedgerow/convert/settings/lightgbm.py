@@ -124,7 +124,7 @@ _REFUSED: dict[str, tuple[str, tuple[Any, ...]]] = {
     "cegb_penalty_feature_lazy": ("use feature_penalties.", _NOTHING),
     "cegb_penalty_feature_coupled": ("use feature_penalties.", _NOTHING),
     "feature_contri": ("use feature_penalties.", _NOTHING),
-    "pred_early_stop": ("use booster.predict_decided(X).", (False,)),
+    "pred_early_stop": ("all trees of a row are added.", (False,)),
     "tree_learner": ("see docs/distributed.md for a cluster.", ("serial", "data", "feature")),
     "num_machines": ("see docs/distributed.md.", (1,)),
     "multi_error_top_k": ("use eval_metric='top_k_error@2'.", (1,)),
@@ -163,8 +163,7 @@ _WITHOUT: dict[str, str] = {
     r.CLASSES_OF_Y: "num_class",
     "there is one method for monotone constraints.": "monotone_constraints_method",
     "results never depend on threads.": "deterministic",
-    "use the argument every of booster.predict_decided.": "pred_early_stop_freq",
-    "use the argument margin of booster.predict_decided.": "pred_early_stop_margin",
+    "all trees of a row are added.": "pred_early_stop_freq pred_early_stop_margin",
     "the names of 'ndcg' and 'map' have it: eval_metric='ndcg@5'.": "eval_at",
     "second derivatives of 'poisson' are not enlarged; use a smaller learning_rate.": (
         "poisson_max_delta_step"

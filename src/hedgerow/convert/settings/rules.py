@@ -23,8 +23,8 @@ from typing import Any, TypeVar
 from hedgerow.argument_types import check_bool, check_mapping
 from hedgerow.convert.settings import values as v
 from hedgerow.errors import ParameterError, brief, did_you_mean
-from hedgerow.notebook import Viewed
 from hedgerow.objectives import PARAMETERS, RANKING
+from hedgerow.shown import Viewed
 
 Values = dict[str, Any]
 Value = TypeVar("Value")
@@ -112,10 +112,6 @@ class Translation(Viewed):
 
     def _facts(self) -> dict[str, object]:
         return {"parameters": len(self.params), "differences": len(self.differences)}
-
-    def _more(self) -> list[tuple[str, str]]:
-        params = [(name, repr(value)) for name, value in self.params.items()]
-        return [*params, *(("difference", text) for text in self.differences)]
 
 
 @dataclass(frozen=True, slots=True)
