@@ -335,7 +335,7 @@ def test_digest_of_columns() -> None:
         Schema((Column("c"), Column("b", "category", ("x", "y"))), named=True),
         Schema((Column("a", "int"), Column("b", "category", ("x", "y"))), named=True),
         replace(schema, named=False),
-        replace(schema, unknown="backoff"),
+        replace(schema, unknown="error"),
         replace(schema, zero_missing=True),
     ]
     assert len({schema_digest(each) for each in (schema, *others)}) == 8

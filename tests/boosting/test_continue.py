@@ -165,18 +165,16 @@ def test_new_levels_join_and_old_trees_send_them_where_missing_values_go() -> No
     assert np.mean((more.predict(X) - SIGNAL) ** 2) < np.mean((some.predict(X) - SIGNAL) ** 2)
 
 
-@pytest.mark.parametrize("policy", ["missing", "backoff"])
-def test_columns_of_more_levels_than_bins_keep_those_of_the_model(policy) -> None:
+def test_columns_of_more_levels_than_bins_keep_those_of_the_model() -> None:
     rng = np.random.default_rng(1)
     town = rng.choice([f"t{i:03}" for i in range(40)], 3000, p=rng.dirichlet(np.ones(40)))
     effect = {t: rng.normal() for t in np.unique(town)}
     y = np.array([effect[t] for t in town]) + 0.3 * rng.normal(size=3000)
     params = {**BASE, "n_estimators": 4, "max_bins": 12, "max_cat_to_onehot": 1}
     params |= {"min_data_per_group": 5, "target_statistics": False}
-    kind = {"unknown_category": policy}
-    some = train(params, Dataset({"town": town[:1500]}, y[:1500], **kind))
+    some = train(params, Dataset({"town": town[:1500]}, y[:1500]))
     others = np.where(rng.random(1500) < 0.2, "x" + town[1500:].astype(object), town[1500:])
-    more = train(params, Dataset({"town": others}, y[1500:], **kind), init_model=some)
+    more = train(params, Dataset({"town": others}, y[1500:]), init_model=some)
     before, after = (b.model.forest.categories for b in (some, more))
     old, new = some.model.schema.columns[0].levels, more.model.schema.columns[0].levels
     assert set(old) < set(new)

@@ -137,13 +137,11 @@ def test_a_source_is_read_twice_if_no_row_is_set_aside(tmp_path: Path) -> None:
 
 def test_what_needs_more_memory_than_there_may_be(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(file_dataset, "_BYTES_OF_A_CELL", 10**9)
-    text = pa.table({"c": [f"t{row}" for row in range(200)], "y": np.arange(200.0)})
-    path = write(text, tmp_path / "b.parquet")
-    data = Dataset.from_files(
-        path, "y", unknown_category="backoff", cache_dir=tmp_path, memory_limit=LIMIT
-    )
-    with pytest.raises(ParameterError, match=r"'backoff' ends the predictions.*Read into") as found:
-        train({"early_stopping": True, "target_statistics": False}, data)
+    rows = pa.table({"c": np.arange(200.0) % 2, "y": np.arange(200.0)})
+    path = write(rows, tmp_path / "b.parquet")
+    data = Dataset.from_files(path, "y", cache_dir=tmp_path, memory_limit=LIMIT)
+    with pytest.raises(ParameterError, match=r"max_conflict_rate.*Read into") as found:
+        train({"max_conflict_rate": 0.1}, data)
     assert "memory, 200 rows of" in str(found.value)
     assert [item.name for item in tmp_path.iterdir()] == ["b.parquet"]
 

@@ -392,15 +392,6 @@ def test_intervals_of_files_are_scored_as_one_target(tmp_path: Path) -> None:
     assert model.eval(files) == pytest.approx(model.eval(memory))
 
 
-def test_unknown_categories_that_end_at_inner_nodes_are_read_into_memory(paths: list[Path]) -> None:
-    params = {"n_estimators": 4, "early_stopping": True, "target_statistics": False}
-    rows, unknown = Rows(ROWS, ["a", "street"]), {"unknown_category": "backoff"}
-    files, memory = rows.in_files(paths, **unknown), rows.in_memory(**unknown)
-    assert train(params, files).to_bytes() == train(params, memory).to_bytes()
-    other = Rows(ROWS.assign(street="elsewhere"), rows.features).in_memory(**unknown)
-    assert train(params, files, other).to_bytes() == train(params, memory, other).to_bytes()
-
-
 @pytest.mark.parametrize("more", [{}, {"grow_policy": "symmetric"}, {"early_stopping": "cv"},
                                   {"max_conflict_rate": 0.1, "early_stopping": True}])  # fmt: skip
 def test_sparse_batches(more: dict[str, Any]) -> None:

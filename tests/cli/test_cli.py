@@ -257,8 +257,8 @@ BAD_COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
         "Did you mean 'city'",
     ),
     "unknown policy": (
-        ("train", "people.csv", "--target", "value", "--set", "unknown_category=backof"),
-        "Did you mean 'backoff'",
+        ("train", "people.csv", "--target", "value", "--set", "unknown_category=eror"),
+        "Did you mean 'error'",
     ),
     "text for regression": (
         ("train", "people.csv", "--target", "income", "--task", "regression", "--drop", "city"),

@@ -359,13 +359,6 @@ def test_odd_names_and_categories(name, tmp_path) -> None:
 
 def test_what_no_format_has_is_named(mixed, tmp_path) -> None:
     X, y, _ = mixed
-    cases = [
-        ({}, {"unknown_category": "backoff"}, "backoff"),
-    ]
-    for params, data, words in cases:
-        booster = train({**PLAIN, **params}, Dataset(X, y, **data))
-        with pytest.raises(ParameterError, match=words):
-            booster.export(tmp_path / "model.json")
     model = hedgerow.HedgerowClassifier(
         n_estimators=3, class_weight="balanced", target_statistics=False
     ).fit(X, y)

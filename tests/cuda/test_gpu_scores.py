@@ -57,9 +57,7 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Any:
     arrays.gpu_memory.cache_clear()
 
 
-def random_model(
-    seed: int, n_outputs: int, is_vector: bool, n_categories: int, unknown: Any
-) -> Model:
+def random_model(seed: int, n_outputs: int, is_vector: bool, n_categories: int) -> Model:
     """Return a model of numbers and categories, with every kind of node that the kernels know."""
     rng = np.random.default_rng(seed)
     kinds = [*["float"] * 3, *["category"] * n_categories]
@@ -96,8 +94,7 @@ def random_model(
     if is_vector:
         vectors = rng.normal(size=(len(arrays["value"]), n_outputs))
         forest = replace(forest, value=np.zeros(len(vectors)), vectors=vectors)
-    schema = Schema(columns, unknown=unknown if n_categories else "missing")
-    return Model(forest, schema, "softmax" if n_outputs > 1 else "squared_error")
+    return Model(forest, Schema(columns), "softmax" if n_outputs > 1 else "squared_error")
 
 
 def layouts(values: Array) -> dict[str, Array]:
@@ -117,17 +114,16 @@ def layouts(values: Array) -> dict[str, Array]:
     n_outputs=st.integers(1, 3),
     is_vector=st.booleans(),
     n_categories=st.integers(0, 3),
-    unknown=st.sampled_from(["missing", "backoff"]),
     dtype=st.sampled_from([np.float32, np.float64]),
     layout=st.sampled_from(["C", "F", "steps", "reversed"]),
     kept_bytes=st.sampled_from([0, 1 << 15]),
     chunk_bytes=st.sampled_from([1, 300, 1 << 28]),
 )
 def test_scores_of_random_forests(
-    seed: int, n_outputs: int, is_vector: bool, n_categories: int, unknown: Any, dtype: Any,
-    layout: str, kept_bytes: int, chunk_bytes: int,
+    seed: int, n_outputs: int, is_vector: bool, n_categories: int, dtype: Any, layout: str,
+    kept_bytes: int, chunk_bytes: int,
 ) -> None:  # fmt: skip
-    model = random_model(seed, n_outputs, is_vector and n_outputs > 1, n_categories, unknown)
+    model = random_model(seed, n_outputs, is_vector and n_outputs > 1, n_categories)
     rng = np.random.default_rng(seed)
     values = rng.choice(VALUES, (int(rng.integers(1, 30)), model.schema.n_features)).astype(dtype)
     with pytest.MonkeyPatch.context() as patch:
@@ -346,11 +342,10 @@ def test_tables_of_cupy(n_rows: int, n_columns: int, dtype: Any) -> None:
 
 
 @with_gpu
-@pytest.mark.parametrize("unknown", ["missing", "backoff"])
-def test_categories_on_a_gpu(unknown: Any) -> None:
+def test_categories_on_a_gpu() -> None:
     cupy = pytest.importorskip("cupy")
     X, y = large_table(50_000, 6, np.float32)
-    data = Dataset(X[:, :], y, categorical_features=[5], unknown_category=unknown)
+    data = Dataset(X[:, :], y, categorical_features=[5])
     booster = train({"objective": "squared_error", "n_estimators": 30}, data)
     X[::7, 5] = 99
     booster.reset_unseen_categories()

@@ -155,11 +155,11 @@ def test_the_quick_way_to_encode_objects_agrees_with_the_loop(items: list[Any]) 
         assert found() == quick
 
 
-@given(columns_of_text, columns_of_text, st.sampled_from(["missing", "backoff"]))
+@given(columns_of_text, columns_of_text, st.sampled_from(["missing", "split"]))
 def test_unseen_text(seen: Values, new: Values, unknown: Any) -> None:
-    schema = read_table({"c": seen}, unknown=unknown).schema
+    schema = replace(read_table({"c": seen}).schema, unknown=unknown)
     known = list(schema.columns[0].levels)
-    other = len(known) if unknown == "backoff" else np.nan
+    other = len(known) if unknown == "split" else np.nan
     expected = [np.nan if v is None else known.index(v) if v in known else other for v in new]
     n_unseen = sum(v is not None and v not in known for v in new)
     for name, make in TEXT_HOLDERS.items():
@@ -271,7 +271,7 @@ def test_beside_int64_columns_codes_are_keys() -> None:
     assert table.schema.kinds == ("int", "category")
     assert table.values.tolist() == [[2**60, 0], [2**60 + 1, MISSING_KEY]]
     assert codes_of(table.values[:, 1], 1).tolist() == [0, 2]
-    new = read_table({"id": np.array([1]), "c": ["x"]}, replace(table.schema, unknown="backoff"))
+    new = read_table({"id": np.array([1]), "c": ["x"]}, replace(table.schema, unknown="split"))
     assert codes_of(new.values[:, 1], 1).tolist() == [1]
 
 
@@ -348,11 +348,9 @@ def test_names_of_a_dataset_name_categories() -> None:
     )
 
 
-@pytest.mark.parametrize("unknown", ["mising", None, 3, ["missing"]])
+@pytest.mark.parametrize("unknown", ["mising", "backoff", None, 3, ["missing"]])
 def test_bad_policy(unknown: Any) -> None:
-    with pytest.raises(
-        ParameterError, match="unknown_category must be one of 'missing', 'backoff'"
-    ):
+    with pytest.raises(ParameterError, match="unknown_category must be one of 'missing', 'error'"):
         read_table([["a"]], unknown=unknown)
     with pytest.raises(ParameterError, match="unknown_category"):
         HedgerowRegressor(unknown_category=unknown).fit(np.ones((3, 1)), [0.0, 1.0, 2.0])
@@ -506,9 +504,9 @@ def test_levels_of_some_rows(values: Values, data: st.DataObject) -> None:
     read = read_table({"c": values, "x": np.arange(len(values))}, part.schema)
     np.testing.assert_array_equal(whole.values, read.values)
     assert whole.unseen == read.unseen
-    backoff = replace(part.schema, unknown="backoff")
-    read = read_table({"c": values, "x": np.arange(len(values))}, backoff)
-    np.testing.assert_array_equal(recode(table, backoff).values, read.values)
+    known_by_splits = replace(part.schema, unknown="split")
+    read = read_table({"c": values, "x": np.arange(len(values))}, known_by_splits)
+    np.testing.assert_array_equal(recode(table, known_by_splits).values, read.values)
     np.testing.assert_array_equal(table.values, before)
 
 
@@ -549,7 +547,7 @@ def colours(n_rows: int = 400, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]
 SMALL = {"n_estimators": 10, "min_samples_leaf": 2, "min_data_per_group": 1, "cat_smooth": 1.0}
 
 
-@pytest.mark.parametrize("unknown", ["missing", "backoff", "error"])
+@pytest.mark.parametrize("unknown", ["missing", "error"])
 def test_rows_set_aside_are_not_seen(unknown: Any) -> None:
     X, y = colours(60)
     X["colour"] = [f"colour {row}" for row in range(60)]

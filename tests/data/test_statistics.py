@@ -149,7 +149,7 @@ def test_new_rows_have_the_means_of_all_training_rows(sample, other):
     both = (sample, other)
     columns = [c for c in sample.table.schema.columns[:n] if c.kind == "category"]
     n = min(len(columns), sum(kind == "category" for kind in other.table.schema.kinds))
-    schema = Schema(tuple(columns[:n]), True, "backoff")
+    schema = Schema(tuple(columns[:n]), True)
     sample, other = (
         replace(s, table=Table(floats_of(s.table)[:, :n].copy(), schema)) for s in both
     )

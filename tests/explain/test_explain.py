@@ -99,14 +99,9 @@ def model(name: str) -> Booster:
     makers = {
         "numbers and sets": lambda: regressor(target_statistics=False),
         "statistics": lambda: regressor(**stats),
-        "backoff": lambda: regressor(target_statistics=False, unknown_category="backoff"),
         "lines": lambda: regressor(linear_leaves=True),
-        "lines, backoff": lambda: regressor(
-            linear_leaves=True, target_statistics=False, unknown_category="backoff"
-        ),
         "lines, statistics": lambda: regressor(linear_leaves=True, **stats),
         "symmetric": lambda: regressor(**symmetric),
-        "symmetric, backoff": lambda: regressor(**symmetric, unknown_category="backoff"),
         "dart": lambda: regressor(boosting="dart", drop_rate=0.5, target_statistics=False),
         "rf": lambda: regressor(boosting="rf", subsample=0.6, target_statistics=False),
         "classes": classifier,
@@ -133,8 +128,8 @@ def model(name: str) -> Booster:
 
 
 NAMES = [
-    "numbers and sets", "statistics", "backoff", "lines", "lines, backoff", "lines, statistics",
-    "symmetric", "symmetric, backoff", "dart", "rf", "classes", "vectors", "targets", "normal",
+    "numbers and sets", "statistics", "lines", "lines, statistics", "symmetric", "dart",
+    "rf", "classes", "vectors", "targets", "normal",
     "averaged", "averaged lines", "monotone", "few rounds", "exact", "no split",
 ]  # fmt: skip
 BY_DEFINITION = [name for name in NAMES if not name.startswith("averaged")]
@@ -181,7 +176,7 @@ def test_values_with_a_background_are_those_of_the_definition(name: str) -> None
 
 
 @pytest.mark.parametrize(
-    "name", ["numbers and sets", "vectors", "symmetric, backoff", "deep", "many targets"]
+    "name", ["numbers and sets", "vectors", "symmetric", "deep", "many targets"]
 )
 def test_lists_of_patterns_say_what_tables_of_many_leaves_say(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -215,7 +210,7 @@ def test_values_add_up_to_the_raw_score(name: str, with_background: bool) -> Non
 
 @pytest.mark.parametrize(
     "name",
-    ["lines", "vectors", "classes", "statistics", "backoff", "symmetric"],
+    ["lines", "vectors", "classes", "statistics", "symmetric"],
 )
 @pytest.mark.parametrize("of", ["rows", "pairs", "rows with a background"])
 def test_bits_depend_on_neither_threads_nor_batches(name: str, of: str) -> None:

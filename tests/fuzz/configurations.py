@@ -117,7 +117,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "bundle_order": ("degree",),
     "bundle_conflicts": ("max",),
     "max_conflict_rate": (0.01, 0.3),
-    "unknown_category": ("backoff", "error"),
+    "unknown_category": ("error",),
     "max_cat_to_onehot": (1, 254),
     "max_cat_threshold": (1, 3),
     "cat_smooth": (0.0,),

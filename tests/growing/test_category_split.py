@@ -143,7 +143,7 @@ def test_prediction_equals_the_naive_walk(keys, max_bins) -> None:
     assert same(predictor.raw_scores(table.values), expected)
     assert same(predictor.raw_scores(table.values[:5]), expected[:, :5])
     nodes = [
-        [naive_category.stop_of(model.forest, table.schema.kinds, t, row) for t in range(12)]
+        [naive_category.leaf_of(model.forest, table.schema.kinds, t, row) for t in range(12)]
         for row in table.values[:40]
     ]
     assert np.array_equal(predictor.leaves(table.values[:40]), nodes)
@@ -166,19 +166,7 @@ def test_levels_beyond_the_bins_share_one() -> None:
     assert np.array_equal(matrix.by_column[0, :3000][~missing], bins[present])
 
 
-def test_unknown_values_stop_at_the_node() -> None:
-    table, _ = table_of(5, levels=(6,))
-    y = np.where(np.isin(table.values[:, 0], (0, 3)), 1.0, 0.0)  # the category alone says it
-    model = train(table, y, n_estimators=1, max_leaves=2, learning_rate=1.0, reg_lambda=0.0)
-    assert model.forest.feature[0] == 0
-    values = table.values[:1].copy()
-    values[0, 0] = 6  # no level
-    predictor = Predictor(model.forest, table.schema.kinds)
-    assert predictor.leaves(values)[0, 0] == 0
-    assert predictor.raw_scores(values)[0, 0] == model.forest.base_score[0] + model.forest.value[0]
-
-
-def test_unknown_values_get_the_mean_of_searched_leaves() -> None:
+def test_inner_nodes_have_the_mean_of_searched_leaves() -> None:
     table, y = table_of(9, levels=(6,))
     model = train(table, y, objective="absolute_error", n_estimators=3)
     forest = model.forest
@@ -192,7 +180,7 @@ def test_unknown_values_get_the_mean_of_searched_leaves() -> None:
 
 @settings(max_examples=examples(20))
 @given(st.integers(0, 10**6), st.floats(0.0, 0.6))
-def test_rows_with_unknown_values_stop_where_the_naive_walk_does(seed, share) -> None:
+def test_rows_with_unknown_values_end_where_the_naive_walk_does(seed, share) -> None:
     table, y = table_of(seed, n_rows=300, levels=(3, 20))
     model = train(table, y, n_estimators=4)
     values = table.values.copy()

@@ -102,14 +102,6 @@ def case_categories() -> Case:
     return Case(regressor(X, y).booster_, X)
 
 
-def case_backoff() -> Case:
-    X, y = mixed()
-    booster = regressor(X, y, unknown_category="backoff").booster_
-    rows = X.copy()
-    rows.loc[:20, "colour"] = "unheard of"
-    return Case(booster, rows)
-
-
 def case_classes() -> Case:
     X, y = mixed()
     model = HedgerowClassifier(**PLAIN).fit(X, np.digitize(y, [-0.5, 1.0]))
@@ -134,7 +126,7 @@ def case_lines() -> Case:
 
 def case_lines_of_mixed() -> Case:
     X, y = mixed()
-    booster = regressor(X, y, linear_leaves=True, unknown_category="backoff").booster_
+    booster = regressor(X, y, linear_leaves=True).booster_
     rows = X.copy()
     rows.loc[:20, "colour"] = "unheard of"
     return Case(booster, rows)
@@ -229,15 +221,6 @@ def test_partial_dependence_is_the_mean_of_all_rows(name: str) -> None:
             rows = case.raw(replace_column(case.X, column, None))
             want = np.insert(want, values.index(None), np.average(rows, 0, weight), axis=0)
         np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
-
-
-def test_unknown_categories_are_a_cell_where_walks_end_at_them() -> None:
-    case = made("backoff")
-    effect = case.booster.partial_dependence(case.X)["colour"]
-    want = case.raw(replace_column(case.X, 2, "never seen")).mean()
-    assert effect.at(["never seen"])[0] == pytest.approx(want, abs=1e-12)
-    assert effect.unknown_rows == 21
-    assert effect.rows.sum() + effect.missing_rows + effect.unknown_rows == N_ROWS
 
 
 @pytest.mark.parametrize("lines", [False, True])

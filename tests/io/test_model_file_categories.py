@@ -34,7 +34,7 @@ levels = st.one_of(
     *(st.sets(kind, max_size=8).map(lambda found: tuple(sorted(found))) for kind in (texts, ints)),
     st.sets(floats.map(lambda x: x + 0.0), max_size=8).map(lambda found: tuple(sorted(found))),
 )
-policies = st.sampled_from(["missing", "backoff", "error"])
+policies = st.sampled_from(["missing", "error"])
 
 
 def add_categories(
@@ -51,7 +51,7 @@ def add_categories(
     return replace(model, forest=forest, schema=schema)
 
 
-SOME = add_categories([("ä", "ö"), (), (-3, 7), (0.5, 1.0), ("", "x")], "backoff")
+SOME = add_categories([("ä", "ö"), (), (-3, 7), (0.5, 1.0), ("", "x")], "error")
 SOME_BYTES = model_to_bytes(SOME)
 
 
@@ -180,6 +180,7 @@ def put(*path: Any) -> Callable[[dict[str, Any]], None]:
         (lambda record: record.pop("unknown"), "needs categories, unknown, kinds"),
         (lambda record: record.pop("categories"), "needs categories"),
         (put("unknown", "other"), "policy"),
+        (put("unknown", "backoff"), "no longer exists: train it again"),
         (put("unknown", ["missing"]), "policy"),
         (put("unknown", None), "policy"),
         (put("categories", {}), "malformed record"),

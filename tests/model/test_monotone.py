@@ -11,16 +11,12 @@ from hypothesis import strategies as st
 
 from hedgerow import Dataset, HedgerowRegressor, ParameterError, train
 from hedgerow.booster import Booster
-from hedgerow.data.schema import Column, Schema
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.limits.isotonic import order_leaves
-from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model.cells import Cells
-from hedgerow.model.forest import CategoryTables
-from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
 from tests.helpers.examples import examples
-from tests.helpers.random_forests import forest_of, random_model
+from tests.helpers.random_forests import random_model
 
 
 def sample(seed=0, n_rows=400, missing=0.15):
@@ -315,14 +311,13 @@ def towns(seed=0, n_rows=800):
     return frame, y + 2 * np.sin(code) * np.nan_to_num(X[:, 0])
 
 
-@pytest.mark.parametrize("unknown", ["missing", "backoff"])
 @pytest.mark.parametrize("way", [{}, {"objective": "quantile"}, {"max_cat_to_onehot": 1}], ids=str)
-def test_monotone_beside_categories(unknown, way) -> None:
+def test_monotone_beside_categories(way) -> None:
     frame, y = towns()
     model = HedgerowRegressor(
         n_estimators=20, monotone_constraints={"x0": 1, "x1": -1}, min_samples_leaf=5,
-        interaction_constraints="pairwise", unknown_category=unknown,
-        feature_penalties={"town": 0.9}, categorical_features=["town"], **way,
+        interaction_constraints="pairwise", feature_penalties={"town": 0.9},
+        categorical_features=["town"], **way,
     ).fit(frame, y)  # fmt: skip
     assert (model.booster_.model.forest.feature == 1).any()
     assert model.verify_monotone().verdict == "proved"
@@ -337,7 +332,7 @@ def test_monotone_beside_categories(unknown, way) -> None:
             assert (np.diff(scores, axis=1) >= 0).all()
 
 
-@pytest.mark.parametrize("unknown", ["missing", "backoff", "error"])
+@pytest.mark.parametrize("unknown", ["missing", "error"])
 @pytest.mark.parametrize("seed", range(6))
 def test_violation_beside_categories_is_shown_in_values(unknown, seed) -> None:
     frame, y = towns(seed)
@@ -349,33 +344,6 @@ def test_violation_beside_categories_is_shown_in_values(unknown, seed) -> None:
     raw = model.booster_.predict(finding.rows, kind="raw")
     assert tuple(raw) == finding.scores
     assert raw[0] > raw[1]
-
-
-@pytest.mark.parametrize(("unknown", "verdict"), [("missing", "proved"), ("backoff", "violated")])
-def test_values_where_walks_stop_count_only_where_walks_stop(unknown, verdict) -> None:
-    """For x0 <= 5 a split of towns predicts 10 for unknown towns; otherwise the value is 2."""
-    columns = (Column("x0"), Column("town", "category", ("a", "b")))
-    forest = forest_of(
-        2,
-        feature=[0, 1, -1, -1, -1],
-        threshold=[int(keys_of_floats(np.array(5.0))), 0, 0, 0, 0],
-        missing_left=[0, 1, 0, 0, 0],
-        left=[1, 3, 0, 0, 0],
-        right=[2, 4, 0, 0, 0],
-        value=[0.0, 10.0, 2.0, 0.0, 1.0],
-        categories=CategoryTables(
-            sets=np.array([[1, 0, 0, 0]], np.uint64),
-            level_bin=np.array([0, 1], np.uint8),
-            level_start=np.array([0, 0, 2]),
-        ),
-    )
-    model = Model(forest, Schema(columns, True, unknown), "squared_error")
-    finding = Booster(model).verify_monotone("x0", 1)["x0"]
-    assert finding.verdict == verdict
-    if verdict == "violated":
-        assert finding.scores == (10.0, 2.0)
-        assert finding.rows[0][1] == finding.rows[1][1] == "b?"
-        assert tuple(Booster(model).predict(finding.rows, kind="raw")) == (10.0, 2.0)
 
 
 @pytest.mark.parametrize("whole", [False, True])

@@ -50,7 +50,6 @@ PARAMS = {
     "lines": {"linear_leaves": True, "target_statistics": False},
     "statistics": {"target_statistics": True, "linear_leaves": False},
     "both": {"target_statistics": True, "linear_leaves": True},
-    "backoff": {"unknown_category": "backoff", "target_statistics": False},
     "no trees": {"n_estimators": 1, "min_samples_leaf": 500},
 }
 
@@ -94,7 +93,7 @@ def test_dicts_and_lists_have_the_bits_of_tables(name, objective) -> None:
     kinds += ["probability"] if objective in ("logistic", "softmax") else []
     rows = odd_rows()
     quick = [booster._single.of_row(row) is not None for row in rows]
-    assert np.mean(quick) > (0.7 if name == "backoff" else 0.85)
+    assert np.mean(quick) > 0.85
     usual = pd.DataFrame(rows[:40]).astype(object)
     of_usual = {kind: booster.predict(usual, kind=kind) for kind in kinds}
     for number, row in enumerate(rows):

@@ -501,24 +501,6 @@ def test_parts_of_forests_keep_their_lines(vector_booster, rows) -> None:
     np.testing.assert_allclose(sum(parts) + forest.base_score[:, None], whole, rtol=1e-12)
 
 
-def test_rows_that_stop_at_unknown_categories(rows) -> None:
-    X, y = rows
-    frame = pd.DataFrame(X, columns=list("abcd"))
-    frame["town"] = pd.Categorical(np.resize(list("uvwxyz"), len(X)))
-    y = three_targets(X, y) + (frame["town"].cat.codes.to_numpy() % 3)[:, None]
-    params = {**VECTORS, "max_leaves": 8, "max_cat_to_onehot": 1, "min_data_per_group": 5}
-    booster = train(params, Dataset(frame, y, unknown_category="backoff"))
-    rows = frame.head(40).assign(town="nowhere")
-    stopped = booster.raw_scores(rows)
-    assert (stopped != booster.raw_scores(frame.head(40))).any()
-    apart = Predictor(without_vectors(booster.model.forest), booster.model.split_schema.kinds)
-    encoded = booster.model.schema.n_features  # every column is an input
-    assert encoded == 5
-    single = np.stack([booster.raw_scores(rows.iloc[[k]])[:, 0] for k in range(40)], axis=1)
-    np.testing.assert_array_equal(single, stopped)
-    assert apart.forest.n_trees == 3 * booster.model.forest.n_trees
-
-
 def test_an_explanation_of_pairs_adds_up(vector_booster, rows) -> None:
     rows = rows[0][:12]
     found = vector_booster.explain(rows, interactions=True)

@@ -54,7 +54,7 @@ def tables_of(columns, sets, bins=None):
 CITIES = ("Bonn", "Kiev", "Lima", "Oslo", "Rome")
 
 
-def city_model(city_set=(3, 4), missing_left=1, levels=CITIES, unknown="missing", bins=None):
+def city_model(city_set=(3, 4), missing_left=1, levels=CITIES, bins=None):
     """``city in ...``, and on its right side ``age <= 40``."""
     columns = (Column("city", "category", tuple(levels)), Column("age"))
     nodes = TWO_SPLITS | {"missing_left": [missing_left, 0, 0, 0, 0]}
@@ -62,7 +62,7 @@ def city_model(city_set=(3, 4), missing_left=1, levels=CITIES, unknown="missing"
         2, threshold=[0, 0, *keys(40.0), 0, 0], value=[0.0, -0.5, 0.1, 0.25, 0.75], **nodes,
         categories=tables_of(columns, [city_set], {"city": bins} if bins else None),
     )  # fmt: skip
-    return Model(forest, Schema(columns, named=True, unknown=unknown), "squared_error")
+    return Model(forest, Schema(columns, named=True), "squared_error")
 
 
 def test_text_spells_out_the_side_with_fewer_levels() -> None:
@@ -102,19 +102,6 @@ def test_missing_values_and_empty_sides(city_set, missing_left, text, rules) -> 
     assert tree_text(model).splitlines()[1].startswith(f"{text}  ")
     shown = tree_rules(model)
     assert [shown[0].split(" -> ")[0], shown[1].split(" and ")[0]] == rules
-
-
-def test_values_that_training_did_not_see_stop_where_the_model_says_so() -> None:
-    model = city_model(unknown="backoff")
-    assert "city in {Oslo, Rome} (missing left, other stop here)  " in tree_text(model)
-    assert tree_rules(model) == [
-        "city is other -> 0.0  (cover=37.5, n=150)",
-        "(city in {Oslo, Rome} or missing) -> -0.5  (cover=12.5, n=50)",
-        "city not in {Oslo, Rome} and age <= 40.0 -> 0.25  (cover=12.5, n=48)",
-        "city not in {Oslo, Rome} and (age > 40.0 or missing) -> 0.75  (cover=12.5, n=52)",
-    ]
-    for policy in ("missing", "error"):
-        assert tree_rules(city_model(unknown=policy)) == tree_rules(model)[1:]
 
 
 def test_levels_that_share_a_bin_go_together() -> None:
@@ -228,7 +215,7 @@ def test_odd_levels_break_nothing(level) -> None:
 # -- what rules say is what prediction does --------------------------------------------------
 
 
-def category_model(seed, unknown):
+def category_model(seed):
     """Return a random tree on two category columns and one of numbers."""
     rng = np.random.default_rng(seed)
     counts = rng.integers(1, 7, 2)
@@ -246,10 +233,10 @@ def category_model(seed, unknown):
             sets.append([b for b in range(4) if rng.random() < 0.5])
         tree["value"][node] = float(node)
     forest = forest_of(3, categories=tables_of(columns, sets, bins), **tree)
-    return Model(forest, Schema(columns, named=True, unknown=unknown), "squared_error")
+    return Model(forest, Schema(columns, named=True), "squared_error")
 
 
-def holds(rule, row, levels, unseen_is_missing):
+def holds(rule, row, levels, unseen_is_missing=True):
     """Return whether a row (a dict; None missing, "?" unseen) meets the conditions of a rule."""
     conditions = rule.rsplit(" -> ")[0]
     return conditions == "always" or all(
@@ -289,44 +276,40 @@ def condition_holds(part, row, levels, unseen_is_missing):
 
 
 @settings(max_examples=examples(50))
-@given(st.integers(0, 10**6), st.sampled_from(["missing", "backoff"]))
-def test_rules_divide_all_rows_as_prediction_does(seed, unknown) -> None:
-    model = category_model(seed, unknown)
+@given(st.integers(0, 10**6))
+def test_rules_divide_all_rows_as_prediction_does(seed) -> None:
+    model = category_model(seed)
     schema, rules = model.schema, tree_rules(model)
     levels = {column.name: column.levels for column in schema.columns[:2]}
-    n_splits = int(model.forest.has_sets.sum())
-    n_leaves = int((model.forest.feature < 0).sum())
-    assert n_leaves <= len(rules) <= n_leaves + (n_splits if unknown == "backoff" else 0)
+    assert len(rules) == int((model.forest.feature < 0).sum())
     choices = [[*levels["c0"], None, "?"], [*levels["c1"], None, "?"]]
     rows = list(itertools.product(*choices, [None, 0.0, 1.5, -2.25, np.inf, -np.inf]))
-    table = np.array([coded_row(row, schema, unknown) for row in rows])
+    table = np.array([coded_row(row, schema) for row in rows])
     values = Predictor(model.forest, schema.kinds).raw_scores(table)[0]
     for row, coded, value in zip(rows, table, values, strict=True):
         named = dict(zip(("c0", "c1", "x2"), row, strict=True))
-        met = [rule for rule in rules if holds(rule, named, levels, unknown == "missing")]
+        met = [rule for rule in rules if holds(rule, named, levels)]
         assert len(met) == 1, (row, met)
         assert float(met[0].rsplit(" -> ")[1].split()[0]) == value
-        assert value == naive_category.stop_of(model.forest, schema.kinds, 0, coded)
+        assert value == naive_category.leaf_of(model.forest, schema.kinds, 0, coded)
 
 
-def coded_row(row, schema, unknown):
-    return [code_of(v, column, unknown) for v, column in zip(row, schema.columns, strict=True)]
+def coded_row(row, schema):
+    return [code_of(v, column) for v, column in zip(row, schema.columns, strict=True)]
 
 
-def code_of(value, column, unknown):
-    if value is None:
+def code_of(value, column):
+    if value is None or value == "?":
         return np.nan
     if column.kind != "category":
         return value
-    if value == "?":
-        return float(len(column.levels)) if unknown == "backoff" else np.nan
     return float(column.levels.index(value))
 
 
 @settings(max_examples=examples(100))
-@given(st.integers(0, 10**6), st.sampled_from(["missing", "backoff"]))
-def test_text_dot_and_frame_tell_where_levels_go(seed, unknown) -> None:
-    model = category_model(seed, unknown)
+@given(st.integers(0, 10**6))
+def test_text_dot_and_frame_tell_where_levels_go(seed) -> None:
+    model = category_model(seed)
     forest, frame = model.forest, forest_frame(model)
     _, nodes = parse_dot(tree_dot(model))
     shown = set(re.findall(r"(?m)^[│├└─ ]*(?:yes: |no:  )?(.*\))  gain=", tree_text(model)))
@@ -350,12 +333,11 @@ def test_text_dot_and_frame_tell_where_levels_go(seed, unknown) -> None:
                 },
                 tree_start=np.array([0, 3]),
             )
-            goes_left = naive_category.stop_of(alone, model.schema.kinds, 0, row) == 1
+            goes_left = naive_category.leaf_of(alone, model.schema.kinds, 0, row) == 1
             assert (level in left) == goes_left
         condition = nodes[node].split("\n")[0]
         side = "left" if forest.missing_left[node] else "right"
-        tail = ", other stop here" if unknown == "backoff" else ""
-        assert f"{condition} (missing {side}{tail})" in shown
+        assert f"{condition} (missing {side})" in shown
         if " in {" in condition:
             listed = set(re.search(r"\{(.*)\}", condition)[1].split(", ")) - {""}
             rest = [level for level in column.levels if level not in left]

@@ -82,8 +82,8 @@ def _prefixes(groups, node, category):
                 yield list(chosen)
 
 
-def stop_of(forest, kinds, tree, row):
-    """Return the node at which a row stops: a leaf, or a split that does not know its category."""
+def leaf_of(forest, kinds, tree, row):
+    """Return the leaf of a row."""
     start, node = forest.tree_start[tree], 0
     while forest.feature[start + node] >= 0:
         at = start + node
@@ -91,8 +91,6 @@ def stop_of(forest, kinds, tree, row):
         if kinds[feature] == "category":
             bins = forest.categories.bins_of(feature)
             code = int(codes_of(row[feature : feature + 1], len(bins))[0])
-            if code == len(bins):
-                return int(node)
             left = bool(forest.missing_left[at])
             if code < len(bins):
                 words = forest.categories.sets[forest.threshold[at]]
@@ -108,10 +106,10 @@ def stop_of(forest, kinds, tree, row):
 
 
 def raw_scores(forest, kinds, values):
-    """Return base score plus the values of the nodes where each row stops."""
+    """Return base score plus the values of the leaves of each row."""
     scores = np.repeat(forest.base_score[:, None], len(values), axis=1)
     for i, row in enumerate(values):
         for tree in range(forest.n_trees):
-            node = forest.tree_start[tree] + stop_of(forest, kinds, tree, row)
+            node = forest.tree_start[tree] + leaf_of(forest, kinds, tree, row)
             scores[tree % forest.n_outputs, i] += forest.value[node]
     return scores

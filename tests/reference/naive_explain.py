@@ -131,10 +131,7 @@ class NaiveExplainer:
         column = int(forest.feature[at])
         left, right = int(forest.left[at]), int(forest.right[at])
         if self.player[column] in known:
-            goes_left = self._goes_left(row, at)
-            if goes_left is None:
-                return self._own(at)
-            return self._below(row, known, root, left if goes_left else right)
+            return self._below(row, known, root, left if self._goes_left(row, at) else right)
         n_left, n_right = float(forest.count[root + left]), float(forest.count[root + right])
         share = n_left / (n_left + n_right)
         below = [self._below(row, known, root, child) for child in (left, right)]
@@ -158,8 +155,8 @@ class NaiveExplainer:
             added[output] = np.clip(added[output], slopes.low[line], slopes.high[line])
         return own + added
 
-    def _goes_left(self, row: np.ndarray, at: int) -> bool | None:
-        """Return where the row goes, or None if it stops."""
+    def _goes_left(self, row: np.ndarray, at: int) -> bool:
+        """Return whether the row goes left."""
         forest = self.forest
         column = int(forest.feature[at])
         value = row[:, column]
@@ -169,9 +166,7 @@ class NaiveExplainer:
             assert tables is not None
             bins = tables.bins_of(column)
             code = int(codes_of(value, len(bins))[0])
-            if code == len(bins):
-                return None if self.schema.unknown == "backoff" else missing_left
-            if code > len(bins):
+            if code >= len(bins):
                 return missing_left
             word = int(tables.sets[forest.threshold[at], bins[code] >> 6])
             return bool(word >> (int(bins[code]) & 63) & 1)

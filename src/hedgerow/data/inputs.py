@@ -30,8 +30,8 @@ statistic  mean target of the training rows with each combination of categories 
            column of very many levels also the number of rows
 joint key  a number for the categories of a row in the columns of a statistic
 
-A missing value counts as a category.  A combination that no training row had, for example
-with an unknown category, gets the mean of all rows, and 0 as its number of rows.
+A missing value counts as a category.  A combination that no training row had gets the mean of all
+rows, and 0 as its number of rows.
 
 Training rows do not use these means, because each mean includes the row's own target; see
 :mod:`hedgerow.boosting.row_data.statistics`.
@@ -65,9 +65,6 @@ ROWS = -2
 
 FIRST_TARGET = -3
 """Pseudo-class: the mean of the first of several targets; those of the others are below it."""
-
-UNKNOWN_KEY = -1
-"""Joint key of a row with an unknown category."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,17 +106,10 @@ def target_class(k: int) -> int:
 
 
 def joint_keys(codes: dict[int, IntArray], schema: Schema, columns: tuple[int, ...]) -> IntArray:
-    """Return the joint key of each row, or ``UNKNOWN_KEY`` for an unknown category.
-
-    Columns have at most 2**31 levels.
-    """
+    """Return the joint key of each row; columns have at most 2**31 levels."""
     joint = np.zeros(len(codes[columns[0]]), dtype=np.int64)
-    unknown = np.zeros(len(joint), dtype=np.bool_)
     for position in columns:
-        n_levels = len(schema.columns[position].levels)
-        joint = joint * (n_levels + 2) + codes[position]
-        unknown |= codes[position] == n_levels
-    joint[unknown] = UNKNOWN_KEY
+        joint = joint * (len(schema.columns[position].levels) + 2) + codes[position]
     return joint
 
 

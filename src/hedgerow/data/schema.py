@@ -14,10 +14,10 @@ from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
 from hedgerow.once import once
 
 ColumnKind: TypeAlias = Literal["float", "int", "category"]
-UnknownCategory: TypeAlias = Literal["missing", "backoff", "error"]
+UnknownCategory: TypeAlias = Literal["missing", "error"]
 """Treatment of unknown categories that a user may choose."""
 
-UnknownPolicy: TypeAlias = Literal["missing", "backoff", "error", "split"]
+UnknownPolicy: TypeAlias = Literal["missing", "error", "split"]
 """Treatment of unknown categories by a model; ``"split"`` only for imported models."""
 
 Rounding: TypeAlias = Literal["none", "down", "to_zero"]
@@ -60,9 +60,8 @@ class Schema:
     # whether the names are the user's; otherwise they are ``"x0"``, ``"x1"``, ...
     named: bool = False
     # treatment of unknown categories, which are not among the levels of their column.
-    # ``"missing"``: as a missing value.  ``"backoff"``: as the code ``n_levels``, a category that
-    # no training row has.  ``"error"``: raise.  ``"split"``: as the code ``n_levels``, for which
-    # each split has a side.  Always ``"missing"`` without category columns.
+    # ``"missing"``: as a missing value.  ``"error"``: raise.  ``"split"``: as the code
+    # ``n_levels``, for which each split has a side.  Always ``"missing"`` without category columns.
     unknown: UnknownPolicy = "missing"
     # whether 0 means missing, in every table that is read with this schema
     zero_missing: bool = False

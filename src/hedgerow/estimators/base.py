@@ -183,8 +183,8 @@ class HedgerowEstimator(
     Categories:
     categorical_features : "auto", list of names or positions, bool mask, or None, default="auto"
         Columns of categories.  ``"auto"``: text and categorical types (docs/categories.md).
-    unknown_category : {"missing", "backoff", "error"}, default="missing"
-        Treat a category that no training row has as missing, as a separate one, or as an error.
+    unknown_category : {"missing", "error"}, default="missing"
+        Treat a category that no training row has as missing, or as an error.
     max_cat_to_onehot : int from 1 to 254 or "auto", default="auto"
         Most levels in a node for splits of one level against the others; more are split by sets.
         ``"auto"``: 4, or 254 if cross-validation favours it.

@@ -2,7 +2,7 @@
 
 ===============  ==========================================================================
 ``explanation``  :class:`Explanation`: values, base values, rows and names; the public result
-``game``         trees as games: players, shares, stops at unknown categories, linear leaves as
+``game``         trees as games: players, shares, linear leaves as
                  splits; and their form for the kernels
 ``explainer``    values of rows, in blocks and threads
 ``background``   values of rows if unknown columns take their values from background rows

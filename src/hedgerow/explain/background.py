@@ -81,7 +81,7 @@ class BackgroundExplainer:
         one = self.explainer
         # Shares are not used, so any number of rows works.
         reached = np.ones(len(one.forest.feature))
-        game = make_game(one.forest, one.players, reached, one.unknown_slots, lines=False)
+        game = make_game(one.forest, one.players, reached, lines=False)
         return make_plan(one.forest, game)
 
     @once

@@ -61,8 +61,6 @@ class Explainer:
         The user's columns behind each input; None: the inputs are the columns.
     n_columns : int
         Number of columns of the user's table.
-    backs_off : bool
-        Whether a walk ends at an unknown category.
     """
 
     def __init__(
@@ -71,12 +69,10 @@ class Explainer:
         kinds: Sequence[ColumnKind],
         sources: Sequence[tuple[int, ...]] | None,
         n_columns: int,
-        backs_off: bool = False,
     ) -> None:
         self.forest, self.kinds = forest, kinds
         self._sources = sources
         self.players = find_players(used_columns(forest), sources, n_columns)
-        self._backs_off = backs_off
         self._codings = codings_of(kinds)
         self.slopes: Slopes = (
             no_slopes(0) if forest.slopes is None else writable_slopes(forest.slopes)
@@ -92,16 +88,8 @@ class Explainer:
         return None if self.forest.categories is None else CategoryReader(self.forest)
 
     @once
-    def unknown_slots(self) -> dict[int, int]:
-        """The slots that test for unknown categories; see :func:`make_game`."""
-        if self._reader is None or not self._backs_off:
-            return {}
-        first = -1 - self._reader.n_sets
-        return {column: first - k for k, column in enumerate(self._reader.columns)}
-
-    @once
     def _plan(self) -> Plan:
-        game = make_game(self.forest, self.players, None, self.unknown_slots)
+        game = make_game(self.forest, self.players, None)
         return make_plan(self.forest, game)
 
     @once
@@ -158,7 +146,7 @@ class Explainer:
         rows = kernel_rows(values, self._codings, self.forest.n_features)
         categories, numbers = NO_CATEGORIES, _NO_NUMBERS
         if self._reader is not None:
-            categories = self._reader.tables_with_unknown(self._reader.read(values))
+            categories = self._reader.read(values)
         if self.forest.slopes is not None:
             numbers = floats_of(values, self.kinds)
         return Batch(rows, categories, numbers)

@@ -2,20 +2,10 @@ r"""Trees as games: every node is a split of one player with shares, every leaf 
 
 The plan of a game is its form for the kernels: the walks through its trees, and their space.
 
-Stops at unknown categories and linear leaves are expressed as such splits.  ``o | w`` are the
-branch of a row and the share of each side (:mod:`hedgerow.kernels.shapley.tree_walk`):
-
-An unknown category ends the walk at the first split on its column
-(``unknown_category="backoff"``).  A player that takes part with an unknown value ends the walk;
-a player that does not take part never ends it::
-
-        unknown?
-     o | 0    \ 1 - o | 1
-    node itself   the split
-
 A linear leaf adds the term of each player that takes part.  The term of any other player is at
 its center, where it is 0.  The bounds of the leaf limit the sum, so each set of terms becomes a
-separate leaf::
+separate leaf, and linear leaves are expressed as such splits.  ``o | w`` are the branch of a row
+and the share of each side (:mod:`hedgerow.kernels.shapley.tree_walk`)::
 
               takes part?
            1 | 0      \ 0 | 1
@@ -111,20 +101,11 @@ class _Nodes:
         self.right[place] = np.where(is_leaf, place, self.right[place])
         return place
 
-    def make_leaves(self, nodes: IntArray) -> None:
-        """Turn some nodes into leaves."""
-        self.left[nodes] = self.right[nodes] = nodes
-
 
 def make_game(
-    forest: Forest,
-    players: Players,
-    reached: FloatArray | None,
-    unknown_slots: dict[int, int],
-    *,
-    lines: bool = True,
+    forest: Forest, players: Players, reached: FloatArray | None, *, lines: bool = True
 ) -> Game:
-    """Return the game of a forest; ``unknown_slots`` test for unknown values that end walks."""
+    """Return the game of a forest."""
     if forest.slopes is not None:
         n_terms = int(np.diff(forest.slopes.start).max(initial=0))
         if n_terms > MOST_TERMS:
@@ -133,8 +114,7 @@ def make_game(
                 f"{MOST_TERMS} are possible, so this model cannot be explained."
             )
     splits = find_splits(forest)
-    extra = np.array([*unknown_slots.values(), 0], dtype=np.int64)
-    slots = np.concatenate([splits.slots, extra])
+    slots = np.append(splits.slots, 0)  # the last one tests nothing: which terms take part
     nodes = _Nodes(
         splits.tree,
         splits.left.copy(),
@@ -146,9 +126,6 @@ def make_game(
         np.arange(len(splits.tree)),
         np.full(len(splits.tree), -1),
     )
-    for place, column in enumerate(unknown_slots):
-        asks = forest.has_sets & (forest.feature == column)
-        _add_stops(nodes, np.flatnonzero(asks), len(splits.slots) + place)
     if forest.slopes is not None and lines:
         _add_lines(nodes, forest, players, len(slots) - 1)
     return _numbered(nodes, forest.tree_start[:-1], slots, _players_of_terms(forest, players))
@@ -175,14 +152,6 @@ def shares_of(forest: Forest, splits: Splits, reached: FloatArray | None) -> Flo
             "prediction for an unknown column is not defined: give rows as background."
         )
     return share
-
-
-def _add_stops(nodes: _Nodes, asking: IntArray, slot: int) -> None:
-    """End walks at some nodes if a row's value is unknown."""
-    split, end = nodes.copy(asking), nodes.copy(asking)
-    nodes.make_leaves(end)
-    nodes.left[asking], nodes.right[asking] = end, split
-    nodes.slot[asking], nodes.threshold[asking], nodes.share[asking] = slot, 0, 0.0
 
 
 def _add_lines(nodes: _Nodes, forest: Forest, players: Players, slot: int) -> None:

@@ -265,7 +265,6 @@ class ExplainedPredictions(BoosterPart):
                 model.split_schema.kinds,
                 None if model.inputs is None else model.inputs.sources,
                 model.schema.n_features,
-                backs_off=model.schema.unknown == "backoff",
             )
             self._explainers[chosen] = found
         return found

@@ -350,7 +350,7 @@ def grid_of(background: Background, column: int, n_points: int) -> Grid:
         codes = codes_of(values, n_levels)
         rows = np.bincount(codes, weights=background.weight, minlength=n_levels)[:n_levels]
         most = np.sort(np.argsort(-rows, kind="stable")[:n_points])
-        others = [np.nan, n_levels] if model.schema.unknown in ("backoff", "split") else [np.nan]
+        others = [np.nan, n_levels] if model.schema.unknown == "split" else [np.nan]
         encoded = held_as(np.append(most, others), values.dtype, "category")
         return Grid(described, most, encoded, np.zeros(0), len(most) == n_levels)
     inputs = model.inputs

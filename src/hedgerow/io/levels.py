@@ -118,6 +118,11 @@ def _texts(offset: AnyArray, data: AnyArray) -> list[str]:
 
 def check_levels(schema: Schema) -> None:
     """Raise ``ModelFormatError`` unless predictions can use the levels of each column."""
+    if str(schema.unknown) == "backoff":
+        raise ModelFormatError(
+            "the model has unknown_category='backoff', which no longer exists: train it again with "
+            "'missing'."
+        )
     if schema.unknown not in get_args(UnknownPolicy):
         raise ModelFormatError(f"unknown policy for categories, {str(schema.unknown)[:50]!r}.")
     if not schema.has_categories and schema.unknown != "missing":

@@ -3,11 +3,9 @@
 Glossary
 --------
 cell     set of values of a column that no split separates; missing values are a cell,
-         and so are unknown categories unless they count as missing
+         and so are unknown categories if splits send them to a side of their own
 key      key of a value that represents its cell (:mod:`hedgerow.kernels.tables.keys`)
 box      the cells of each column from which rows reach a node
-stop     split at which a row with an unknown category stops; such a node has a box like
-         a leaf
 
 ::
 
@@ -51,8 +49,7 @@ class Cells:
         self.threshold = np.where(at_zero, -2, forest.threshold)
         self.used = distinct(forest.feature[inner])
         self.has_set = forest.has_sets
-        self.stays = schema.unknown in ("backoff", "split")  # unknown categories are a cell
-        self.may_stop = self.has_set & (schema.unknown == "backoff")
+        self.unknown_in_sets = schema.unknown == "split"  # unknown categories are a cell
         self._ordered: dict[int, IntArray] = {}
 
     def ordered(self, column: int) -> IntArray:
@@ -78,7 +75,7 @@ class Cells:
         first = np.zeros(0, dtype=np.int64)
         if self.forest.categories is not None:
             first = np.unique(self.forest.categories.bins_of(column), return_index=True)[1]
-        unknown = [n_levels] if self.stays else []
+        unknown = [n_levels] if self.unknown_in_sets else []
         return keys_of_floats(np.append(first, unknown).astype(np.float64))
 
     def all(self, column: int) -> IntArray:
@@ -93,16 +90,9 @@ class Cells:
             tables = self.forest.categories
             assert tables is not None
             left = tables.bins_left(int(self.threshold[node]))
-            more = [left[UNKNOWN_BIN], missing_left] if self.stays else [missing_left]
+            more = [left[UNKNOWN_BIN], missing_left] if self.unknown_in_sets else [missing_left]
             return np.append(left[distinct(tables.bins_of(column))], more)
         return np.append(self.ordered(column) <= self.threshold[node], missing_left)
-
-    def stops(self, node: int) -> BoolArray:
-        """Return which cells of the split column stop at ``node``."""
-        stops = np.zeros(len(self.all(int(self.forest.feature[node]))), dtype=bool)
-        if self.may_stop[node]:
-            stops[-2] = True
-        return stops
 
     def parts_values(self, column: int) -> BoolArray:
         """Return which nodes split ``column`` with present values on both sides."""
@@ -175,7 +165,7 @@ def _beyond(cut: int, kind: str) -> int:
 
 
 class Boxes:
-    """The boxes of the leaves and stops of one tree, whose cells are those of this tree only."""
+    """The boxes of the leaves of one tree, whose cells are those of this tree only."""
 
     def __init__(self, cells: Cells) -> None:
         self.cells = cells
@@ -190,11 +180,10 @@ class Boxes:
         for node in np.flatnonzero(forest.feature >= 0):  # parents before children
             part = slice(self.starts[place[node]], self.starts[place[node]] + sizes[place[node]])
             left, right = forest.left[node], forest.right[node]
-            goes_left, stops = cells.goes_left(int(node)), cells.stops(int(node))
+            goes_left = cells.goes_left(int(node))
             self.inside[left] = self.inside[right] = self.inside[node]
             self.inside[left, part] &= goes_left
-            self.inside[right, part] &= ~goes_left & ~stops
-            self.inside[node, part] &= stops  # of an inner node: the box of its own end
+            self.inside[right, part] &= ~goes_left
 
     @staticmethod
     def size(cells: Cells) -> int:
@@ -206,18 +195,18 @@ class Boxes:
         start = self.starts[np.searchsorted(self.columns, column)]
         return slice(int(start), int(start) + len(self.cells.ordered(column)))
 
-    def ends_below(self, node: int) -> IntArray:
-        """Return the leaves and stops below ``node`` that a row can reach."""
+    def leaves_below(self, node: int) -> IntArray:
+        """Return the leaves below ``node`` that a row can reach."""
         forest = self.cells.forest
         stack, found = [node], []
         while stack:
             at = stack.pop()
-            if forest.feature[at] < 0 or self.cells.may_stop[at]:
+            if forest.feature[at] < 0:
                 found.append(at)
-            if forest.feature[at] >= 0:
+            else:
                 stack += [int(forest.left[at]), int(forest.right[at])]
-        ends = np.array(sorted(found), dtype=np.int64)
-        return ends[self.meet(self.inside[ends])]
+        leaves = np.array(sorted(found), dtype=np.int64)
+        return leaves[self.meet(self.inside[leaves])]
 
     def meet(self, inside: BoolArray) -> BoolArray:
         """Return which rows of ``inside`` have a cell in every column."""

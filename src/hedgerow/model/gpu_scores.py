@@ -26,7 +26,6 @@ from hedgerow.data.schema import Schema
 from hedgerow.errors import CompilationError, DeviceError
 from hedgerow.kernels.cuda import predict as kernels
 from hedgerow.model.engine_tables import EngineTables
-from hedgerow.model.forest import MISSING_BIN, UNKNOWN_BIN
 from hedgerow.model.layout import set_tables
 from hedgerow.model.model import Model, has_foreign_rules
 
@@ -197,17 +196,16 @@ class HeldForest:
     ) -> None:
         """Begin to score ``count`` rows from ``first`` on, by a range of the trees."""
         forest, itemsize, (start, stop) = self._forest, X.dtype.itemsize, X.span
-        length, backs_off = (stop - start) // itemsize, self._schema.unknown == "backoff"
+        length = (stop - start) // itemsize
         threads, n_words = _block(forest.columns.length * itemsize)
         rows = _rows_of(X, first, count, n_words > 0, forest.columns)
         blocks = (-(-count // threads), 1)
         if self._n_categories > 0:
-            other = np.int64(UNKNOWN_BIN if backs_off else MISSING_BIN)
-            given = (rows, kernels.GpuLevels(*self._levels, other), lane.bins, lane.unknown)
+            given = (rows, kernels.GpuLevels(*self._levels), lane.bins, lane.unknown)
             values = DeviceArray(start, length, X.dtype)
             kernel = kernels.bin_narrow if itemsize == 4 else kernels.bin_wide
             lane.stream.launch(kernel, blocks, threads, values, *given)
-        numbers = map(np.int64, (self._width, backs_off, *trees))
+        numbers = map(np.int64, (self._width, *trees))
         added = kernels.GpuTrees(forest.nodes, forest.roots, forest.values, *numbers)
         sets = kernels.GpuCategories(lane.bins, forest.sets)
         bits = DeviceArray(start, length, _BITS[itemsize])

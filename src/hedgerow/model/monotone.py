@@ -26,7 +26,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.schema import position_of
 from hedgerow.errors import ParameterError, brief
 from hedgerow.model.booster_part import BoosterPart
@@ -240,7 +240,7 @@ def _disorder(cells: Cells, tree: int, column: int, sign: int) -> IntArray | Non
     if forest.slopes is not None:
         bounds = sign * np.array([forest.slopes.low, forest.slopes.high])
         least, most = value + bounds.min(axis=0), value + bounds.max(axis=0)
-    low, high = _ranges(forest, least, most, cells.may_stop[start:end])
+    low, high = _ranges(forest, least, most)
     parts = cells.parts_values(column)[start:end]
     wrong = np.flatnonzero(parts & (high[forest.left] > low[forest.right]))
     nothing = np.zeros(0, dtype=np.int64)
@@ -270,24 +270,20 @@ def _disorder(cells: Cells, tree: int, column: int, sign: int) -> IntArray | Non
     return None
 
 
-def _ranges(
-    forest: Forest, least: FloatArray, most: FloatArray, may_stop: BoolArray
-) -> tuple[FloatArray, FloatArray]:
+def _ranges(forest: Forest, least: FloatArray, most: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the smallest and largest value that rows through each node may reach."""
     low, high = least.tolist(), most.tolist()
     left, right = forest.left.tolist(), forest.right.tolist()
     for node in np.flatnonzero(forest.feature >= 0)[::-1].tolist():  # children before parents
         a, b = left[node], right[node]
-        stops = bool(may_stop[node])
-        low[node] = min(low[a], low[b], least[node] if stops else np.inf)
-        high[node] = max(high[a], high[b], most[node] if stops else -np.inf)
+        low[node], high[node] = min(low[a], low[b]), max(high[a], high[b])
     return np.array(low), np.array(high)
 
 
 def _pair_out_of_order(
     boxes: Boxes, node: int, column: int, value: FloatArray
 ) -> tuple[int, int] | None:
-    """Return two leaves or stops in the wrong order that the split at ``node`` separates.
+    """Return two leaves in the wrong order that the split at ``node`` separates.
 
     Their boxes overlap in all other columns.  The result is (-1, -1) if there are none, and
     None if there are too many pairs to compare.
@@ -295,8 +291,8 @@ def _pair_out_of_order(
     forest, part = boxes.cells.forest, boxes.part_of(column)
     sides = []
     for child in (forest.left[node], forest.right[node]):
-        ends = boxes.ends_below(int(child))
-        sides.append(ends[boxes.inside[ends, part].any(axis=1)])
+        leaves = boxes.leaves_below(int(child))
+        sides.append(leaves[boxes.inside[leaves, part].any(axis=1)])
     below, above = sides
     if len(below) == 0 or len(above) == 0:
         return -1, -1

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray
 from hedgerow.data.schema import ColumnKind
 from hedgerow.kernels.prediction.one_row import add_one_row
-from hedgerow.model.forest import UNKNOWN_BIN, Forest
+from hedgerow.model.forest import Forest
 from hedgerow.model.layout import CODINGS, CategoryReader
 
 NO_SETS = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64))
@@ -51,7 +51,6 @@ class RowScorer:
         if reader is not None:
             found = zip(reader.columns, reader.lookups, strict=True)
             self._lookups = [(j, lookup.tobytes()) for j, lookup in found]
-        self._stops = reader is not None and reader.unknown_stops
         n_features = len(kinds)
         self.shape = (1, n_features)
         self._int_places = [j for j, kind in enumerate(kinds) if kind == "int"]
@@ -91,8 +90,8 @@ class RowScorer:
         self._free.append(space)
         return raw
 
-    def of_values(self, values: Sequence[Any]) -> FloatArray | None:
-        """Return the raw scores of a row; None if an unknown category stops it at a split."""
+    def of_values(self, values: Sequence[Any]) -> FloatArray:
+        """Return the raw scores of a row."""
         space = self._space()
         self._words.pack_into(space.words, 0, *values)
         if self._needs_numbers:
@@ -100,11 +99,7 @@ class RowScorer:
         bins = space.bins
         for k, (j, lookup) in enumerate(self._lookups):
             code = values[j]
-            bin_ = lookup[code if type(code) is int else -1]  # the last entry: missing values
-            if bin_ == UNKNOWN_BIN and self._stops:
-                self._free.append(space)
-                return None
-            bins[k] = bin_
+            bins[k] = lookup[code if type(code) is int else -1]  # the last entry: missing values
         raw = self._base.copy()
         add_one_row(*space.arguments, raw)
         self._free.append(space)

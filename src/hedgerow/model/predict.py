@@ -28,7 +28,6 @@ from hedgerow.errors import DataError, DataTypeError
 from hedgerow.kernels.prediction import predict as kernels
 from hedgerow.kernels.prediction.levels import add_level_trees, level_space
 from hedgerow.kernels.prediction.slopes import (
-    lines_at,
     no_slopes,
     records_of,
     writable_slopes,
@@ -61,8 +60,6 @@ class Batch(NamedTuple):
     rows: Rows
     walks: bool  # whether the trees are walked
     categories: CategoryArguments = NO_CATEGORIES
-    # pair of arrays, optional; rows that stop at an inner node, and the node of each in every tree
-    stops: tuple[IntArray, IntArray] | None = None
     # float64, shape (n_rows, n_features); the values as float64, if leaves are linear; otherwise
     # empty
     numbers: FloatArray = NO_NUMBERS
@@ -195,7 +192,7 @@ class Predictor:
 
             self._each_block(values, n_threads, find)
             return leaves
-        rows, _, categories, stops, numbers = self._batch(values, walks=True)
+        rows, _, categories, numbers = self._batch(values, walks=True)
         leaves = np.empty((len(values), self._n_trees), dtype=np.int32)
         contents = (*self._leaves, numbers)
         tables = self.tables.walk64
@@ -207,8 +204,6 @@ class Predictor:
             kernels.walk_trees(rows, tables, *part, space, contents, leaves)
 
         run_blocks(task, len(values), n_threads, self._rows_per_thread(self.tables.walk_cost))
-        if stops is not None:
-            leaves[stops[0]] = stops[1] - self.forest.tree_start[:-1]
         return leaves
 
     def _each_block(
@@ -241,42 +236,14 @@ class Predictor:
         rows, numbers = kernel_rows(values, self._codings, self._n_features), NO_NUMBERS
         if self._slopes is not None:
             numbers = floats_of(values, self._kinds)
-        if self._category_reader is None:
-            return Batch(rows, walks, numbers=numbers)
-        categories = self._category_reader.read(values)
-        stops = None
-        if len(categories.unknown) > 0:
-            stops = categories.unknown, self._category_reader.stops(values, categories)
-        return Batch(rows, walks, self._category_reader.tables(categories), stops, numbers)
+        reader = self._category_reader
+        return Batch(rows, walks, NO_CATEGORIES if reader is None else reader.read(values), numbers)
 
     def _add(
         self, batch: Batch, scores: FloatArray, n_threads: int, first_tree: int, stop_tree: int
     ) -> None:
-        """Add trees to ``scores``."""
-        stops = batch.stops
-        if stops is None:
-            self._add_all(batch, scores, n_threads, first_tree, stop_tree)
-            return
-        # Rows that stop at an inner node are scored separately, also in tree order.
-        stopped_scores = scores[:, stops[0]]
-        _, value, slopes, _ = self._leaves
-        numbers = batch.numbers[stops[0]] if self._slopes is not None else NO_NUMBERS
-        for tree in range(first_tree, stop_tree):
-            ends, output = stops[1][:, tree], tree % self.forest.outputs_in_turn
-            if self._slopes is not None:
-                stopped_scores[output] += lines_at((value, slopes, numbers), ends)
-            elif self._vectors is not None:
-                stopped_scores += self._vectors[ends].T
-            else:
-                stopped_scores[output] += self.forest.value[ends]
-        self._add_all(batch, scores, n_threads, first_tree, stop_tree)
-        scores[:, stops[0]] = stopped_scores
-
-    def _add_all(
-        self, batch: Batch, scores: FloatArray, n_threads: int, first_tree: int, stop_tree: int
-    ) -> None:
-        """Add trees to all scores with the engine that is faster for this batch."""
-        rows, walks, categories, _, numbers = batch
+        """Add trees to ``scores`` with the engine that is faster for this batch."""
+        rows, walks, categories, numbers = batch
         n_rows, leaves, tables = scores.shape[1], (*self._leaves, numbers), self.tables
         narrow = rows[0].itemsize == 4
         share = (stop_tree - first_tree) / max(1, self._n_trees)

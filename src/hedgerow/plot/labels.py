@@ -8,8 +8,7 @@ cover       sum of the hessians of the training rows that reached a node
 gain        loss reduction of a split
 node        position within its tree, the root being 0, as in ``left`` and ``right``
 level       value of a category that occurs in training
-other       value that is not a level: it counts as missing, stops at the node
-            (``unknown_category="backoff"``), or has its own side (CART)
+other       value that is not a level: it counts as missing, or has its own side (CART)
 division    the levels of a column and which of them go left
 
 The text of a division lists the side with fewer levels, even if this side goes right::
@@ -45,8 +44,8 @@ if TYPE_CHECKING:
 
 
 Mask: TypeAlias = BoolArray
-Way: TypeAlias = Literal["left", "right", "missing", "stop"]
-"""Way of values that are not a level: a side, the side of missing values, or a stop."""
+Way: TypeAlias = Literal["left", "right", "missing"]
+"""Way of values that are not a level: a side, or the side of missing values."""
 
 LETTERS_OF_TEXT, LETTERS_OF_PICTURE = 60, 32
 """Limit on the letters of a shortened set of levels."""
@@ -65,7 +64,7 @@ class Division:
     levels : sequence of str, int or float
         All levels of the column, ascending.
     goes_left : bool, one per level
-    other : {"left", "right", "missing", "stop"}, default="missing"
+    other : {"left", "right", "missing"}, default="missing"
         Way of values that are not a level.
     """
 
@@ -78,7 +77,7 @@ class Division:
         return list(compress(self.levels, self.goes_left.tolist()))
 
     def other_way(self, missing_left: bool) -> str:
-        """Return ``"left"``, ``"right"`` or ``"stop"``; empty if as for missing values."""
+        """Return ``"left"`` or ``"right"``; empty if as for missing values."""
         if self.other == "missing" or self.other == ("left" if missing_left else "right"):
             return ""
         return self.other
@@ -112,7 +111,7 @@ def division_of(forest: Forest, schema: Schema, node: int) -> Division | None:
             f"forest divides {len(bins)}: use the schema of the training."
         )
     in_set = tables.bins_left(int(forest.threshold[node]))
-    other: Way = "stop" if schema.unknown == "backoff" else "missing"
+    other: Way = "missing"
     if tables.unknown_in_sets:
         other = "left" if in_set[UNKNOWN_BIN] else "right"
     return Division(column.levels, in_set[bins], other)

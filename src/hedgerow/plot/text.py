@@ -210,10 +210,7 @@ def _quoted(text: str) -> str:
 def tree_rules(
     model: labels.ModelLike, tree: SupportsIndex = 0, *, schema: Schema | None = None
 ) -> list[str]:
-    """Write a tree as rules, one for each node where rows end, from left to right.
-
-    Rows end in leaves.  With ``unknown_category="backoff"``, rows with a category that has no
-    training rows end at the first split on its column.
+    """Write a tree as rules, one for each leaf, from left to right.
 
     Parameters
     ----------
@@ -264,9 +261,6 @@ def tree_rules(
         if division is not None:
             now = part if isinstance(part, _Levels) else _Levels.all_of(division)
             ways = now.divide(division, missing_left)
-            if division.other == "stop" and now.other:
-                stopped = _Levels(now.levels, np.zeros_like(now.allowed), False, True)
-                rules.append(_rule(chosen, node, parts_of | {column.name: stopped}))
         else:
             at = labels.threshold_value(column, int(chosen.nodes.threshold[node]))
             range_ = part if isinstance(part, _Range) else _Range(temporal=column.temporal)
@@ -448,8 +442,7 @@ def _ways(tree: labels.Tree, node: int) -> str:
     missing_left, division = bool(tree.nodes.missing_left[node]), tree.division(node)
     other = "" if division is None else division.other_way(missing_left)
     missing = f"missing {'left' if missing_left else 'right'}"
-    what = "stop here" if other == "stop" else other
-    return f"{missing}, other {what}" if other else missing
+    return f"{missing}, other {other}" if other else missing
 
 
 def _split_text(tree: labels.Tree, node: int) -> tuple[str, str]:

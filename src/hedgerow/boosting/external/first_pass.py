@@ -130,13 +130,6 @@ def first_pass(
     if params.tree_method != "hist":
         sortable(cuts.of_columns(kept_columns(schema, groups)).table, params.tree_method)
         data.cuts = None
-    is_scored = unseen is not None or has_validation
-    if is_scored and schema.unknown == "backoff" and schema.has_categories:
-        raise AllRowsNeededError(
-            "unknown_category='backoff' ends the predictions of validation rows at inner nodes, "
-            "which rows in chunks do not support: use unknown_category='missing', or a table in "
-            "memory."
-        )
     if unseen is None:
         return train, []
     table = replace(cast(FileTable, unseen.table), schema=schema, room=room)

@@ -61,10 +61,9 @@ class SingleRows:
             return None
         values, unseen = read
         try:
-            raw = self._scorer.of_values(values)
+            return self._scorer.of_values(values), unseen
         except struct.error:  # text in a numeric column
             return None
-        return None if raw is None else (raw, unseen)
 
 
 class PredictionForms(SurvivalPredictions):

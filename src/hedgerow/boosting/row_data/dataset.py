@@ -66,9 +66,8 @@ class Dataset:
         Columns of categories, whose values have no order.  ``"auto"``: text and
         the categorical types of the frame library.  Numeric columns become categories
         if they are listed.  Validation tables use the choice of the training table.
-    unknown_category : {"missing", "backoff", "error"}, default="missing"
-        Treatment of a category that no training row has: a missing value, a separate
-        category, or an error.
+    unknown_category : {"missing", "error"}, default="missing"
+        Treatment of a category that no training row has: a missing value, or an error.
 
     Examples
     --------

@@ -45,7 +45,6 @@ from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.data.inputs import (
     ROWS,
     TARGET,
-    UNKNOWN_KEY,
     Cross,
     Inputs,
     Statistic,
@@ -138,7 +137,7 @@ def compute(
     def of_group(number: int, codes: IntArray, keys: IntArray) -> Statistic:
         own, known = block[first[number] : first[number + 1]], (classes, priors)
         values = np.empty((len(own), len(keys)))
-        places = np.argsort(keys)[np.count_nonzero(keys == UNKNOWN_KEY) :]
+        places = np.argsort(keys)
         if len(own) > len(classes):  # the rows of each code, here without the row itself
             mass = np.bincount(codes, weights=weight, minlength=len(keys))
             values[0] = _shortened(mass / unit)

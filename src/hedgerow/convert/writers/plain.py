@@ -264,8 +264,6 @@ def _check(model: Model, target: str) -> None:
     inputs = model.inputs
     held = {
         "linear leaves (linear_leaves)": model.forest.slopes is not None,
-        "unknown_category='backoff'": model.schema.has_categories
-        and model.schema.unknown == "backoff",
         "target statistics of categories": inputs is not None and inputs.statistics,
         "crosses of columns (feature_crosses)": inputs is not None and inputs.crosses,
         "offset columns": OFFSET_COLUMNS in model.training,

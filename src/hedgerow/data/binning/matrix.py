@@ -37,7 +37,6 @@ from hedgerow.arrays import MISSING_KEY, AnyArray, BinArray, IntArray, aligned_e
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.bundles import BundleRules, Layout, lay_out, may_pay, one_each
 from hedgerow.data.binning.cut_sample import codes_of
-from hedgerow.data.reading.table import Table
 from hedgerow.data.sparse import AnyTable, SparseTable, sparse_of
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.histograms.pairs import PAIR_STRIDE, put_in_pairs
@@ -250,28 +249,15 @@ def bin_unseen(
     """Bin validation rows like the training rows, in the layout by row only.
 
     The table itself is returned if the bins cannot represent it: if a row has two active
-    features of a bundle, a missing value in a feature without any in training, or a
-    category at which prediction would stop ("backoff").  Prediction from values is slower
-    but always correct.
+    features of a bundle, or a missing value in a feature without any in training.  Prediction from
+    values is slower but always correct.
     """
     spec, layout = trained.spec, trained.layout
     if layout is None:
-        if isinstance(table, Table) and backs_off(table) is not None:
-            return table
         return bin_table(table, spec, n_threads, columns=False)
     entries = table if isinstance(table, SparseTable) else sparse_of(table)
     matrix = bin_table(entries, spec, n_threads, columns=False, layout=layout)
     return matrix if matrix.n_lost == 0 else table
-
-
-def backs_off(table: Table) -> str | None:
-    """Return the first column with unknown categories, if ``unknown="backoff"``; else None."""
-    if table.schema.unknown == "backoff":
-        for j, column in enumerate(table.schema.columns):
-            n_levels = len(column.levels)
-            if column.kind == "category" and n_levels in codes_of(table.values[:, j], n_levels):
-                return column.name
-    return None
 
 
 FEWEST_PAIRED_ROWS = 100_000

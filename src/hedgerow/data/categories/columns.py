@@ -252,14 +252,11 @@ def rounded_categories(values: AnyArray, rounding: Rounding) -> AnyArray:
 
 
 def code_column(codes: IntArray, n_levels: int, unknown: UnknownPolicy) -> AnyArray:
-    """Convert codes to floats: NaN for missing values, ``n_levels`` for unknown categories.
-
-    With ``unknown="missing"`` unknown categories are also NaN.
-    """
+    """Convert codes to floats: NaN if missing, and if unknown unless splits know such values."""
     dtype = np.float32 if n_levels <= _FLOAT32_CODES else np.float64
     column = codes.astype(dtype)
     column[codes == lv.MISSING_CODE] = np.nan
-    column[codes == lv.UNKNOWN_CODE] = n_levels if unknown in ("backoff", "split") else np.nan
+    column[codes == lv.UNKNOWN_CODE] = n_levels if unknown == "split" else np.nan
     return column
 
 

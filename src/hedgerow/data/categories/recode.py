@@ -41,7 +41,7 @@ def drop_unused_levels(
             if table.schema.unknown == "error":
                 raise DataError(
                     f"column {column.name!r} has {len(kept):,} categories, but a model can have "
-                    f"{most:,}: use unknown_category='missing' or 'backoff' to keep the most "
+                    f"{most:,}: use unknown_category='missing' to keep the most "
                     "frequent, merge rare categories, or drop the column."
                 )
             if weight is not None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY
-from hedgerow.data.inputs import UNKNOWN_KEY, Inputs, Statistic
+from hedgerow.data.inputs import Inputs, Statistic
 from hedgerow.data.schema import Schema
 
 _PLAIN = frozenset({float, int, bool, str, type(None), np.float64})
@@ -53,7 +53,7 @@ class RowReader:
             codes: dict[Any, Any] = {level: code for code, level in enumerate(column.levels)}
             codes[None] = _NAN
             is_text = len(column.levels) > 0 and isinstance(column.levels[0], str)
-            unknown = len(column.levels) if schema.unknown in ("backoff", "split") else _NAN
+            unknown = len(column.levels) if schema.unknown == "split" else _NAN
             self._categories.append(
                 _Category(j, codes, is_text, not column.levels, column.rounding, unknown)
             )
@@ -150,11 +150,8 @@ class _Lookup:
         joint = 0
         for j, n_levels in self._columns:
             code = values[j]
-            if code == n_levels:
-                joint = UNKNOWN_KEY
-                break
             joint = joint * (n_levels + 2) + (code if type(code) is int else n_levels + 1)
         at = bisect_left(self._keys, joint)
-        if joint != UNKNOWN_KEY and at < len(self._keys) and self._keys[at] == joint:
+        if at < len(self._keys) and self._keys[at] == joint:
             return [part[at] for part in self._values]
         return self._prior

@@ -330,7 +330,7 @@ def unknown_category(column: Column, row: int, value: object) -> DataError:
     return DataError(
         f"column {column.name!r} holds {brief(value)} (row {row}), which is none of the "
         f"{len(column.levels)} categories known from training. A model trained with "
-        "unknown_category='missing' or 'backoff' can predict such rows."
+        "unknown_category='missing' can predict such rows."
     )
 
 

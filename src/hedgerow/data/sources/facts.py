@@ -256,7 +256,7 @@ class LevelCounts:
             if refuse_more:
                 raise DataError(
                     f"column {self._name!r} has {len(order):,} categories, a model can have "
-                    f"{most:,}: with unknown_category='missing' or 'backoff' the most frequent "
+                    f"{most:,}: with unknown_category='missing' the most frequent "
                     "are kept; or drop the column or join rare categories."
                 )
             heavy = self.mass()[order]

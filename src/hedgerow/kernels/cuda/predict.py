@@ -31,7 +31,7 @@ MISSING_GOES_RIGHT, IS_CATEGORY = 1, 2
 PLACE_SHIFT, CHILD_SHIFT = 2, 32
 """Bits of the second word of a node."""
 
-UNKNOWN_BIN, MISSING_BIN = 254, 255
+MISSING_BIN = 255
 """As in :mod:`hedgerow.model.forest`."""
 
 _PLACE = np.int64((1 << (CHILD_SHIFT - PLACE_SHIFT)) - 1)
@@ -68,7 +68,6 @@ class GpuTrees(NamedTuple):
     roots        int64, one per tree
     values       float64, flat: ``width`` for each node
     width        1, or the number of outputs of vector leaves
-    stops        1: a row stops at a split of categories that does not know its category
     first, stop  range of trees
     """
 
@@ -76,7 +75,6 @@ class GpuTrees(NamedTuple):
     roots: kt.Int64_1D
     values: kt.Float64_1D
     width: np.int64
-    stops: np.int64
     first: np.int64
     stop: np.int64
 
@@ -99,14 +97,12 @@ class GpuLevels(NamedTuple):
     starts        int64, one per column and one more
     bins          uint8, flat: bin of each level
     columns       int64: column of the table
-    unknown       bin of values that are no level
     """
 
     values: kt.Float64_1D
     starts: kt.Int64_1D
     bins: kt.UInt8_1D
     columns: kt.Int64_1D
-    unknown: np.int64
 
 
 @kernel(inline=True, inner=True)
@@ -155,8 +151,6 @@ def find_leaf(
         threshold, place = trees.nodes[np.uint64(2 * node)], (step >> PLACE_SHIFT) & _PLACE
         if step & IS_CATEGORY:
             bin_ = np.int64(categories.bins[np.uint64(place * rows.count + row)])
-            if (bin_ == UNKNOWN_BIN) & (trees.stops == 1):
-                break
             word = categories.sets[np.uint64(threshold + (bin_ >> 6))]
             right = 1 - ((word >> (bin_ & 63)) & 1)
         else:
@@ -260,8 +254,7 @@ def bin_row(
         found = np.int64(MISSING_BIN)
         if low < stop and levels.values[low] == value:
             found = np.int64(levels.bins[low])
-        elif value == value:  # not NaN
-            found = levels.unknown
+        elif value == value:  # not NaN: no level counts as missing
             gpu.add_global(unknown, np.int64(k), np.int64(1))
         bins[k * rows.count + row] = np.uint8(found)
 

@@ -60,7 +60,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow import kernel_types as kt
-from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.prediction.slopes import Slopes, add_lines, add_records
 from hedgerow.kernels.prediction.table_keys import (
@@ -345,46 +345,3 @@ def walk_trees(
                 for i in range(n):
                     ends[i] = node[ends[i]]
                 add_leaves(leaves, ends, n, scores, tree, row)
-
-
-@kernel
-def find_stops(
-    forest: tuple[
-        kt.ReadOnly[kt.Int32_1D],
-        kt.ReadOnly[kt.Int64_1D],
-        kt.ReadOnly[kt.UInt8_1D],
-        kt.ReadOnly[kt.Int32_1D],
-        kt.ReadOnly[kt.Int32_1D],
-        kt.ReadOnly[kt.Int64_1D],
-    ],
-    set_of: kt.Int64_1D,
-    sets: kt.UInt64_1D,
-    unknown_bin: int,
-    keys: kt.Int64_2D,
-    bins: kt.UInt8_2D,
-    stops: kt.Int64_2D,
-) -> None:
-    """Write the node, counted over all trees, at which each row stops in each tree."""
-    # With ``unknown_category="backoff"`` a row stops at a split that tests an unknown category, and
-    # gets the value of this node.  Such rows are few, so the walk is a plain loop.  ``set_of`` is
-    # the first word of each node's set of bins, -1 where there is none; ``keys`` and ``bins`` are
-    # (n_rows, n_features).
-    feature, threshold, missing_left, left, right, tree_start = forest
-    for row in range(keys.shape[0]):
-        for tree in range(stops.shape[1]):
-            root = tree_start[tree]
-            node = root
-            while feature[node] >= 0:
-                column = feature[node]
-                if set_of[node] >= 0:
-                    bin_ = np.int64(bins[row, column])
-                    if bin_ == unknown_bin:
-                        break
-                    word = sets[set_of[node] + (bin_ >> 6)]
-                    goes_left = (word >> np.uint64(bin_ & 63)) & np.uint64(1) == 1
-                elif keys[row, column] == MISSING_KEY:
-                    goes_left = missing_left[node] == 1
-                else:
-                    goes_left = keys[row, column] <= threshold[node]
-                node = root + (left[node] if goes_left else right[node])
-            stops[row, tree] = node
