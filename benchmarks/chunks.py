@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +21,7 @@ from tests.helpers.ranks import run_ranks
 
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.binning.matrix import BinnedMatrix
-from hedgerow.data.external.row_store import MemoryStore, rows_of
+from hedgerow.data.external import disk_store
 from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.growing.chunks.grower import ChunkGrower
 from hedgerow.growing.core.grower import TreeGrower
@@ -40,6 +41,16 @@ def make_rows(n_rows: int, n_features: int) -> tuple[BinnedMatrix, np.ndarray]:
     return bin_table(table, fit_bins(table, 255)), target
 
 
+def stored(matrix: BinnedMatrix, chunk_rows: int) -> disk_store.DiskStore:
+    """Return the rows in chunks that stay in memory."""
+    setattr(disk_store, "fits_in_one_chunk", lambda *sizes: False)  # noqa: B010
+    with disk_store.ChunkSink(
+        matrix.spec, [tempfile.gettempdir()], 1 << 40, compression="none", chunk_rows=chunk_rows
+    ) as sink:
+        sink.append(matrix)
+        return sink.finish()
+
+
 def compare(
     matrix: BinnedMatrix, target: np.ndarray, params: BoostParams, n_threads: int,
     chunk_rows: int, n_trees: int, clock: Callable[[], float],
@@ -48,7 +59,7 @@ def compare(
     base = objective.initial_score(target, None)
     raw = np.repeat(base[:, None], len(target), axis=1)
     memory = TreeGrower(matrix, Fit(target, None, raw, objective, params, n_threads))
-    store = MemoryStore(matrix, chunk_rows=chunk_rows)
+    store = stored(matrix, chunk_rows)
     chunks = ChunkGrower(store, Fit(target, None, raw.copy(), objective, params, n_threads))
     times = np.zeros((n_trees, 2))
     with contextlib.closing(memory), contextlib.closing(chunks):
@@ -74,7 +85,8 @@ def measure_bytes(
         start, stop = edges[communicator.rank : communicator.rank + 2]
         if mode == "features":
             start, stop = 0, len(target)
-        store, raw = MemoryStore(rows_of(matrix, start, stop)), np.full((1, stop - start), base[0])
+        part = matrix.take(np.arange(start, stop))
+        store, raw = stored(part, part.n_rows), np.full((1, stop - start), base[0])
         fit = Fit(target[start:stop], None, raw, objective, params, 1)
         grower = ChunkGrower(store, fit, communicator=communicator, mode=mode, first_row=int(start))
         with contextlib.closing(grower):
@@ -119,7 +131,7 @@ def main() -> None:
         print(f"{chunk_rows:10d} {median[0]:11.1f} {median[1]:10.1f} "
               f"{median[1] / median[0]:18.2f} {least[1] / least[0]:10.2f} "
               f"{passes:8.1f} {splits:7.1f} {unused / options.rows:12.2f}")  # fmt: skip
-    small = rows_of(matrix, 0, min(options.rows, 50_000))
+    small = matrix.take(np.arange(min(options.rows, 50_000)))
     for n_ranks in options.ranks:
         for mode in ("data", "features"):
             tree = measure_bytes(small, target[: small.n_rows], params, n_ranks, mode)

@@ -31,6 +31,7 @@ import logging
 import math
 import os
 import pickle
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing, nullcontext
@@ -332,7 +333,7 @@ def grow(
 
     from hedgerow.boosting.loop.setup.resolved import resolve
     from hedgerow.data import bin_table, fit_bins, read_table
-    from hedgerow.data.external.row_store import MemoryStore
+    from hedgerow.data.external import disk_store
     from hedgerow.growing.chunks.grower import ChunkGrower
     from hedgerow.growing.core.setup import Fit
     from hedgerow.objectives import make_objective
@@ -340,7 +341,12 @@ def grow(
 
     spec = fit_bins(read_table(make_rows(0, CHUNK_ROWS, n_features)[0]), 255)
     X, y = make_rows(*rows, n_features)
-    store = MemoryStore(bin_table(read_table(X), spec), chunk_rows=chunk_rows)
+    setattr(disk_store, "fits_in_one_chunk", lambda *sizes: False)  # noqa: B010
+    with disk_store.ChunkSink(
+        spec, [tempfile.gettempdir()], 1 << 40, compression="none", chunk_rows=chunk_rows
+    ) as sink:
+        sink.append(bin_table(read_table(X), spec))
+        store = sink.finish()
     del X
     objective = make_objective("logistic", 1)
     params = resolve(BoostParams(max_leaves=leaves), objective)

@@ -176,21 +176,16 @@ class DiskStore(ChunkStore):
         self._closed = False
 
     def row_array(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
-        """Allocate values of rows: in memory up to its limit, and beyond in a mapped file."""
         self._check_open()
         size = math.prod(np.atleast_1d(shape).tolist()) * np.dtype(dtype).itemsize
         self._row_room -= size
         if self._row_room >= 0:
-            return super().row_array(shape, dtype)
+            return aligned_empty(shape, dtype)
         return bf.mapped_array(self.files.blocks[0].folder, shape, dtype)
 
     def chunks(
         self, numbers: Sequence[int] | None = None, uses: Uses = EVERYTHING
     ) -> Iterator[Chunk]:
-        """Yield the chunks with these ascending numbers (default: all).
-
-        Only one pass may run at a time.
-        """
         self._check_open()
         wanted = range(len(self.chunk_sizes)) if numbers is None else numbers
         starts = self.starts
@@ -218,7 +213,6 @@ class DiskStore(ChunkStore):
             ahead.close()
 
     def close(self) -> None:
-        """End passes and delete the files; a second call does nothing."""
         self._closed = True
         for ahead in self._passes:
             with contextlib.suppress(ValueError):  # the generator is running

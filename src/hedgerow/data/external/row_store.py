@@ -1,4 +1,4 @@
-"""Bins of training rows in chunks, in memory or on disk.
+"""Bins of training rows in chunks.
 
 Glossary
 --------
@@ -19,15 +19,14 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, aligned_empty, aligned_zeros
+from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.data.binning.bins import BinSpec
-from hedgerow.data.binning.matrix import PAD, BinnedMatrix
+from hedgerow.data.binning.matrix import BinnedMatrix
 
 
 class Uses(NamedTuple):
@@ -72,7 +71,7 @@ class ChunkStore(ABC):
     """The chunks of one process."""
 
     spec: BinSpec  # the same for all ranks
-    chunk_sizes: Sequence[int]  # may be empty; a single chunk stays in memory
+    chunk_sizes: Sequence[int]  # may be empty
 
     @property
     def n_rows(self) -> int:
@@ -83,9 +82,7 @@ class ChunkStore(ABC):
         """Number of features, each of which has a column of bins."""
         return self.spec.n_features
 
-    @property
-    def n_columns(self) -> int:
-        return self.spec.n_features
+    n_columns = n_features
 
     @property
     def starts(self) -> list[int]:
@@ -101,57 +98,10 @@ class ChunkStore(ABC):
         Only one pass may run at a time.
         """
 
+    @abstractmethod
     def row_array(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
-        """Allocate values of rows, which are undefined."""
-        return aligned_empty(shape, dtype)
+        """Allocate values of rows, which are undefined: in memory, beyond its limit in a file."""
 
     @abstractmethod
     def close(self) -> None:
         """Free memory, threads and temporary files; a second call does nothing."""
-
-
-class MemoryStore(ChunkStore):
-    """The rows of a binned matrix, in chunks of ``chunk_rows``.
-
-    A single chunk shares the matrix; several are copies.
-    """
-
-    def __init__(
-        self,
-        matrix: BinnedMatrix,
-        numbers: FloatArray | None = None,
-        *,
-        chunk_rows: int | None = None,
-    ) -> None:
-        self.spec, n_rows = matrix.spec, matrix.n_rows
-        step = max(1, n_rows if chunk_rows is None else chunk_rows)
-        parts = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
-        self.chunk_sizes: Sequence[int] = [part.stop - part.start for part in parts]
-        self._chunks = [
-            Chunk(
-                number,
-                part.start,
-                matrix if len(parts) == 1 else rows_of(matrix, part.start, part.stop),
-                None if numbers is None else np.asfortranarray(numbers[part]),
-            )
-            for number, part in enumerate(parts)
-        ]
-
-    def chunks(
-        self, numbers: Sequence[int] | None = None, uses: Uses = EVERYTHING
-    ) -> Iterator[Chunk]:
-        for number in range(len(self._chunks)) if numbers is None else numbers:
-            yield self._chunks[number]
-
-    def close(self) -> None:
-        self._chunks, self.chunk_sizes = [], []
-
-
-def rows_of(matrix: BinnedMatrix, start: int, stop: int) -> BinnedMatrix:
-    """Copy rows ``start`` to ``stop`` of a matrix."""
-    n_tiles, _, width = matrix.by_row.shape
-    by_row = aligned_zeros((n_tiles, stop - start + PAD, width), np.uint8)
-    by_row[:, : stop - start] = matrix.by_row[:, start:stop]
-    by_column = aligned_zeros((len(matrix.by_column), stop - start + PAD), np.uint8)
-    by_column[:, : stop - start] = matrix.by_column[:, start:stop]
-    return replace(matrix, by_row=by_row, by_column=by_column)
