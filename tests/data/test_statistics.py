@@ -533,10 +533,9 @@ def test_save_refuses_inputs_that_do_not_fit():
 SMALL = model_to_bytes(small_model())
 
 
-def test_inputs_need_version_2():
+def test_statistics_need_their_record():
     from tests.io.test_model_file import refused, with_metadata
 
-    refused(with_metadata(SMALL, schema_version="1"), "arrays are missing or unknown")
     refused(with_metadata(SMALL, inputs=None), "arrays are missing or unknown")
     refused(with_metadata(SMALL, n_features="2"), "columns")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -192,22 +191,6 @@ def test_files_validation_rows_and_models_to_continue_have_the_same_zone(
     first.predict_files([paths["zoned"]], tmp_path / "out.csv")
     with pytest.raises(DataError, match=OTHER_ZONE):
         first.predict_files([paths["plain"]], tmp_path / "out.csv")
-
-
-def test_models_of_older_files_take_dates_of_any_zone(zoned: HedgerowRegressor) -> None:
-    """Their files do not say whether the dates had a zone, and stay as they are."""
-    model = zoned.booster_.model
-    columns = list(model.schema.columns)
-    columns[1] = replace(columns[1], temporal="any dates")
-    schema = replace(model.schema, columns=tuple(columns))
-    old = Booster(replace(model, schema=schema)).to_bytes()
-    assert b'"schema_version":"8"' in old
-    assert rb"\"temporal\":{\"dates\":[1]" in old
-    found = Booster.from_bytes(old)
-    assert found.model.schema.columns[1].temporal == "any dates"
-    np.testing.assert_array_equal(found.predict(MOMENTS), zoned.predict(MOMENTS))
-    assert np.isfinite(found.predict(FRAME)).all()
-    assert found.to_bytes() == old
 
 
 def test_columns_without_values_are_of_any_sort(model: HedgerowRegressor) -> None:

@@ -20,7 +20,7 @@ from hedgerow.model.predict import Predictor
 from hedgerow.objectives import SeveralTargets, make_objective
 from hedgerow.params import BoostParams
 from tests.helpers.random_forests import random_model
-from tests.io.test_model_file import arrays_of, replace_arrays, with_metadata
+from tests.io.test_model_file import arrays_of, replace_arrays
 from tests.reference.naive_vector import grow
 
 N = 4000
@@ -179,11 +179,6 @@ def test_hostile_vectors_are_refused(change, match) -> None:
     vector = change(arrays_of(VECTOR_BYTES)["vector"])
     with pytest.raises(ModelFormatError, match=match):
         model_from_bytes(replace_arrays(VECTOR_BYTES, vector=vector))
-
-
-def test_vectors_in_an_earlier_version_are_refused() -> None:
-    with pytest.raises(ModelFormatError, match="missing or unknown: vector"):
-        model_from_bytes(with_metadata(VECTOR_BYTES, schema_version="1"))
 
 
 def test_values_beside_vectors_are_refused() -> None:

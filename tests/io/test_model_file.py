@@ -379,6 +379,11 @@ def test_newer_version_says_so() -> None:
     refused(reseal(head, payload + b"\0"), "newer")
 
 
+def test_a_version_that_does_not_go_with_the_content_says_what_to_do() -> None:
+    for version in ("2", "3", "4", "6", "7", "8", "9", "10"):
+        refused(with_metadata(SMALL_BYTES, schema_version=version), "Train the model again")
+
+
 @pytest.mark.parametrize("version", ["", "0", "-1", "1.0", "01", " 1", "٣", "9" * 5000, None])
 def test_malformed_version(version: str | None) -> None:
     refused(with_metadata(SMALL_BYTES, schema_version=version), "schema_version")

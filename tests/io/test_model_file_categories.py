@@ -204,9 +204,3 @@ def put(*path: Any) -> Callable[[dict[str, Any]], None]:
 )
 def test_hostile_schema(edit: Callable[[dict[str, Any]], Any], match: str) -> None:
     refused(edited(edit), match)
-
-
-def test_version_1_has_no_categories() -> None:
-    refused(with_metadata(SOME_BYTES, schema_version="1"), "arrays are missing or unknown")
-    version_1 = model_to_bytes(random_model(3))
-    refused(with_metadata(version_1, schema_version="2"), "arrays are missing or unknown")

@@ -21,14 +21,13 @@ UnknownPolicy: TypeAlias = Literal["missing", "error", "split"]
 """Treatment of unknown categories by a model; ``"split"`` only for imported models."""
 
 Rounding: TypeAlias = Literal["none", "down", "to_zero"]
-Temporal: TypeAlias = Literal["dates", "zoned dates", "times", "durations", "any dates"]
+Temporal: TypeAlias = Literal["dates", "zoned dates", "times", "durations"]
 """Values that are stored as microseconds: dates (with a time or not), times of a day, durations.
 
-Dates with a time zone are those of UTC.  Only models of old files have "any dates": nobody knows
-whether they had a zone.
+Dates with a time zone are those of UTC.
 """
 
-DATES: tuple[Temporal, ...] = ("dates", "zoned dates", "any dates")
+DATES: tuple[Temporal, ...] = ("dates", "zoned dates")
 
 
 @dataclass(frozen=True, slots=True)

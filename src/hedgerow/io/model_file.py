@@ -54,9 +54,10 @@ Record: TypeAlias = dict[str, Any]
 
 _WIDEST_FIRST = sorted(FOREST_DTYPES, key=lambda name: -FOREST_DTYPES[name].itemsize)
 NEWEST = 10
-_SORTS: dict[str, str] = {each: each for each in get_args(Temporal)}
-_SORTS |= {"any dates": "dates", "dates": "dates without zone"}
-"""Names of dates and times in files: before version 10 a zone left no trace."""
+_SORTS: dict[str, str] = {each: each for each in get_args(Temporal)} | {
+    "dates": "dates without zone"
+}
+"""Names of dates and times in files."""
 _ROUNDINGS = {each: each for each in get_args(Rounding) if each != "none"}
 _NATURAL = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
 _NEEDED = {"n_features", "objective", "schema", "training"}
@@ -120,67 +121,68 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
     if model.forest.vectors is not None:
         arrays["vector"] = model.forest.vectors.reshape(-1)
     arrays |= slope_arrays(model.forest.slopes)
-    # The sort is stable, so the arrays of version 1 keep their order.
+    # The sort is stable: arrays of one width keep their order.
     in_order = sorted(arrays, key=lambda name: -arrays[name].dtype.itemsize)
     return container.pack(metadata, {name: arrays[name] for name in in_order})
 
 
 def _version_of(model: Model) -> int:
-    """Return the oldest version that can hold the model."""
-    if any(column.temporal in ("dates", "zoned dates") for column in model.schema.columns):
-        return 10
-    statistics = () if model.inputs is None else model.inputs.statistics
-    if model.schema.has_temporal or any(min(s.classes) <= FIRST_TARGET for s in statistics):
-        return 8
-    if model.inputs is not None and model.inputs.crosses:
-        return 7
-    if model.forest.n_parallel > 1:
-        return 6  # readers of earlier versions would count each tree as a round
-    if has_foreign_rules(model):
-        return 5
-    if model.forest.slopes is not None or any(ROWS in s.classes for s in statistics):
-        return 4
-    named = any(name in model.training for name in (OFFSET_COLUMNS, CLASS_WEIGHT))
-    if named or model.forest.vectors is not None:
-        return 3  # readers of earlier versions would predict without these entries
-    return 2 if model.schema.has_categories else 1
+    """Return the version of the format that has what the model holds."""
+    forest, inputs, training = model.forest, model.inputs, model.training
+    classes = () if inputs is None else [k for s in inputs.statistics for k in s.classes]
+    dates = ("dates", "zoned dates")
+    holds = {
+        10: any(column.temporal in dates for column in model.schema.columns),
+        8: model.schema.has_temporal or min(classes, default=0) <= FIRST_TARGET,
+        7: inputs is not None and len(inputs.crosses) > 0,
+        6: forest.n_parallel > 1,
+        5: has_foreign_rules(model),
+        4: forest.slopes is not None or ROWS in classes,
+        3: forest.vectors is not None or OFFSET_COLUMNS in training or CLASS_WEIGHT in training,
+        2: model.schema.has_categories,
+    }
+    return next((version for version, is_held in holds.items() if is_held), 1)
 
 
 def _read(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
     """Build a model without checking the values of its arrays."""
     metadata, version = header.metadata, _version_in(header.metadata)
-    dtypes = _dtypes_of(header, version)
+    dtypes = _dtypes_of(header)
     container.check_header(header, dtypes, _NEEDED)
     arrays = {name: container.array_at(header, name, payload) for name in dtypes}
     has_levels = "level_int" in arrays
     schema = schema_of_text(metadata["schema"], arrays if has_levels else None)
-    inputs = _inputs_of(metadata, version, arrays, schema)
+    inputs = _inputs_of(metadata, arrays, schema)
     n_features = _natural(metadata, "n_features")
     if inputs is not None and n_features != schema.n_features:
         raise ModelFormatError(
             f"n_features is {n_features}, the schema has {schema.n_features} columns."
         )
     split_schema = schema if inputs is None else inputs.schema(schema)
-    several = version == 6 or (version > 6 and _PARALLEL in metadata)
     forest = Forest(
         **{name: arrays[name] for name in FOREST_DTYPES},
         n_features=n_features if inputs is None else inputs.n_inputs,
         categories=lv.read_sets(arrays, split_schema) if has_levels else None,
         vectors=read_vectors(arrays),
         slopes=read_slopes(arrays),
-        n_parallel=_natural(metadata, _PARALLEL) if several else 1,
+        n_parallel=_natural(metadata, _PARALLEL) if _PARALLEL in metadata else 1,
     )
     training = record_of_text(metadata["training"], "training")
     parameters = training.get("loss_parameters")
     if isinstance(parameters, dict):  # of rankings in older files; it had no effect on predictions
         parameters.pop("position_bias_regularization", None)
     model = Model(forest, schema, metadata["objective"], training, inputs)
+    if version != _version_of(model):
+        raise ModelFormatError(
+            f"the file has schema_version {version}, but what it holds is of {_version_of(model)}: "
+            "it was written before the first release of Hedgerow. Train the model again."
+        )
     text = metadata.get("estimator")
     return model, None if text is None else record_of_text(text, "estimator")
 
 
 def _version_in(metadata: Mapping[str, str]) -> int:
-    """Return the version of a file; old versions stay readable for ever."""
+    """Return the version of a file, which must be known."""
     if metadata.get("format") == FORMAT_OF_TREES:
         raise ModelFormatError(
             "this is a single tree: read it with CARTClassifier.load or CARTRegressor.load."
@@ -203,26 +205,26 @@ def _natural(metadata: Mapping[str, str], name: str) -> int:
     return int(text)
 
 
-def _dtypes_of(header: Header, version: int) -> dict[str, np.dtype[np.generic]]:
+def _dtypes_of(header: Header) -> dict[str, np.dtype[np.generic]]:
     """Return the arrays that a file must have: those of a forest, and of the parts it holds."""
     dtypes, names = dict(FOREST_DTYPES), header.entries.keys()
-    if version == 2 or (version > 2 and not names.isdisjoint(lv.LEVEL_DTYPES)):
+    if not names.isdisjoint(lv.LEVEL_DTYPES):
         dtypes |= lv.LEVEL_DTYPES | lv.SET_DTYPES
         dtypes |= statistics.STATISTIC_DTYPES if "inputs" in header.metadata else {}
-    has_vectors = version >= 3 and "vector" in names
-    has_slopes = version >= 4 and not names.isdisjoint(SLOPE_DTYPES)
-    return dtypes | (VECTOR_DTYPES if has_vectors else {}) | (SLOPE_DTYPES if has_slopes else {})
+    for more in (VECTOR_DTYPES, SLOPE_DTYPES):
+        dtypes |= {} if names.isdisjoint(more) else more
+    return dtypes
 
 
 def _inputs_of(
-    metadata: Mapping[str, str], version: int, arrays: Mapping[str, AnyArray], schema: Schema
+    metadata: Mapping[str, str], arrays: Mapping[str, AnyArray], schema: Schema
 ) -> Inputs | None:
     """Return the inputs of the trees; None if they are the columns."""
     inputs = None
     if "statistic_key" in arrays:
         inputs = statistics.read_inputs(record_of_text(metadata["inputs"], "inputs"), arrays)
-    if version == 7 or (version > 7 and _CROSSES in metadata):
-        record = record_of_text(metadata.get(_CROSSES, ""), _CROSSES)
+    if _CROSSES in metadata:
+        record = record_of_text(metadata[_CROSSES], _CROSSES)
         inputs = statistics.with_crosses(inputs, record, schema)
     if inputs is not None:
         statistics.check_inputs(inputs, schema, inputs.n_inputs)
@@ -259,7 +261,7 @@ def _positions(values: Iterable[str | None]) -> dict[str, list[int]]:
 def schema_of_text(text: str, arrays: Mapping[str, AnyArray] | None = None) -> Schema:
     """Decode a schema; ``arrays`` holds the levels of categories, if there may be some."""
     record = record_of_text(text, "schema")
-    # Written only if true, so the meaning of older files does not change.
+    # Written only if true.
     zero_missing = record.pop("zero_missing", None)
     if zero_missing is not None and zero_missing is not True:
         raise ModelFormatError("schema has a malformed zero_missing.")

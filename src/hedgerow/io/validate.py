@@ -191,8 +191,6 @@ def check_slopes(forest: Forest) -> None:
         raise ModelFormatError("slope_low and slope_high must be finite, or both infinite.")
     if not (slopes.low <= slopes.high).all():
         raise ModelFormatError("slope_low must not be above slope_high.")
-    if forest.vectors is not None and unbounded.any():
-        raise ModelFormatError("slope_low and slope_high must be finite where leaves hold vectors.")
 
 
 def _require_all(holds: BoolArray, name: str, rule: str) -> None:

@@ -51,8 +51,6 @@ def check_temporal(name: str, given: str | None, expected: str | None) -> None:
     if given == expected:
         return
     if given in DATES and expected in DATES:
-        if "any dates" in (given, expected):
-            return
         if expected == "zoned dates":
             has, had = "without", "with"
             cure = "give them the zone to which they belong (in pandas: dt.tz_localize(zone))"
@@ -100,7 +98,7 @@ def _of_texts(part: ReadColumn, column: Column) -> ReadColumn:
     except ValueError:
         row = int(np.argmax(part.codes >= 0))
         example = {"times": "09:30:00", "zoned dates": "2026-01-31T09:30:00Z"}
-        example |= dict.fromkeys(("dates", "any dates"), "2026-01-31 or 2026-01-31T09:30:00")
+        example["dates"] = "2026-01-31 or 2026-01-31T09:30:00"
         hint, had = example.get(column.temporal), _shown(column.temporal)
         cure = f"convert it to {had}" + (f", or text such as {hint}" if hint else "")
         raise DataError(
