@@ -82,18 +82,6 @@ def distance(y, p, w):
     return max(np.abs(np.subtract(*reference.roc_curve(y, p, sample_weight=w)[:2])))
 
 
-def pair_area(y, p, w, by_weight=False):
-    """Return Hand and Till's AUC, pair by pair (scikit-learn's takes no weights)."""
-    w = np.ones(len(y)) if w is None else w
-    scores, mass = [], []
-    for i, j in itertools.combinations(range(p.shape[1]), 2):
-        rows = (y == i) | (y == j)
-        both = [area(y[rows] == k, p[rows, k], w[rows]) for k in (i, j)]
-        scores.append(np.mean(both))
-        mass.append(w[rows].sum())
-    return np.average(scores, weights=mass if by_weight else None)
-
-
 def pair_area_of_raw(y, raw, w):
     w = np.ones(len(y)) if w is None else w
     scores = []
@@ -132,16 +120,6 @@ def top_two_accuracy(y, p, w):
     return reference.top_k_accuracy_score(y, p, k=2, sample_weight=w)
 
 
-def skill(deviance):
-    """Return D2 like scikit-learn: 1 - deviance / deviance of the mean."""
-
-    def score(y, p, w):
-        mean = np.full(len(y), np.average(y, weights=w))
-        return 1 - deviance(y, p, sample_weight=w) / deviance(y, mean, sample_weight=w)
-
-    return score
-
-
 def tweedie(y, p, sample_weight):
     return reference.mean_tweedie_deviance(y, p, sample_weight=sample_weight, power=1.5)
 
@@ -164,7 +142,6 @@ REFERENCE = {
         *((y, p) if w is None else (y.repeat(w.astype(int)), p.repeat(w.astype(int))))
     ),
     "max_error": lambda y, p, w: reference.max_error(y, p),
-    "explained_variance": lambda y, p, w: reference.explained_variance_score(y, p, sample_weight=w),
     "log_cosh": mean_of(lambda y, p: np.log(np.cosh(y - p))),
     "poisson_deviance": lambda y, p, w: reference.mean_poisson_deviance(y, p, sample_weight=w),
     "poisson": mean_of(lambda y, p: p - y * np.log(p)),
@@ -175,11 +152,6 @@ REFERENCE = {
     "tweedie_nloglik": mean_of(lambda y, p: p**0.5 / 0.5 + y * p**-0.5 / 0.5),
     "cross_entropy": mean_of(lambda y, p: -y * np.log(p) - (1 - y) * np.log(1 - p)),
     "kldiv": mean_of(lambda y, p: y * np.log(y / p) + (1 - y) * np.log((1 - y) / (1 - p))),
-    "d2_absolute_error": lambda y, p, w: reference.d2_absolute_error_score(y, p, sample_weight=w),
-    "d2_poisson": skill(reference.mean_poisson_deviance),
-    "d2_gamma": skill(reference.mean_gamma_deviance),
-    "d2_tweedie": skill(tweedie),
-    "d2_pinball": lambda y, p, w: reference.d2_pinball_score(y, p, sample_weight=w),
     "pinball": lambda y, p, w: reference.mean_pinball_loss(y, p, sample_weight=w, alpha=0.5),
     "expectile": lambda y, p, w: reference.mean_squared_error(y, p, sample_weight=w) / 2,
     "huber": lambda y, p, w: np.average(huber(1.0, p - y), weights=w),
@@ -197,16 +169,12 @@ REFERENCE = {
     "calibration_error": calibration,
     "auc": functools.partial(second(area), by_weight=True),
     "auc_ovr": second(area),
-    "auc_ovr_weighted": functools.partial(second(area), by_weight=True),
-    "auc_ovo": pair_area,
-    "auc_ovo_weighted": functools.partial(pair_area, by_weight=True),
     "auc_mu": pair_area_of_raw,
     "average_precision": lambda y, p, w: reference.average_precision_score(
         y, p[:, 1] if p.shape[1] == 2 else p, sample_weight=w
     ),
     "aucpr": second(interpolated),
     "ks": second(distance),
-    "gini": second(lambda y, p, w: 2 * area(y, p, w) - 1),
     "top_k_accuracy": top_two_accuracy,
     "top_k_error": lambda y, p, w: 1 - top_two_accuracy(y, p, w),
     "concordance": lambda y, p, w: harrell(y, p, w),
@@ -222,7 +190,6 @@ REFERENCE = {
 OF_RATES = (
     *("mape", "smape", "msle", "rmsle", "poisson_deviance", "gamma_deviance", "poisson"),
     *("tweedie_deviance", "poisson_nloglik", "gamma_nloglik", "tweedie_nloglik"),
-    *("d2_poisson", "d2_gamma", "d2_tweedie"),
 )
 OF_SHARES = ("cross_entropy", "kldiv")
 OF_RAW = ("hinge", "auc_mu")
@@ -296,7 +263,7 @@ def test_rows_of_weight_zero_are_absent(name, task) -> None:
     assert metric.function(*add_absurd_rows(name, y, prediction), ABSENT) == expected
     close = 1e-7 if name == "aucpr" else 1e-12
     assert expected == pytest.approx(REFERENCE[name](*left, ABSENT[rows]), rel=close)
-    if task == "two classes" and name in ("auc", "average_precision", "aucpr", "ks", "gini"):
+    if task == "two classes" and name in ("auc", "average_precision", "aucpr", "ks"):
         with pytest.raises(DataError, match="all 45 rows have class index 1"):
             metric.function(rows.astype(float), prediction, ABSENT)
     with pytest.raises(DataError, match=f"metric '{name}' needs a row with a weight above 0"):
@@ -557,7 +524,7 @@ def test_functions_of_two_arguments(n_classes, metric, higher, same, weighted) -
 @pytest.mark.parametrize(
     "name",
     [
-        *("poisson_deviance", "gamma_deviance", "d2_poisson", "d2_gamma", "d2_tweedie"),
+        *("poisson_deviance", "gamma_deviance"),
         *("poisson", "poisson_nloglik", "gamma_nloglik", "tweedie_nloglik", "tweedie_deviance"),
         *("msle", "rmsle"),
     ],

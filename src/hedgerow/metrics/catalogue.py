@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 from hedgerow.errors import ParameterError, brief
-from hedgerow.kernels.primitives.exact_sum import weighted_mean
 from hedgerow.metrics import classes as c
 from hedgerow.metrics import curves, scores
 from hedgerow.metrics import regression as r
@@ -35,18 +34,12 @@ _DISTANCE = Interval(0.0, math.inf, low_open=True, high_open=True)
 _POWER = Interval(1.0, 2.0, low_open=True, high_open=True)
 _COUNT = Interval(1, 10_000, integer=True)
 
-_MEDIAN = partial(r.weighted_quantile, 0.5)
-
 _AVERAGES = {
     "second": ("", _TWO),
     "macro": ("mean over classes", _CLASSES),
     "micro": ("of all rows together", _CLASSES),
     "weighted": ("mean by weight of classes", _CLASSES),
 }
-
-
-def _skill(values: scores.RowValues, constant: Callable[..., float]) -> MetricFunction:
-    return partial(r.skill, values, constant)
 
 
 def _curve(name: str, summary: curves.Summary, by_weight: bool = False) -> MetricFunction:
@@ -57,8 +50,6 @@ def _table(summary: Callable[..., float]) -> MetricFunction:
     return partial(c.of_table, summary)
 
 
-_OVER = "over that of the best constant"
-_PAIRS = "`auc` of pairs of classes, all alike (Hand and Till 2001)"
 _BY_RAW = "`auc` of pairs by raw scores (Kleiman and Page 2019)"
 
 _OF_NUMBERS: tuple[tuple[str, MetricFunction, str], ...] = (
@@ -72,10 +63,6 @@ _OF_NUMBERS: tuple[tuple[str, MetricFunction, str], ...] = (
     ("rmsle", Mean(r.squared_log_errors, math.sqrt), "root of `msle`"),
     ("median_error", r.median_error, "median absolute error"),
     ("max_error", r.largest_error, "largest absolute error"),
-    (
-        "explained_variance", r.explained_variance,
-        "1 minus the variance of the errors over that of y",
-    ),
     ("log_cosh", Mean(partial(r.loss_of, robust.LogCosh())), "mean of log cosh(y - m)"),
     ("poisson_deviance", Mean(r.poisson_deviances), "mean deviance, y from 0 on"),
     ("poisson", Mean(r.poisson_losses), "mean of m - y log m"),
@@ -84,12 +71,6 @@ _OF_NUMBERS: tuple[tuple[str, MetricFunction, str], ...] = (
     ("gamma_nloglik", Mean(r.gamma_likelihoods), "mean of y / m + log m"),
     ("cross_entropy", Mean(c.cross_entropies), "for shares y and m from 0 to 1"),
     ("kldiv", Mean(c.divergences), "the same minus that of m = y"),
-    ("d2_absolute_error", _skill(scores.absolute_errors, _MEDIAN), f"1 minus `mae` {_OVER}"),
-    (
-        "d2_poisson", _skill(r.poisson_deviances, weighted_mean),
-        f"1 minus `poisson_deviance` {_OVER}",
-    ),
-    ("d2_gamma", _skill(r.gamma_deviances, weighted_mean), f"1 minus `gamma_deviance` {_OVER}"),
 )  # fmt: skip
 """Metrics of numbers: name, score, description."""
 
@@ -115,19 +96,9 @@ _OF_CLASSES: tuple[tuple[str, tuple[Task, ...], MetricFunction, str], ...] = (
         "ks", _CLASSES, _curve("ks", Curve.largest_gap),
         "largest distance of the classes' distributions",
     ),
-    ("gini", _CLASSES, _curve("gini", curves.gini_of), "2 auc - 1; classes alike"),
     (
         "auc_ovr", _MANY, _curve("auc_ovr", Curve.area),
         "`auc` of each class against the rest, all alike",
-    ),
-    (
-        "auc_ovr_weighted", _MANY, _curve("auc_ovr_weighted", Curve.area, True),
-        "the same, classes by weight",
-    ),
-    ("auc_ovo", _MANY, partial(curves.one_against_one, "auc_ovo", False), _PAIRS),
-    (
-        "auc_ovo_weighted", _MANY, partial(curves.one_against_one, "auc_ovo_weighted", True),
-        "the same, pairs by weight",
     ),
     ("auc_mu", _MANY, curves.auc_mu, _BY_RAW),
     ("balanced_accuracy", _CLASSES, _table(c.balanced_accuracy), "mean recall"),
@@ -136,14 +107,13 @@ _OF_CLASSES: tuple[tuple[str, tuple[Task, ...], MetricFunction, str], ...] = (
 )  # fmt: skip
 """Metrics of classes: name, tasks, score, description."""
 
-_HIGHER = ("r2", "explained_variance", "d2_absolute_error", "d2_poisson", "d2_gamma")
 _LOWER = ("logloss", "error", "brier", "hinge")
 _FROM_RAW = ("hinge", "auc_mu")
 
 
 def _without_parameter() -> Iterator[Metric]:
     for name, score, what in _OF_NUMBERS:
-        yield built_in(name, score, _NUMBERS, what, higher=name in _HIGHER)
+        yield built_in(name, score, _NUMBERS, what, higher=name == "r2")
     for name, tasks, score, what in _OF_CLASSES:
         higher, from_raw = name not in _LOWER, name in _FROM_RAW
         yield built_in(name, score, tasks, what, higher=higher, from_raw=from_raw)
@@ -206,15 +176,6 @@ WITH_PARAMETER: dict[str, WithParameter] = {
         _mean(r.tweedie_likelihoods), "tweedie_power", 1.5, _POWER, _NUMBERS,
         "part of the likelihood that depends on m",
     ),
-    "d2_pinball": WithParameter(
-        r.skill_of_pinball, "level", 0.5, _SHARE, _NUMBERS,
-        "1 minus `pinball` over that of the best constant", higher=True,
-    ),
-    "d2_tweedie": WithParameter(
-        lambda power: _skill(partial(r.tweedie_deviances, power), weighted_mean),
-        "tweedie_power", 1.5, _POWER, _NUMBERS,
-        "1 minus `tweedie_deviance` over that of the mean", higher=True,
-    ),
     "error_at": WithParameter(
         _mean(c.misses_at), "", 0.5, _SHARE, _TWO, "share of rows wrong at a threshold on p"
     ),
@@ -274,9 +235,7 @@ ALIASES: dict[str, str] = {
     "merror": "error",
     "roc_auc": "auc",
     "roc_auc_ovr": "auc_ovr",
-    "roc_auc_ovr_weighted": "auc_ovr_weighted",
-    "roc_auc_ovo": "auc_ovo",
-    "roc_auc_ovo_weighted": "auc_ovo_weighted",
+    "roc_auc_ovr_weighted": "auc",
     "brier_score": "brier",
     "matthews_corrcoef": "mcc",
     "cohen_kappa": "kappa",

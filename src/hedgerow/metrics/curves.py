@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -85,11 +86,6 @@ class Curve:
 Summary = Callable[[Curve], float]
 
 
-def gini_of(curve: Curve) -> float:
-    """Return ``2 AUC - 1``: 0 by chance, 1 for a perfect order."""
-    return 2.0 * curve.area() - 1.0
-
-
 def one_against_rest(
     name: str,
     summary: Summary,
@@ -116,60 +112,22 @@ def one_against_rest(
     return float(np.average(scores, weights=shares if by_weight else None))
 
 
-def one_against_one(
-    name: str,
-    by_weight: bool,
-    y_true: FloatArray,
-    prediction: FloatArray,
-    weight: FloatArray | None = None,
-) -> float:
-    """Return the mean AUC of all pairs of classes (Hand and Till 2001).
-
-    The AUC of a pair is the mean of two: its rows by the probability of one class, and by
-    the probability of the other.
-    """
-
-    def of_pair(one: int, other: int, rows: Any, mass: FloatArray | None) -> float:
-        first = Curve.of(y_true[rows] == one, prediction[rows, one], mass)
-        second = Curve.of(y_true[rows] == other, prediction[rows, other], mass)
-        return 0.5 * (first.area() + second.area())
-
-    return mean_of_pairs(name, of_pair, prediction.shape[1], y_true, weight, by_weight)
-
-
 def auc_mu(y_true: FloatArray, raw: FloatArray, weight: FloatArray | None = None) -> float:
     """Return the mean over the pairs of classes of the AUC of the difference of their raw scores.
 
     Kleiman and Page 2019, with a cost of 1 for every mistake, as in LightGBM.
     """
-
-    def of_pair(one: int, other: int, rows: Any, mass: FloatArray | None) -> float:
-        return Curve.of(y_true[rows] == one, raw[one, rows] - raw[other, rows], mass).area()
-
-    return mean_of_pairs("auc_mu", of_pair, len(raw), y_true, weight, False)
-
-
-def mean_of_pairs(
-    name: str,
-    of_pair: Callable[[int, int, Any, FloatArray | None], float],
-    n_classes: int,
-    y_true: FloatArray,
-    weight: FloatArray | None,
-    by_weight: bool,
-) -> float:
-    """Return the mean over class pairs of ``of_pair(one, other, rows, weight of rows)``."""
-    rows_of = [np.flatnonzero(y_true == number) for number in range(n_classes)]
+    rows_of = [np.flatnonzero(y_true == number) for number in range(len(raw))]
     for number, rows in enumerate(rows_of):
         if len(rows) == 0:
-            raise needs_classes(name, y_true, n_classes, number)
-    scores, shares = [], []
-    for one in range(n_classes):
-        for other in range(one + 1, n_classes):
-            rows = np.concatenate([rows_of[one], rows_of[other]])
-            mass = None if weight is None else weight[rows]
-            scores.append(of_pair(one, other, rows, mass))
-            shares.append(len(rows) if mass is None else float(mass.sum()))
-    return float(np.average(scores, weights=shares if by_weight else None))
+            raise needs_classes("auc_mu", y_true, len(raw), number)
+    scores = []
+    for one, other in combinations(range(len(raw)), 2):
+        rows = np.concatenate([rows_of[one], rows_of[other]])
+        mass = None if weight is None else weight[rows]
+        score = raw[one, rows] - raw[other, rows]
+        scores.append(Curve.of(y_true[rows] == one, score, mass).area())
+    return float(np.mean(scores))
 
 
 def needs_classes(name: str, y_true: FloatArray, n_classes: int, number: int) -> DataError:

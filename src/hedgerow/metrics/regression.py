@@ -5,23 +5,15 @@ A metric with a parameter uses the parameter of the training loss, if it has it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, xlogy
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
-from hedgerow.kernels.primitives.exact_sum import weighted_mean
 from hedgerow.metrics.base import UNNAMED
-from hedgerow.metrics.scores import RowValues
 from hedgerow.objectives.base import MeanLoss
-from hedgerow.objectives.quantile import Quantile
-
-if TYPE_CHECKING:
-    from hedgerow.metrics.base import MetricFunction
 
 
 def loss_of(objective: MeanLoss, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
@@ -126,39 +118,6 @@ def median_error(
     return weighted_quantile(0.5, np.abs(y_true - prediction), weight)
 
 
-def explained_variance(
-    y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
-) -> float:
-    """Return 1 minus the ratio of the variance of the errors to that of the targets."""
-    errors = y_true - prediction
-
-    def variance(values: FloatArray) -> float:
-        return weighted_mean((values - weighted_mean(values, weight)) ** 2, weight)
-
-    return _explained(variance(errors), variance(y_true))
-
-
-def skill(
-    values: RowValues,
-    constant: Callable[[FloatArray, FloatArray | None], float],
-    y_true: FloatArray,
-    prediction: FloatArray,
-    weight: FloatArray | None = None,
-) -> float:
-    """Return 1 minus the mean of ``values`` over that of the best constant prediction."""
-    best = np.full(len(y_true), constant(y_true, weight))
-    return _explained(
-        weighted_mean(values(y_true, prediction), weight),
-        weighted_mean(values(y_true, best), weight),
-    )
-
-
-def _explained(left: float, all_: float) -> float:
-    if all_ == 0.0:  # all targets are equal: as in scikit-learn
-        return 1.0 if left == 0.0 else 0.0
-    return 1.0 - left / all_
-
-
 def weighted_quantile(level: float, values: FloatArray, weight: FloatArray | None) -> float:
     """Return the smallest value whose cumulative weight reaches the share ``level``."""
     # If it equals the level, the mean of this and the next value: the median of 1, 2, 3, 4 is 2.5.
@@ -169,9 +128,3 @@ def weighted_quantile(level: float, values: FloatArray, weight: FloatArray | Non
     place = min(int(np.searchsorted(so_far, goal)), len(values) - 1)
     following = min(place + (so_far[place] == goal), len(values) - 1)
     return float(0.5 * (values[order[place]] + values[order[following]]))
-
-
-def skill_of_pinball(level: float) -> MetricFunction:
-    """Return the skill score of the pinball loss against the best constant."""
-    losses = partial(loss_of, Quantile(level=level))
-    return partial(skill, losses, partial(weighted_quantile, level))
