@@ -25,7 +25,7 @@ from hedgerow import (
     train,
 )
 from hedgerow.booster import Booster
-from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.errors import DataError, ParameterError
 from hedgerow.explain import background as background_module
 from hedgerow.explain import explainer as explainer_module
 from tests.reference.naive_explain import NaiveExplainer
@@ -222,8 +222,8 @@ def test_bits_depend_on_neither_threads_nor_batches(name: str, of: str) -> None:
     for start, stop in ((0, 1), (1, 18), (18, 290), (290, N)):
         part = booster.explain(table().iloc[start:stop], n_jobs=2, **more).values
         np.testing.assert_array_equal(part, whole[start:stop])
-    batches = booster.explain_batches((table().iloc[k : k + 97] for k in range(0, N, 97)), **more)
-    np.testing.assert_array_equal(np.concatenate([part.values for part in batches]), whole)
+    parts = [booster.explain(table().iloc[k : k + 97], **more) for k in range(0, N, 97)]
+    np.testing.assert_array_equal(np.concatenate([part.values for part in parts]), whole)
 
 
 def test_bits_do_not_depend_on_the_memory_of_factors(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -440,7 +440,7 @@ def test_an_empty_background_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("interactions", "words"),
     [
-        (False, r"\(600, 5, 3\) take 72 kB.*explain_batches"),
+        (False, r"\(600, 5, 3\) take 72 kB.*explain fewer rows"),
         (True, r"\(600, 5, 5, 3\) take 360 kB"),
     ],
 )
@@ -462,14 +462,6 @@ def test_a_model_without_counts_has_hessians_or_asks_for_a_background() -> None:
         nothing.explain(rows)
     expected = known.explain(rows, background=rows).values
     np.testing.assert_array_equal(nothing.explain(rows, background=rows).values, expected)
-
-
-def test_batches_name_the_table_that_does_not_fit() -> None:
-    booster = model("numbers and sets")
-    parts = booster.explain_batches([table().iloc[:3], table()[["size"]]])
-    assert len(next(parts)) == 3
-    with pytest.raises((DataError, DataTypeError), match="batch 1"):
-        next(parts)
 
 
 # ---- pairs -----------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from hedgerow.argument_types import BATCH_ROWS, check_batch_rows, check_bool, listed
+from hedgerow.argument_types import check_bool, listed
 from hedgerow.boosting.row_data.checks import check_offset
 from hedgerow.boosting.row_data.offsets import features_of_rows, offset_of_rows
 from hedgerow.data.external.memory import memory_bytes, shown_bytes
@@ -41,8 +41,8 @@ def check_memory(shape: tuple[int, ...], limit: int | float | str | None) -> Non
     if needed > allowed:
         raise DataError(
             f"values of shape {shape} take {shown_bytes(needed)}, more than the limit of "
-            f"{shown_bytes(allowed)}: explain fewer rows at a time (explain_batches, or the "
-            "command hedgerow explain), name some outputs, or raise memory_limit."
+            f"{shown_bytes(allowed)}: explain fewer rows at a time (the command "
+            "hedgerow explain does), name some outputs, or raise memory_limit."
         )
 
 
@@ -195,62 +195,6 @@ class ExplainedPredictions(BoosterPart):
     def _explained(self, X: Any, n_jobs: int | None) -> Explanation:
         """Return Shapley values of rows, for importances."""
         return self.explain(X, n_jobs=n_jobs)
-
-    def explain_batches(
-        self,
-        batches: Any,
-        *,
-        background: Any = None,
-        interactions: bool = False,
-        outputs: Outputs = None,
-        n_jobs: int | None = None,
-        batch_rows: int = BATCH_ROWS,
-        memory_limit: int | float | str | None = None,
-    ) -> Iterator[Explanation]:
-        """Explain tables one after the other, each when its values are requested.
-
-        Parameters
-        ----------
-        batches : iterable of tables, or object with ``__arrow_c_stream__``
-            As for :meth:`predict_batches`.
-        background, interactions, outputs, n_jobs, memory_limit
-            As for :meth:`explain`; the limit applies to one batch.
-        batch_rows : int, default=65_536
-            Maximum number of rows per batch of an Arrow stream.
-
-        Returns
-        -------
-        iterator of Explanation
-            The concatenated values equal the values of all rows at once, to the last bit.
-
-        Raises
-        ------
-        ParameterError, DataError, DataTypeError
-            As for :meth:`explain`; the message has the number of the table, counted from 0.
-
-        Examples
-        --------
-        >>> from hedgerow import Dataset, train
-        >>> data = Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0])
-        >>> booster = train({"n_estimators": 1, "min_samples_leaf": 1}, data)
-        >>> parts = booster.explain_batches([[[1.0], [2.0]], [[4.0]]])
-        >>> [len(part) for part in parts]
-        [2, 1]
-        """
-        check_batch_rows(batch_rows)
-        from hedgerow.io.streaming import as_batches  # estimators have no such method
-
-        for number, table in enumerate(as_batches(batches, int(batch_rows))):
-            with named(f"batch {number}"):
-                found = self.explain(
-                    table,
-                    background=background,
-                    interactions=interactions,
-                    outputs=outputs,
-                    n_jobs=n_jobs,
-                    memory_limit=memory_limit,
-                )
-            yield found
 
     def _explainer(self, chosen: tuple[int, ...] | None) -> Explainer:
         """Return the explainer of some outputs, kept for the next rows."""
