@@ -133,6 +133,18 @@ def test_a_regressor_on_arrays_is_the_local_one(
     assert model.score(chunked, targets) == local.score(array, target)
 
 
+@pytest.mark.parametrize(
+    "settings", [{"objective": "aft"}, {"objective": "quantile", "quantile": [0.2, 0.8]}], ids=str
+)
+def test_scores_of_other_losses_are_the_local_ones(client: Any, settings: dict[str, Any]) -> None:
+    X, y, weight = table()
+    times = y.abs() + 1.0
+    local = HedgerowRegressor(**SMALL, **settings).fit(X, times, weight)
+    parts = divided(3, X, times, weight)
+    model = DaskHedgerowRegressor(**SMALL, **settings).fit(*parts, resilience=QUICK)
+    assert model.score(*parts) == local.score(X, times, weight)
+
+
 def test_a_killed_worker_costs_time_only(client: Any, caplog: pytest.LogCaptureFixture) -> None:
     X, y, weight = table()
     settings = {**SMALL, "n_estimators": 400}

@@ -29,13 +29,12 @@ from hedgerow.estimators import HedgerowClassifier, HedgerowRanker, HedgerowRegr
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.model.model import Model
-from hedgerow.objectives.catalogue import SURVIVAL
 
 
 class OnCluster(HedgerowEstimator):
     """Base class of the estimators for clusters."""
 
-    _local_class: ClassVar[type[HedgerowEstimator]]
+    _local_class: ClassVar[Any]
 
     def _fit_on(
         self,
@@ -72,6 +71,40 @@ class OnCluster(HedgerowEstimator):
         local = self.to_local()
         local.n_jobs = 1
         return local
+
+    def predict(self, X: Any, offset: Any = None, **others: Never) -> Any:
+        """Predict each row as the local estimator does: lazily for a Dask collection.
+
+        Returns
+        -------
+        dask.dataframe.Series or dask.array.Array of classes, values or scores, for several targets,
+        labels or quantiles a DataFrame; an array for a table in memory
+        """
+        if others or not is_collection(X):
+            return self._local_class.predict(self, X, offset, **others)
+        local, classes = self._predictor(), getattr(self, "classes_", None)
+        levels, names = self.booster_.model.training.get("quantile"), self.booster_.target_names
+        dtype: Any = np.dtype(np.float64)
+        columns = levels if isinstance(levels, list) else names
+        if classes is not None:
+            dtype = classes.dtype if names is None else np.dtype(np.int64)
+        return predict_lazily(local.predict, X, dtype, columns, offset=offset)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, **more: Any) -> float:
+        """Return the score of the local estimator, from predictions on the workers.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as for :meth:`fit`
+        **more
+            For rankings ``qid``.
+        """
+        if not is_collection(X):
+            return float(self._local_class.score(self, X, y, sample_weight, **more))
+        import dask
+
+        predicted, y, sample_weight, more = dask.compute(self.predict(X), y, sample_weight, more)
+        return float(self._score_of(np.asarray(predicted), y, sample_weight, **more))
 
     def _to_record(self) -> dict[str, Any]:
         """Save the local estimator."""
@@ -169,23 +202,6 @@ class DaskHedgerowClassifier(OnClusterByRows, HedgerowClassifier):
 
     _local_class = HedgerowClassifier
 
-    def predict(self, X: Any, offset: Any = None, **others: Never) -> Any:
-        """Return the most probable class of each row: lazily for a Dask collection.
-
-        Returns
-        -------
-        dask.dataframe.Series or dask.array.Array of the type of ``classes_``, for several labels
-        per row a DataFrame; an array for a table in memory
-        """
-        if others or not is_collection(X):
-            return super().predict(X, offset, **others)
-        local = self._predictor()
-        classes: AnyArray = local.classes_
-        if local.booster_.target_names is not None:
-            dtype, names = np.dtype(np.int64), classes.tolist()
-            return predict_lazily(local.predict, X, dtype, names, offset=offset)
-        return predict_lazily(local.predict, X, classes.dtype, offset=offset)
-
     def predict_proba(self, X: Any, offset: Any = None, **others: Never) -> Any:
         """Return the probability of each class in the order of ``classes_``: lazily for Dask.
 
@@ -199,15 +215,6 @@ class DaskHedgerowClassifier(OnClusterByRows, HedgerowClassifier):
         local, dtype = self._predictor(), np.dtype(np.float64)
         columns = local.classes_.tolist()
         return predict_lazily(local.predict_proba, X, dtype, columns, offset=offset)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy."""
-        if not is_collection(X):
-            return float(super().score(X, y, sample_weight))
-        from sklearn.metrics import accuracy_score
-
-        predicted, y, sample_weight = _predicted(self, X, y, sample_weight)
-        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
 
 class DaskHedgerowRegressor(OnClusterByRows, HedgerowRegressor):
@@ -231,32 +238,6 @@ class DaskHedgerowRegressor(OnClusterByRows, HedgerowRegressor):
     """
 
     _local_class = HedgerowRegressor
-
-    def predict(self, X: Any, offset: Any = None, **others: Never) -> Any:
-        """Predict the target of each row: lazily for a Dask collection.
-
-        Returns
-        -------
-        dask.dataframe.Series or dask.array.Array of float64; for several quantiles or targets
-        a DataFrame, whose columns are the levels or names; an array for a table in memory
-        """
-        if others or not is_collection(X):
-            return super().predict(X, offset, **others)
-        local, dtype = self._predictor(), np.dtype(np.float64)
-        levels = local.booster_.model.training.get("quantile")
-        columns = levels if isinstance(levels, list) else local.booster_.target_names
-        return predict_lazily(local.predict, X, dtype, columns, offset=offset)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the R2 of the predictions, or Harrell's concordance for survival times."""
-        if not is_collection(X):
-            return float(super().score(X, y, sample_weight))
-        from sklearn.metrics import r2_score
-
-        predicted, y, sample_weight = _predicted(self, X, y, sample_weight)
-        if self.objective in SURVIVAL:
-            return self._concordance(np.asarray(predicted), y, sample_weight)
-        return float(r2_score(y, predicted, sample_weight=sample_weight))
 
 
 class DaskHedgerowRanker(OnCluster, HedgerowRanker):
@@ -346,27 +327,6 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
         require_queries(qid)
         return self._fit_on(rows, valid, client, parallelism, memory_limit, resilience)
 
-    def predict(self, X: Any, offset: Any = None, **others: Never) -> Any:
-        """Return the score of each row: lazily for a Dask collection.
-
-        Returns
-        -------
-        dask.dataframe.Series or dask.array.Array of float64; an array for a table in memory
-        """
-        if others or not is_collection(X):
-            return super().predict(X, offset, **others)
-        method = self._predictor().predict
-        return predict_lazily(method, X, np.dtype(np.float64), offset=offset)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None, *, qid: Any = None) -> float:
-        """Return the mean NDCG of complete lists over the queries, computed on the client."""
-        if not is_collection(X):
-            return float(super().score(X, y, sample_weight, qid=qid))
-        import dask
-
-        scores, y, sample_weight, qid = dask.compute(self.predict(X), y, sample_weight, qid)
-        return self._score_of(np.asarray(scores), y, sample_weight, qid)
-
 
 def _labels(client: Any, parts: Parts) -> AnyArray:
     tasks = [
@@ -381,14 +341,6 @@ def _masses(client: Any, parts: Parts, classes: AnyArray) -> FloatArray:
     for future in parts.futures:  # in order, so that sums equal the sums of one table
         masses = client.submit(add_masses, masses, future, classes, pure=False)
     found: FloatArray = masses.result()
-    return found
-
-
-def _predicted(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Predict on the workers; return predictions, targets and weights in memory."""
-    import dask
-
-    found: tuple[Any, Any, Any] = dask.compute(estimator.predict(X), y, sample_weight)
     return found
 
 

@@ -225,9 +225,12 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         float
             1 is perfect.
         """
-        booster, predicted = self._fitted_booster(X), self.predict(X)
-        if booster.target_names is not None:
-            y = self._known_targets(booster, y, len(predicted))
+        return self._score_of(self.predict(X), y, sample_weight)
+
+    def _score_of(self, predicted: AnyArray, y: Any, sample_weight: Any) -> float:
+        """Return the accuracy of rows with these predictions."""
+        if self.booster_.target_names is not None:
+            y = self._known_targets(self.booster_, y, len(predicted))
         return accuracy(type(self).__name__, y, predicted, sample_weight)
 
     def staged_predict(self, X: Any, offset: Any = None) -> Iterator[AnyArray]:

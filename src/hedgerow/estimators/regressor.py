@@ -202,8 +202,11 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         float
             1 is perfect.
         """
-        booster, predicted = self._fitted_booster(X), self.predict(X)
-        n_rows = len(predicted)
+        return self._score_of(self.predict(X), y, sample_weight)
+
+    def _score_of(self, predicted: FloatArray, y: Any, sample_weight: Any) -> float:
+        """Return the score of rows with these predictions."""
+        booster, n_rows = self.booster_, len(predicted)
         if self.objective in SURVIVAL:
             from hedgerow.metrics import make_metrics
 
