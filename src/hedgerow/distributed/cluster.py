@@ -106,7 +106,6 @@ def run_on_workers(
     parts: Parts,
     *,
     more: Parts | None = None,
-    workers: Sequence[str] | None = None,
     resilience: Resilience | None = None,
 ) -> bytes:
     """Run a function on all workers, each with its partitions, until an attempt succeeds."""
@@ -118,7 +117,7 @@ def run_on_workers(
     with naming_lost_scheduler(client):
         for epoch in range(resilience.max_restarts + 1):
             try:
-                return _attempt(client, work, tables, workers, resilience, run, epoch, saved)
+                return _attempt(client, work, tables, resilience, run, epoch, saved)
             except _Lost as lost:
                 problems.append(str(lost))
                 logger.warning("attempt %d of a training failed: %s", epoch, lost)
@@ -150,7 +149,6 @@ def _attempt(
     client: Any,
     work: Work,
     tables: tuple[Parts, Parts],
-    workers: Sequence[str] | None,
     resilience: Resilience,
     run: bytes,
     epoch: int,
@@ -160,7 +158,7 @@ def _attempt(
     for table in tables:
         ready(client, table.futures)
     token = os.urandom(TOKEN_BYTES)
-    addresses, ports = _join(client, workers, resilience, token)
+    addresses, ports = _join(client, resilience, token)
     first, second = (table.of_ranks(len(addresses)) for table in tables)
     futures = [
         client.submit(
@@ -230,15 +228,13 @@ def _pause(began: float) -> None:
     time.sleep(min(max(waited / 10.0, _SHORTEST_PAUSE), _LONGEST_PAUSE))
 
 
-def _join(
-    client: Any, workers: Sequence[str] | None, resilience: Resilience, token: bytes
-) -> tuple[list[str], tuple[str, ...]]:
+def _join(client: Any, resilience: Resilience, token: bytes) -> tuple[list[str], tuple[str, ...]]:
     """Return the addresses of the participating workers, and of the open port of each rank.
 
     Workers that do not answer are removed from the cluster, so that Dask computes their data on
     other workers, and the remaining workers join again.
     """
-    chosen = present_workers(client, workers, resilience.connect_timeout)
+    chosen = present_workers(client, resilience.connect_timeout)
     futures = [
         client.submit(join, token, rank, workers=[address], pure=False)
         for rank, address in enumerate(chosen)
@@ -271,20 +267,14 @@ def _join(
     return chosen, ports
 
 
-def present_workers(
-    client: Any, workers: Sequence[str] | None = None, patience: float = 30.0
-) -> list[str]:
+def present_workers(client: Any, patience: float = 30.0) -> list[str]:
     """Return the addresses of the workers; wait for a worker if there is none."""
     deadline = time.monotonic() + patience
     while True:
-        there = sorted(_addresses(client))
-        if workers is not None:
-            there = [address for address in workers if address in there]
-        if there:
+        if there := sorted(_addresses(client)):
             return there
         if time.monotonic() > deadline:
-            requested = "" if workers is None else f" among the requested: {', '.join(workers)}"
-            raise CommunicationError(f"the cluster has no workers{requested}")
+            raise CommunicationError("the cluster has no workers")
         time.sleep(_POLL_SECONDS)
 
 

@@ -97,25 +97,20 @@ def column_count(values: Any) -> int:
     return int(shape[1]) if len(shape) > 1 else 1
 
 
-def roles_of(first: Description, present: Collection[str]) -> Roles:
-    """Return the roles of the parts beside X, by names that differ from all names of features.
+def columns_of(first: Description, present: Collection[str]) -> dict[str, Any]:
+    """Return the names of the columns and their roles, for :mod:`hedgerow.distributed.work`.
 
-    ``present`` are the names of the parts.
+    ``present`` are the names of the parts; those beside X get names that no feature has.
     """
     targets = _names_aside(first, "target", first.n_targets) if first.n_targets > 1 else ()
     further = [value.name for value in FURTHER if value.name in present]
-    return Roles(
+    roles = Roles(
         target=next(iter(targets), None),
         offset=_names_aside(first, "offset", first.n_offsets),
         further=targets[1:],
         of_rows={name: _names_aside(first, name, 1)[0] for name in further},
         named=False,
     )
-
-
-def columns_of(first: Description, present: Collection[str]) -> dict[str, Any]:
-    """Return the names of the columns and their roles, for :mod:`hedgerow.distributed.work`."""
-    roles = roles_of(first, present)
     return {"roles": roles, "names": first.names, "target_names": first.target_names}
 
 
