@@ -67,6 +67,15 @@ def slope_of(objective, y, raw, output, step=1e-4):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("output", [0, 1])
+def test_slopes_are_those_of_the_loss(name, output) -> None:
+    objective = make_objective(name)
+    y, raw = rows_of(name, 60, 1)
+    found, _ = objective.slopes_of(y, raw, output)
+    np.testing.assert_allclose(found, slope_of(objective, y, raw, output), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_steps_are_natural_gradients(name) -> None:
     """Steps of the mean are full, those of the scale halved: F is the mean square of the slopes."""
     objective = make_objective(name)

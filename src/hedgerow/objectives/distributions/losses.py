@@ -103,6 +103,14 @@ class NormalLoss(RowLoss):
             far = self._far(rows.target, rows.raw)
             g[:] = 0.25 * (1.0 - np.minimum(far * far, _SQUARE))
 
+    def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> ls.Slopes:
+        """Return the first and second derivative of each row in the raw score of an output."""
+        far = self._far(target, raw)
+        if output == 1:
+            return 1.0 - far * far, 2.0 * far * far
+        precision = np.exp(-_clipped(raw[1], 0.5 * _FARTHEST_SCALE))
+        return -far * precision, precision * precision
+
     def leaf_rule(self, output: int) -> ls.LeafRule:
         """Return the rule: means weighted by precision, or log root mean squares in scales."""
 
