@@ -88,13 +88,21 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
         if item.get_closest_marker("fast") and not item.get_closest_marker("slow"):
             cases.setdefault(item.function, []).append(item)
     for of_test in cases.values():
-        n_fast = of_test[0].get_closest_marker("fast").args[0]
-        last, steps = len(of_test) - 1, max(n_fast - 1, 1)
-        fast = {round(step * last / steps) for step in range(min(n_fast, len(of_test)))}
-        for place, item in enumerate(of_test):
-            if place not in fast:
-                item.add_marker(pytest.mark.slow)
+        for item in _all_but(of_test, of_test[0].get_closest_marker("fast").args[0]):
+            item.add_marker(pytest.mark.slow)
     _skip_properties_at_their_first_example(items)
+
+
+def _all_but(cases: list[pytest.Function], n: int) -> list[pytest.Function]:
+    """Return all but ``n`` cases, which have all values of the parameters if so few can."""
+    golden = (5.0**0.5 - 1.0) / 2.0
+    left = sorted(range(len(cases)), key=lambda place: place * golden % 1.0)  # far from each other
+    values = [{(name, id(value)) for name, value in case.callspec.params.items()} for case in cases]
+    seen: set[tuple[str, int]] = set()
+    for _ in range(min(n, len(cases))):
+        left.remove(best := max(left, key=lambda place: len(values[place] - seen)))
+        seen |= values[best]
+    return [cases[place] for place in left]
 
 
 def _skip_properties_at_their_first_example(items: list[pytest.Function]) -> None:

@@ -12,7 +12,6 @@ from hedgerow.boosting.automatic.recipe import DataSize, recipe
 from hedgerow.boosting.validation.folds import draw_folds, lists_in_any_order
 from hedgerow.metrics.queries import query_rows
 from hedgerow.objectives import RANKING, make_objective
-from tests.helpers.marking import crossed
 
 RNG = np.random.default_rng(0)
 
@@ -141,7 +140,9 @@ def test_one_query_and_few_events_have_a_model() -> None:
     assert np.isfinite(model.predict(X)).all()
 
 
-@crossed(level={"low": 0.1, "high": 0.9}, sign={"plus": 1.0, "minus": -1.0})
+@pytest.mark.fast(2)
+@pytest.mark.parametrize("level", [0.1, 0.9])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_a_quantile_that_many_rows_share_does_not_hide_the_others(
     level: float, sign: float
 ) -> None:

@@ -12,7 +12,6 @@ import pytest
 from hedgerow import Dataset, train
 from hedgerow.errors import DataError, DataTypeError
 from tests.helpers.chunked import divided_into
-from tests.helpers.marking import every_second
 
 N = 400
 RNG = np.random.default_rng(0)
@@ -97,10 +96,10 @@ def test_validation_rows_of_another_form_are_refused(tmp_path: Path) -> None:
                 train(SHORT, rows, valid)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "method"),
-    every_second(["aft", "squared_error"], ["cox", "absolute_error"], ["hist", "exact"]),
-)
+@pytest.mark.fast(3)
+@pytest.mark.parametrize("first", ["aft", "squared_error"])
+@pytest.mark.parametrize("second", ["cox", "absolute_error"])
+@pytest.mark.parametrize("method", ["hist", "exact"])
 def test_rows_are_read_again_for_another_loss(
     first: str, second: str, method: str, tmp_path: Path
 ) -> None:

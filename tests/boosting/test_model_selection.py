@@ -52,7 +52,6 @@ from hedgerow.model.model import Model
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.helpers.fitting import fit_sample
-from tests.helpers.marking import crossed
 
 SQUARES = make_objective("squared_error")
 LOSS = make_metrics(None, SQUARES)[0]
@@ -511,7 +510,9 @@ USER_PARAMS: list[dict[str, Any]] = [
 ]
 
 
-@crossed(params={str(one): one for one in USER_PARAMS}, n_classes={str(n): n for n in (2, 3, 9)})
+@pytest.mark.fast(15)
+@pytest.mark.parametrize("n_classes", [2, 3, 9])
+@pytest.mark.parametrize("params", USER_PARAMS, ids=str)
 def test_candidates_are_compatible_with_the_users_parameters(
     params: dict[str, Any], n_classes: int
 ) -> None:

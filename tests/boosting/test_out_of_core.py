@@ -28,7 +28,6 @@ from hedgerow.data.external.memory_plan import RowShape
 from hedgerow.errors import DataTypeError, HedgerowError
 from hedgerow.io import model_to_bytes
 from tests.helpers.file_tables import all_kinds, simple, split, write
-from tests.helpers.marking import every_second
 
 LIMIT = 100_000_000
 N_ROWS = 1500
@@ -188,7 +187,9 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize(("options", "valid"), every_second(COMMANDS, [False, True]))
+@pytest.mark.fast(5)
+@pytest.mark.parametrize("valid", [False, True])
+@pytest.mark.parametrize("options", COMMANDS)
 def test_command_line(
     options: list[str],
     valid: bool,

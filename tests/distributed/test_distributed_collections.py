@@ -27,7 +27,6 @@ from hedgerow.boosting.automatic.recipe import plain_values
 from hedgerow.distributed import Resilience
 from hedgerow.errors import CommunicationError, DataError, DataTypeError
 from hedgerow.io import model_to_bytes
-from tests.helpers.marking import crossed
 
 distributed = pytest.importorskip(
     "distributed", reason="distributed is not installed (hedgerow[dask])"
@@ -104,11 +103,10 @@ def local_bytes(kind: str, table: str, columns: list[str], **settings: Any) -> b
     return model_to_bytes(model.booster_.model)
 
 
-@crossed(
-    frame={name: name for name in FRAMES},
-    table={name: name for name in TABLES},
-    kind={name: name for name in ESTIMATORS},
-)
+@pytest.mark.fast(5)
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("kind", ESTIMATORS)
 def test_columns_of_one_frame(
     client: Any, parquet: Path, frame: str, table: str, kind: str
 ) -> None:
@@ -125,16 +123,19 @@ def test_columns_of_one_frame(
         assert found.predict_proba(X).compute().shape == (N_ROWS, 2)
 
 
-@crossed(
-    of_rows={
-        "frame": lambda column: column.to_frame(),
-        "persisted": lambda column: column.persist(),
-        "array": lambda column: column.values,
-        "array-persisted": lambda column: column.values.persist(),
-        "one-partition": lambda column: column.repartition(npartitions=1),
-    },
-    table={"frame": "frame", "array": "array"},
-    columns={"many": COLUMNS, "one": ["b"]},
+@pytest.mark.fast(5)
+@pytest.mark.parametrize("columns", [COLUMNS, ["b"]], ids=["many", "one"])
+@pytest.mark.parametrize("table", ["frame", "array"])
+@pytest.mark.parametrize(
+    "of_rows",
+    [
+        lambda column: column.to_frame(),
+        lambda column: column.persist(),
+        lambda column: column.values,
+        lambda column: column.values.persist(),
+        lambda column: column.repartition(npartitions=1),
+    ],
+    ids=["frame", "persisted", "array", "array-persisted", "one-partition"],
 )
 def test_what_belongs_to_the_rows_is_divided_in_other_places(
     client: Any, parquet: Path, of_rows: Any, table: str, columns: list[str]

@@ -14,7 +14,6 @@ from sklearn.metrics import accuracy_score, r2_score
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor
 from hedgerow.errors import DataError
 from hedgerow.report import find
-from tests.helpers.marking import every_second
 
 N = 240
 RNG = np.random.default_rng(0)
@@ -97,7 +96,9 @@ def test_targets_without_names_keep_their_order() -> None:
     assert lost_and_baseline(model, named) == lost_and_baseline(model, Y)
 
 
-@pytest.mark.parametrize(("objective", "form"), every_second(["cox", "aft"], FORMS))
+@pytest.mark.fast(4)
+@pytest.mark.parametrize("objective", ["cox", "aft"])
+@pytest.mark.parametrize("form", FORMS)
 def test_times_of_events_are_read_in_every_form(objective: str, form: str) -> None:
     y = FORMS[form]()
     model = HedgerowRegressor(objective=objective, **SMALL).fit(X, y)
