@@ -33,7 +33,7 @@ from hedgerow.errors import (
 )
 from hedgerow.io.file_predictions import ProgressLine, write_table
 from tests.helpers.examples import examples
-from tests.helpers.file_tables import columns_of
+from tests.helpers.file_tables import columns_of, write
 from tests.helpers.terminals import Terminal
 
 pa = pytest.importorskip("pyarrow")
@@ -276,30 +276,14 @@ def test_what_is_no_iterator_of_tables(booster: Booster, table: Any, tmp_path: P
 
 def write_file(path: Path, table: Any) -> Path:
     """Write a table in the format of the suffix; missing values are empty in CSV."""
-    name = path.name
-    if name.endswith(".parquet"):
-        import pyarrow.parquet
-
-        pyarrow.parquet.write_table(table, path, row_group_size=17)
-    elif name.endswith(".feather"):
-        import pyarrow.feather
-
-        pyarrow.feather.write_feather(table, str(path), chunksize=23)
-    elif name.endswith(".arrow"):  # a stored stream
-        with pa.ipc.new_stream(str(path), table.schema) as writer:
-            writer.write_table(table, max_chunksize=31)
-    else:
-        plain = path.with_suffix("") if name.endswith(".gz") else path
-        columns = {n: table[n] for n in table.column_names}
-        write_table(str(plain), [columns])
-        if name.endswith(".gz"):
-            path.write_bytes(gzip.compress(plain.read_bytes()))
-            plain.unlink()
+    if ".csv" not in path.name and ".tsv" not in path.name:
+        return write(table, path, 17)
+    plain = path.with_suffix("") if path.name.endswith(".gz") else path
+    write_table(str(plain), [{name: table[name] for name in table.column_names}])
+    if plain != path:
+        path.write_bytes(gzip.compress(plain.read_bytes()))
+        plain.unlink()
     return path
-
-
-def read_output(path: Path) -> dict[str, np.ndarray]:
-    return dict(columns_of(str(path)))
 
 
 ENDINGS = ("parquet", "feather", "arrow", "csv", "tsv", "csv.gz")
@@ -315,7 +299,7 @@ def test_files_are_the_whole(regressor: Booster, table: Any, tmp_path: Path, end
     for rows in (1, 7, 50, 1000):
         output = tmp_path / f"_out{rows}.parquet"
         assert regressor.predict_files(tmp_path, output, batch_rows=rows) == N_ROWS
-        same(read_output(output)["prediction"], whole)
+        same(columns_of(output)["prediction"], whole)
         written.add(output.read_bytes())
     assert len(written) == 1
 
@@ -328,7 +312,7 @@ def test_outputs(booster: Booster, table: Any, tmp_path: Path, kind: Any, ending
     booster.predict_files(
         tmp_path / "in.parquet", output, kind, columns=["key", "city"], batch_rows=13
     )
-    columns = read_output(output)
+    columns = columns_of(output)
     assert columns.pop("city").tolist() == table["city"].to_pylist()
     keys = table["key"].cast(pa.float64(), safe=False).to_numpy()
     np.testing.assert_array_equal(columns.pop("key"), keys)
@@ -359,7 +343,7 @@ def test_columns_that_folders_name(table: Any, tmp_path: Path) -> None:
     pyarrow.parquet.write_to_dataset(named, tmp_path / "in", partition_cols=["year"])
     order = np.argsort(years, kind="stable")
     booster.predict_files(tmp_path / "in", tmp_path / "o.parquet", columns=["year"], batch_rows=9)
-    columns = read_output(tmp_path / "o.parquet")
+    columns = columns_of(tmp_path / "o.parquet")
     np.testing.assert_array_equal(columns["prediction"], booster.predict(named)[order])
     np.testing.assert_array_equal(columns["year"], np.array(years)[order])
 
@@ -370,7 +354,7 @@ def test_columns_without_names_go_by_position(tmp_path: Path) -> None:
     columns = {"id": np.arange(60), "a": X[:, 0], "b": X[:, 1]}
     write_table(str(tmp_path / "t.csv"), [columns])
     booster.predict_files(tmp_path / "t.csv", tmp_path / "o.parquet", columns=["id"], batch_rows=7)
-    same(read_output(tmp_path / "o.parquet")["prediction"], booster.predict(X))
+    same(columns_of(tmp_path / "o.parquet")["prediction"], booster.predict(X))
     with pytest.raises(DataError, match="has 3 columns, but the model"):
         booster.predict_files(tmp_path / "t.csv", tmp_path / "o.parquet")
 
@@ -597,7 +581,7 @@ def test_the_command_takes_a_folder(saved: str, table: Any, tmp_path: Path) -> N
         write_file(folder / f"{number}.parquet", table.slice(60 * number, 60))
     output = str(tmp_path / "o.parquet")
     assert main(["predict", saved, str(folder), "-o", output, "--columns", "key,city"]) == 0
-    columns = read_output(Path(output))
+    columns = columns_of(output)
     assert list(columns)[:3] == ["key", "city", "prediction"]
     model = engine.open_model(saved)
     np.testing.assert_array_equal(columns["prediction"], model.booster.predict(table))
