@@ -182,25 +182,18 @@ def add_to_columns(
 
 
 @kernel(inner=True)
-def add_cells(sums: Sums, target: int, source: int, filled: IntArray, n_filled: int) -> None:
-    """Add the ``filled`` bins of the column at ``source`` to the column at ``target``."""
+def add_cells(
+    sums: Sums, target: int, source: int, filled: IntArray, n_filled: int, sign: int
+) -> None:
+    """Add ``filled`` bins of the column at ``source`` to that at ``target``, or subtract (-1)."""
     cells, n, width = sums.cells, sums.n, sums.width
     for e in range(n_filled):
         a, b = target + filled[e], source + filled[e]
         keep = -np.int64(n[a] != 0)
-        n[a] += n[b]
+        n[a] += np.int32(sign) * n[b]
         for k in range(0, width, LINE):
-            kept = keep_line(load_line(cells, a * width + k), keep)
-            store_line(cells, a * width + k, kept + load_line(cells, b * width + k))
-
-
-@kernel(inner=True)
-def subtract_cells(sums: Sums, target: int, source: int, filled: IntArray, n_filled: int) -> None:
-    """Subtract the ``filled`` bins of the column at ``source`` from the column at ``target``."""
-    cells, n, width = sums.cells, sums.n, sums.width
-    for e in range(n_filled):
-        a, b = target + filled[e], source + filled[e]
-        n[a] -= n[b]
-        for k in range(0, width, LINE):
-            rest = load_line(cells, a * width + k) - load_line(cells, b * width + k)
-            store_line(cells, a * width + k, rest)
+            kept, more = load_line(cells, a * width + k), load_line(cells, b * width + k)
+            if sign > 0:
+                store_line(cells, a * width + k, keep_line(kept, keep) + more)
+            else:
+                store_line(cells, a * width + k, kept - more)

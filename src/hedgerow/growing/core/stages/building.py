@@ -33,7 +33,6 @@ from hedgerow.kernels.histograms.vector_histogram import (
     add_to_columns,
     empty_columns,
     list_filled,
-    subtract_cells,
 )
 from hedgerow.kernels.primitives.barrier import barrier, share
 
@@ -110,10 +109,7 @@ def add_vector_sums(
     """:func:`add_sums` of several outputs; ``filled_bins`` is scratch."""
     n_bins = np.int64(bins.n_bins[column])
     n_filled = list_filled(sums.n, source, n_bins, bins.stride, filled_bins)
-    if sign > 0:
-        add_cells(sums, target, source, filled_bins, n_filled)
-    else:
-        subtract_cells(sums, target, source, filled_bins, n_filled)
+    add_cells(sums, target, source, filled_bins, n_filled, sign)
 
 
 @kernel(inline=True, inner=True)
