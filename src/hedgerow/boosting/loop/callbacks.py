@@ -8,6 +8,7 @@ leaves the estimator unchanged.  While folds choose the settings of the fit, onl
 from __future__ import annotations
 
 import html
+import math
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -180,15 +181,15 @@ class ProgressBar:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._display = find_display(stream)
-        self._last = -1.0
-        self._line: Callable[[], _Line] | None = None
+        self._drawn = -math.inf  # time of the last drawing
+        self._line: _Line | None = None  # if it waits to be drawn
         self._latest: Round | None = None
         self._of_folds: list[str] = []
 
     def __call__(self, state: Round) -> None:
         """Redraw the bar, at most ten times a second."""
         self._latest = state
-        self._show(lambda: self._line_of(state, state.round), state.round == state.n_rounds)
+        self._draw(self._line_of(state, state.round), state.round == state.n_rounds)
 
     def show_folds(
         self, trial: str, rounds: tuple[int, int], metric: str, score: float, best: float,
@@ -197,38 +198,34 @@ class ProgressBar:
         """Redraw the bar while folds choose, at most ten times a second; ``best`` so far."""
         self._of_folds = [f"best {metric} of folds {best:.5g}"]
         words = [f"choosing on {trial}", f"{metric} {score:.5g}", *self._of_folds]
-        self._show(lambda: (*rounds, [*words, f"{elapsed:.1f} s"]))
+        self._draw((*rounds, [*words, f"{elapsed:.1f} s"]))
 
     def tell(self, record: Mapping[str, Any]) -> None:
         """Show why the fit of this record ended before its last round, and its best round."""
-        reason = _REASONS.get(record.get("stopped_by", "rounds"))
-        best, state = record.get("best_round"), self._latest
-        words = [] if reason is None else [reason]
+        state, words = self._latest, []
+        if record.get("stopped_by") in _REASONS:
+            words.append(_REASONS[record["stopped_by"]])
         if state is None:
             return
-        shown = state.round
-        if best is not None and best < state.round:
-            words.append(f"best round {best}")
-            shown = best
+        shown = min(record.get("best_round") or state.round, state.round)
+        if shown < state.round:
+            words.append(f"best round {shown}")
         if words:
             done, total, parts = self._line_of(state, shown)
-            self._line = lambda: (done, total, [", ".join(words), *parts])
+            self._line = done, total, [", ".join(words), *parts]
 
     def close(self) -> None:
         """Draw the last state and end the line."""
-        if self._display is not None and (self._line is not None or self._last >= 0.0):
+        if self._display is not None and (self._line is not None or self._drawn > -math.inf):
             if self._line is not None:
-                self._display.show(*self._line())
+                self._display.show(*self._line)
             self._display.close()
 
-    def _show(self, line: Callable[[], _Line], is_last: bool = False) -> None:
-        now = time.monotonic()
-        is_due = is_last or self._last < 0.0 or now - self._last >= self.SECONDS_BETWEEN
-        if self._display is not None and is_due:
-            self._display.show(*line())
-            self._last, self._line = now, None
-        else:
-            self._line = line
+    def _draw(self, line: _Line, is_last: bool = False) -> None:
+        self._line, now = line, time.monotonic()
+        if self._display is not None and (is_last or now - self._drawn >= self.SECONDS_BETWEEN):
+            self._display.show(*line)
+            self._drawn, self._line = now, None
 
     def _line_of(self, state: Round, shown: int) -> _Line:
         """Return the bar after a round of the model, with the scores of the round ``shown``."""

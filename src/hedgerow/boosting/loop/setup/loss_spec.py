@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -86,7 +85,11 @@ class LossSpec:
         """Read the training targets of a job, and make the loss for them."""
         # ``targets_of`` reads the targets of rows; by default they are numbers, or times of events.
         name, others = self.objective, job.rows.communicator
-        targets_of = targets_of or partial(_targets_of, name)
+        if targets_of is None:
+
+            def targets_of(rows: Dataset, n_rows: int, y: str, like: Targets | None) -> Targets:
+                return rows.targets(n_rows, name, like, y)
+
         targets = targets_of(job.rows, n_rows, "y", None)
         target = counted(targets.values, weight)
         n_outputs = self.n_classes or 1
@@ -121,12 +124,6 @@ class LossSpec:
         return make_objective(
             self.objective, n_classes if several else 1, parameters=self.parameters
         )
-
-
-def _targets_of(
-    objective: Any, rows: Dataset, n_rows: int, name: str, like: Targets | None
-) -> Targets:
-    return rows.targets(n_rows, objective, like, name)
 
 
 def needs_all_rows(objective: Objective) -> bool:
