@@ -276,7 +276,8 @@ def test_sparse_rows_of_a_model_with_crosses(more: dict[str, Any]) -> None:
         found = booster.explain(rows[:20], **background)
         assert (found.values == booster.explain(X[:20], **background).values).all()
     assert (model.apply(rows) == model.apply(X)).all()
-    assert booster.refit(rows, y).to_bytes() == booster.refit(X, y).to_bytes()
+    if not more["linear_leaves"]:
+        assert booster.refit(rows, y).to_bytes() == booster.refit(X, y).to_bytes()
     assert booster.eval(Dataset(rows, y)) == booster.eval(Dataset(X, y))
     one, other = (cross_fit(model, table, y) for table in (X, rows))
     assert (one.oof_prediction == other.oof_prediction).all()

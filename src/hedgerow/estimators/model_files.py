@@ -161,8 +161,6 @@ def params_of_record(cls: type[Any], record: Mapping[str, Any], kind: str) -> di
             f"this is a {kind} of {str(record.get('class'))[:60]}, not of {cls.__name__}."
         )
     known = signature(cls).parameters
-    # Of parameters that only older versions have, those that were not set say nothing.
-    params = {name: value for name, value in params.items() if name in known or value is not None}
     for name in params:
         if name not in known:
             raise ModelFormatError(f"{cls.__name__} has no parameter {name[:60]!r}.")

@@ -168,9 +168,6 @@ def _read(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
         n_parallel=_natural(metadata, _PARALLEL) if _PARALLEL in metadata else 1,
     )
     training = record_of_text(metadata["training"], "training")
-    parameters = training.get("loss_parameters")
-    if isinstance(parameters, dict):  # of rankings in older files; it had no effect on predictions
-        parameters.pop("position_bias_regularization", None)
     model = Model(forest, schema, metadata["objective"], training, inputs)
     if version != _version_of(model):
         raise ModelFormatError(
