@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import heapq
 import itertools
 import math
 import numbers
@@ -26,7 +27,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -203,20 +204,28 @@ def take_turns(
     threads never work on the same task.
     """
     turns = _Turns(tasks, after_step)
-    helpers = [
-        threading.Thread(target=turns.follow, name=f"hedgerow-turns-{t}", daemon=True)
-        for t in range(1, min(n_threads, len(tasks)))
-    ]
+    n_helpers = min(n_threads, len(tasks)) - 1
+    if n_helpers < 1:
+        turns.work()
+        return
+    with ThreadPoolExecutor(n_helpers, thread_name_prefix="hedgerow-turns") as pool:
+        helpers = [pool.submit(turns.work) for _ in range(n_helpers)]
+        try:
+            turns.work()
+        finally:
+            turns.end()
+            _wait_for(helpers)
+    for helper in helpers:
+        helper.result()
+
+
+def _wait_for(helpers: Sequence[Future[None]]) -> None:
+    """Wait until no helper is in a step, also if an interrupt comes meanwhile."""
     try:
-        for helper in helpers:
-            helper.start()
-        while (task := turns.begin_step()) is not None:
-            turns.end_step(task, tasks[task]())
-    finally:
-        turns.end()
-        turns.wait_for_helpers()
-    if turns.error is not None:
-        raise turns.error
+        wait(helpers)
+    except KeyboardInterrupt:
+        _wait_for(helpers)
+        raise
 
 
 class _Turns:
@@ -224,46 +233,9 @@ class _Turns:
 
     def __init__(self, tasks: Sequence[Callable[[], bool]], after_step: Callable[[], bool]) -> None:
         self._tasks, self._after_step = tasks, after_step
-        self._n_steps = [0] * len(tasks)
-        self._free = {*range(len(tasks))}  # tasks that no thread works on
-        self._n_busy = 0
-        self._n_helpers = 0  # helpers that may do steps
-        self._ended = False
+        self._free = [(0, task) for task in range(len(tasks))]  # a heap of steps done, and tasks
+        self._n_busy, self._ended = 0, False
         self._changed = threading.Condition()
-        self.error: BaseException | None = None
-
-    def follow(self) -> None:
-        """Do steps in a helper, and keep its exception for the caller."""
-        with self._changed:
-            self._n_helpers += 1
-        try:
-            while (task := self.begin_step()) is not None:
-                self.end_step(task, self._tasks[task]())
-        except BaseException as error:
-            with self._changed:
-                self.error = self.error or error
-            self.end()
-        finally:
-            with self._changed:
-                self._n_helpers -= 1
-                self._changed.notify_all()
-
-    def wait_for_helpers(self) -> None:
-        """Wait until no helper is in a step.
-
-        ``Thread.join`` is not enough: after an interrupt it treats running threads as ended.
-        """
-        interrupt: KeyboardInterrupt | None = None
-        while True:
-            try:
-                with self._changed:
-                    while self._n_helpers:
-                        self._changed.wait()
-                break
-            except KeyboardInterrupt as error:
-                interrupt = error
-        if interrupt is not None:
-            raise interrupt
 
     def end(self) -> None:
         """Begin no further step."""
@@ -271,25 +243,31 @@ class _Turns:
             self._ended = True
             self._changed.notify_all()
 
-    def begin_step(self) -> int | None:
-        """Return the task whose next step is to do; None if all tasks have ended."""
+    def work(self) -> None:
+        """Do steps until all tasks have ended."""
+        try:
+            while (turn := self._begin_step()) is not None:
+                n_steps, task = turn
+                self._end_step(n_steps + 1, task, self._tasks[task]())
+        except BaseException:
+            self.end()
+            raise
+
+    def _begin_step(self) -> tuple[int, int] | None:
+        """Return the task that is furthest behind; None if all have ended."""
         with self._changed:
             while not self._free and self._n_busy and not self._ended:
                 self._changed.wait()
             if self._ended or not self._free:
                 return None
-            task = min(self._free, key=lambda task: (self._n_steps[task], task))
-            self._free.remove(task)
             self._n_busy += 1
-            return task
+            return heapq.heappop(self._free)
 
-    def end_step(self, task: int, is_last: bool) -> None:
-        """Note that a step of a task is done."""
+    def _end_step(self, n_steps: int, task: int, is_last: bool) -> None:
         with self._changed:
             self._n_busy -= 1
-            self._n_steps[task] += 1
             if not is_last:
-                self._free.add(task)
+                heapq.heappush(self._free, (n_steps, task))
             self._ended = self._ended or self._after_step()
             self._changed.notify_all()
 
