@@ -203,11 +203,17 @@ def take_turns(
     the task that is furthest behind, the first one of equals.  Any thread may do a step; two
     threads never work on the same task.
     """
-    turns = _Turns(tasks, after_step)
     n_helpers = min(n_threads, len(tasks)) - 1
     if n_helpers < 1:
-        turns.work()
+        todo = [*tasks]
+        while todo:
+            for task in [*todo]:
+                if task():
+                    todo.remove(task)
+                if after_step():
+                    return
         return
+    turns = _Turns(tasks, after_step)
     with ThreadPoolExecutor(n_helpers, thread_name_prefix="hedgerow-turns") as pool:
         helpers = [pool.submit(turns.work) for _ in range(n_helpers)]
         try:

@@ -475,8 +475,8 @@ def test_alternatives_are_tried_while_there_is_time(sample: Sample) -> None:
 
 
 def test_a_budget_leaves_the_model_its_time(sample: Sample) -> None:
-    """Five fits of four fifths of the rows take 0.8 of the time."""
-    for clock, n_tried in ((0.79, 3), (0.81, 1)):
+    """Five fits of four fifths of the rows take 0.8 of the time, of which 0.95 are for rounds."""
+    for clock, n_tried in ((0.75, 3), (0.77, 1)):
         budget = Budget(1.0, 0.0, clock=iter([0.0, 0.0, *[clock] * 1_000]).__next__)
         assert len(selection_of(sample, budget).tried) == n_tried
 

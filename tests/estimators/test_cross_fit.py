@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import pickle
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -470,9 +469,8 @@ class Clock:
             self.now += 1.0
             return before(fit)
 
-        @contextmanager
-        def budget_of(stopping: Any) -> Iterator[Budget]:
-            yield Budget(31.0, 0.0, clock=lambda: self.now)
+        def budget_of(stopping: Any) -> Budget:
+            return Budget(31.0, 0.0, clock=lambda: self.now)
 
         monkeypatch.setattr(GrownFold, "advance", advance)
         monkeypatch.setattr(rounds_ahead, "_MOST_ROUNDS", 1)  # a turn is a round

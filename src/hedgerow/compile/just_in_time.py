@@ -49,14 +49,6 @@ _CHECKED = "-bounds-checked" if numba.config.BOUNDSCHECK else ""
 VERSIONS = f"numba-{numba.__version__}-llvmlite-{llvmlite.__version__}{_CHECKED}"
 """Versions that compiled code depends on, in addition to its sources."""
 
-_LISTENER = event.TimingListener()
-event.register("numba:compiler_lock", _LISTENER)
-
-
-def seconds_so_far() -> float:
-    """Return the seconds that this process spent compiling or loading compiled code."""
-    return _LISTENER.duration if _LISTENER.done else 0.0
-
 
 # -- code kept on disk --------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ import functools
 import importlib
 import importlib.util
 import os
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -152,12 +151,6 @@ def kernel(
 def entry_of(kernel: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
     """Return the code of a kernel for arguments of the same types as ``arguments``."""
     return kernel.entry(arguments) if isinstance(kernel, Kernel) else kernel
-
-
-def compile_seconds() -> float:
-    """Return the seconds that this process spent compiling kernels or loading them from disk."""
-    module = sys.modules.get("hedgerow.compile.just_in_time")
-    return 0.0 if module is None else module.seconds_so_far()
 
 
 def _check_may_compile(name: str, could_be_built: bool) -> None:

@@ -244,11 +244,10 @@ def _of_folds(
             ))
             for fold in inner
         ]  # fmt: skip
-    with budget_of(requested) as budget:
+    if (budget := budget_of(requested)) is not None:
         n_refit = rows.sample.n_rows if how == "refit" else 0
-        if budget is not None:
-            limits = in_time(limits, budget, inner, n_refit)
-        grown = grow_folds(plan, rows, inner, limits)
+        limits = in_time(limits, budget, inner, n_refit)
+    grown = grow_folds(plan, rows, inner, limits)
     models = [
         spec.finish(corrected(one.model(), fold.by_class))
         for fold, one in zip(inner, grown.folds, strict=True)

@@ -84,7 +84,7 @@ def fit(
     with ExitStack() as stack:
         if plan.bar is not None:
             stack.callback(plan.bar.close)
-        budget = stack.enter_context(budget_of(plan.stopping))
+        budget = budget_of(plan.stopping)
         recorder = stack.enter_context(recording(options.checkpoint, describe))
         if plan.start is not None and plan.start.rounds_to_add(plan.params.n_estimators) == 0:
             return plan.finish(plan.start.model)

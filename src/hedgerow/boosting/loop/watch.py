@@ -122,7 +122,7 @@ class Watch:
             if call_all(self.callbacks, seen) and not stop:
                 self.stopped_by, stop = "callback", True
         if not stop and self.budget is not None and state.n_rounds < self.n_rounds:
-            stop = self.budget.is_spent(state.n_rounds, lambda: self.model_of(state))
+            stop = self.budget.is_spent()
             if stop:
                 self.stopped_by = "time_budget"
         return stop

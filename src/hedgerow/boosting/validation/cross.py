@@ -62,9 +62,6 @@ _RECENT_BYTES = 32_000_000
 """Largest memory for recent scores of a fold; with many test rows, scores of the best round may
 have to be recomputed."""
 
-_SHARE_OF_ROUNDS = 0.95
-"""Share of a time budget for rounds; assembly of models and predictions take the rest."""
-
 
 @dataclass(frozen=True, slots=True)
 class FoldStopping:
@@ -92,8 +89,7 @@ def in_time(
 ) -> FoldStopping:
     """Return the rule with a time limit that leaves time for a refit on ``n_refit`` rows."""
     n_grown = sum(len(fold.train) for fold in folds)
-    share = _SHARE_OF_ROUNDS * n_grown / (n_grown + n_refit)
-    return replace(stopping, is_late=budget.deadline(share))
+    return replace(stopping, is_late=budget.deadline(n_grown / (n_grown + n_refit)))
 
 
 def grow_folds(
