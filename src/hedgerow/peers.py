@@ -273,15 +273,6 @@ OF_ESTIMATORS_PREDICT: dict[str, str] = {
 }
 """Arguments of the ``predict`` and ``predict_proba`` of estimators."""
 
-_OF_TABLES = ("num_iteration", "start_iteration", "iteration_range", "base_margin")
-OF_PREDICT_ONE: dict[str, str] = {
-    **{name: OF_PREDICT[name] for name in ("raw_score", "output_margin", "pred_leaf")},
-    **dict.fromkeys(("pred_contrib", "pred_contribs"), "call explain([row])."),
-    **{name: f"call predict([row]): {OF_PREDICT[name]}" for name in _OF_TABLES},
-    **{name: f"call predict([row], {name}=...)." for name in ("first_round", "n_rounds", "offset")},
-}
-"""Arguments of ``predict_one``, which uses all rounds."""
-
 OF_IMPORTANCE: dict[str, str] = {
     "importance_type": "give kind.",
     "iteration": "nothing: importances are those of all rounds.",

@@ -199,10 +199,6 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
         lambda **more: HedgerowRanker().predict(X, **more),
         peers.OF_ESTIMATORS_PREDICT,
     ),
-    "predict_one": (
-        lambda **more: REGRESSOR.predict_one(X[0], **more),
-        peers.OF_PREDICT_ONE,
-    ),
     "feature_importance": (
         lambda **more: REGRESSOR.booster_.feature_importance(**more),
         peers.OF_IMPORTANCE,

@@ -686,7 +686,7 @@ class HedgerowEstimator(
         booster = self.booster_
         return Inspected(booster.model, booster.classes, booster.target_names)
 
-    def predict_one(self, row: Any, kind: PredictionKind = "value", **others: Never) -> Any:
+    def predict_one(self, row: Any, kind: PredictionKind = "value") -> Any:
         """Predict one row without the overhead of a table.
 
         See :meth:`hedgerow.Booster.predict_one`.
@@ -712,7 +712,7 @@ class HedgerowEstimator(
         if booster is None:
             check_is_fitted(self)  # raises
             booster = self.booster_
-        return booster.predict_one(row, kind, **others)
+        return booster.predict_one(row, kind)
 
     def _fitted_booster(self, X: Any) -> Booster:
         """Return the booster, after those checks of scikit-learn that the booster lacks."""

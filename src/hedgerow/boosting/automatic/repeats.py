@@ -1,7 +1,5 @@
 """Repeated rows: copies of one observation, or separate observations.
 
-Two rows with the same values can mean two things:
-
 copies        one observation that is in the table several times: a file read twice, rows
               repeated to balance classes, a row with a large weight.  Folds keep copies together,
               because tested rows must not be among the training rows.
@@ -9,8 +7,7 @@ observations  separate draws with the same values, because the columns have few 
               survey, a contingency table, a sensor with coarse steps.  Observations are assigned
               to folds one by one, because new rows will repeat known rows, too.
 
-The targets distinguish the two.  Copies have the same target, while the targets of observations
-sometimes differ::
+Copies have the same target, while the targets of observations sometimes differ::
 
     columns   a a a a   b b b   c     repeated: the rows of a and b
     target    0 0 1 0   1 1 1   0     a differs, so 4 of 7 repeated rows do: observations
@@ -20,27 +17,13 @@ observations, too, if they are repeated very often, or about as often as the few
 columns explain.  They are copies if every row occurs a multiple of the same number of times,
 because then the table itself is repeated.
 
-If all weights are integers, they count rows: a row of weight k counts as k rows here.  So the folds
-of a contingency table are the same with a row for each person and with a row for each cell, if
-the cells first occur in the same order.
+If all weights are integers, they count rows, so the folds of a contingency table are the same with
+a row for each person and with a row for each cell, if the cells first occur in the same order.
 
-Folds are drawn by numbers of different rows, in the order in which they first occur.  Which rows
-are equal is all that values decide, so no unit, monotone transformation, kind of table or name
-changes the folds.
-
-Rows are compared by keys.
-A key is the sum (mod 2**64) over the columns of a hash of column and value.  Values that a
-sparse table does not store contribute 0: the value 0 and, with ``zero_as_missing``, every
-missing value.  So keys depend neither on the order of the rows nor on the storage
-format::
-
-    row      column 0   column 1        key
-      0        1.5         0       hash(0, 1.5)
-      1        1.5         2       hash(0, 1.5) + hash(1, 2)
-      2        1.5         0       hash(0, 1.5)               a copy of row 0
-
-Keys only tell which rows are equal.  Nothing is drawn by them, because they depend on the units of
-the values.
+Rows are compared by keys: sums (mod 2**64) over the columns of a hash of column and value.  Values
+that a sparse table does not store contribute 0, so keys depend neither on the order of the rows nor
+on the kind of table.  They only tell which rows are equal: folds are drawn by numbers of different
+rows, in the order in which they first occur, so no unit or name changes the folds.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,14 +18,11 @@ from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives.catalogue import DISTRIBUTIONAL
 from hedgerow.once import once
-from hedgerow.params import Interval, PredictionKind
-from hedgerow.peers import OF_PREDICT_ONE, refuse_arguments
+from hedgerow.params import PredictionKind
 
 if TYPE_CHECKING:
     from hedgerow.objectives.distributions.predicted import Distribution
 
-_MARGIN = Interval(0.0, np.inf, low_open=True)
-_EVERY = Interval(1, 2**31 - 1, integer=True)
 _FLOATS = "df"
 _ROWS = (dict, list, np.ndarray)
 """The common types of a row; the check for other types is slower."""
@@ -73,7 +70,7 @@ class PredictionForms(SurvivalPredictions):
     def _single(self) -> SingleRows:
         return SingleRows(self.model, self._predictor)
 
-    def predict_one(self, row: Any, kind: PredictionKind = "value", **others: Never) -> Any:
+    def predict_one(self, row: Any, kind: PredictionKind = "value") -> Any:
         """Predict one row: the result of ``predict([row], kind)[0]``, bit for bit, but faster.
 
         All rounds are used: ``predict([row], n_rounds=...)`` uses some.  Threads may share the
@@ -110,8 +107,6 @@ class PredictionForms(SurvivalPredictions):
         >>> booster.predict_one(["blue", 2.0], kind="probability").round(2).tolist()
         [1.0, 0.0]
         """
-        if others:
-            refuse_arguments(PredictionForms.predict_one, others, OF_PREDICT_ONE)
         self._check_kind(kind)
         row = row if type(row) in _ROWS else on_host(row)
         if type(row) not in _ROWS and not isinstance(row, Mapping | list | tuple | np.ndarray):
