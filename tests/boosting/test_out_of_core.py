@@ -22,7 +22,7 @@ from hedgerow import (
     train,
 )
 from hedgerow.boosting.external import file_dataset
-from hedgerow.cli import tables
+from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.cli.main import main
 from hedgerow.data.external.memory_plan import RowShape
 from hedgerow.errors import DataTypeError, HedgerowError
@@ -175,7 +175,7 @@ def run(arguments: list[Any], model: Path) -> bytes:
 @pytest.fixture
 def too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat small tables as larger than memory."""
-    monkeypatch.setattr(tables, "bytes_in_memory", lambda _: 10**12)
+    monkeypatch.setattr(FileDataset, "bytes_of_table", 10**12)
 
 
 COMMANDS = [
@@ -208,7 +208,7 @@ def test_command_line(
     for paths in ways:
         assert run(["train", *paths, *more], model) == expected
     assert "read at once" in capsys.readouterr().out
-    monkeypatch.setattr(tables, "bytes_in_memory", lambda _: 10**12)
+    monkeypatch.setattr(FileDataset, "bytes_of_table", 10**12)
     for paths in ([folder / "all.csv"], *ways):
         assert run(["train", *paths, *more, "--memory-limit", "100 MB"], model) == expected
         assert "read in batches, binned rows on disk" in capsys.readouterr().out
@@ -235,7 +235,7 @@ def test_command_line_goes_on(
     later = ["train", paths[1], *options, "--init-model", first]
     limit = ["--memory-limit", "100 MB", "--cache-dir", tmp_path]
     expected = run(later, tmp_path / "m")
-    monkeypatch.setattr(tables, "bytes_in_memory", lambda _: 10**12)
+    monkeypatch.setattr(FileDataset, "bytes_of_table", 10**12)
     assert run([*later, *limit], tmp_path / "m") == expected
     if target == "label":
         table.with_columns(label=pl.lit("maybe")).write_csv(paths[1])

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hedgerow.cli import tables
+from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.cli.main import main
 from hedgerow.io.file_predictions import write_table
 from tests.helpers.file_tables import columns_of
@@ -195,7 +195,7 @@ def test_numbers_are_categories_where_named(run: Run, people: Path) -> None:
 def test_classes_of_a_continuous_target_are_refused(
     run: Run, people: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(tables, "bytes_in_memory", lambda _: size)
+    monkeypatch.setattr(FileDataset, "bytes_of_table", size)
     arguments = ("--target", "value", "--task", "classification", "--drop", "city")
     code, _, err = run("train", str(people), *arguments)
     assert code == 2

@@ -16,7 +16,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from hedgerow import HedgerowClassifier, load
-from hedgerow.cli import tables
+from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.cli.main import build_parser, main
 
 pytest.importorskip("pyarrow")
@@ -286,7 +286,7 @@ def test_train_scores_validation_rows(
         columns = {"size": size[part], "w": weight[part], "y": y[part]}
         (tmp_path / f"{name}.csv").write_bytes(written(columns))
     if not in_memory:
-        monkeypatch.setattr(tables, "bytes_in_memory", lambda _: 10**12)
+        monkeypatch.setattr(FileDataset, "bytes_of_table", 10**12)
     paths = [str(tmp_path / name) for name in ("rows.csv", "held.csv", "m")]
     given = ["--target", "y", "--weight", "w", "--set", "n_estimators=5", "-o", paths[2]]
     assert main(["train", paths[0], "--valid", paths[1], *given]) == 0

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hedgerow import Dataset, load
-from hedgerow.cli import tables
+from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.cli.main import main
 
 pytest.importorskip("sklearn")
@@ -84,7 +84,7 @@ def evaluate(
 
 def read_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the commands treat every table as larger than memory."""
-    monkeypatch.setattr(tables, "bytes_in_memory", lambda _: 10**12)
+    monkeypatch.setattr(FileDataset, "bytes_of_table", 10**12)
 
 
 PLACES = pytest.mark.parametrize("in_batches", [False, True], ids=["memory", "batches"])

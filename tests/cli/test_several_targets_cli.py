@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor, load
-from hedgerow.cli import tables
+from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.cli.main import main
 
 RNG = np.random.default_rng(0)
@@ -38,7 +38,7 @@ def test_several_targets_are_trained_as_by_the_estimator(
     table: str, in_files: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if in_files:
-        monkeypatch.setattr(tables, "bytes_in_memory", lambda _: 10**12)
+        monkeypatch.setattr(FileDataset, "bytes_of_table", 10**12)
     aside = ("--drop", "dear", "--drop", "hot")
     assert train(table, *BOTH, *aside, *PLAIN, "--valid", table) == 0
     assert "regression (2 targets): 300 rows, 2 columns" in capsys.readouterr().out
@@ -82,7 +82,7 @@ def test_several_labels(
     table: str, in_files: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if in_files:
-        monkeypatch.setattr(tables, "bytes_in_memory", lambda _: 10**12)
+        monkeypatch.setattr(FileDataset, "bytes_of_table", 10**12)
     labels = ("--target", "dear", "--target", "hot", "--task", "classification")
     assert train(table, *labels, "--drop", "price", "--drop", "sales", *PLAIN) == 0
     y = {"dear": PRICE > 0, "hot": SALES > 0}

@@ -13,7 +13,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from hedgerow import Dataset, HedgerowClassifier, load, train
-from hedgerow.cli import tables
+from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.cli.main import main
 from hedgerow.data.reading.texts import microseconds, parse
 from hedgerow.errors import DataError, DataTypeError, HedgerowWarning
@@ -224,7 +224,7 @@ def test_files_with_an_odd_text(
     path.write_text("\n".join(["a,b,c", *lines]) + "\n")
     more = ["--model", model, "--set", "n_estimators=2"]
     if limit is not None:
-        monkeypatch.setattr(tables, "bytes_in_memory", lambda _: 10**12)
+        monkeypatch.setattr(FileDataset, "bytes_of_table", 10**12)
         path.write_text("\n".join(["a,b,c", *(lines * 50)]) + "\n")
         more += ["--memory-limit", limit]
     assert main(["train", str(path), "--target", "a", *more]) == 2
@@ -259,5 +259,6 @@ def test_columns_of_sparse_rows_count_against_the_limit() -> None:
     said = r"has the column 2,147,483,646, and all columns up to it take about 966 GB"
     with pytest.raises(DataError, match=f"X {said}"):
         train(SMALL, Dataset(X, np.arange(20) % 2))
-    with pytest.raises(DataError, match=f"the batches {said}"):
+    said = r"a batch of 20 sparse rows with 2,147,483,647 columns takes 344 GB: give smaller"
+    with pytest.raises(DataError, match=said):
         train(SMALL, Dataset.from_batches(lambda: iter([(X, np.arange(20) % 2)])))

@@ -48,8 +48,8 @@ def found_in(paths: Sequence[Path], block: int = LIMIT) -> tuple[Any, Any]:
         for part in parts
         for batch in part.batches(None, block)
     ]
-    np.testing.assert_array_equal(np.vstack(tables), found.table.values)
-    return found.schema, found.table.values
+    np.testing.assert_array_equal(np.vstack(tables), found.sample.table.values)
+    return found.schema, found.sample.table.values
 
 
 def assert_as_whole(paths: Sequence[Path], whole: Path) -> None:

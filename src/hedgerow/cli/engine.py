@@ -279,7 +279,6 @@ def read_rows(
 
     Text files have ``texts`` of these as text, and the others as numbers if all values are.
     """
-    from hedgerow.data.binning.cut_sample import stack_sparse
     from hedgerow.data.reading.model_rows import model_files
     from hedgerow.data.reading.texts import parse
 
@@ -287,8 +286,6 @@ def read_rows(
     parts = list(files.batches(1 << 40))
     if not parts:
         raise UsageError(f"{path}: no rows; give a table with rows")
-    if hasattr(parts[0].features, "tocsr"):
-        return stack_sparse([part.features for part in parts]), {}
     import pyarrow as pa
 
     found = {}

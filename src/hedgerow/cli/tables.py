@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from hedgerow.boosting.external.file_dataset import FileDataset
 
 _MOST_CLASSES_OF_NUMBERS = 10
-_SPARSE_TO_TEXT, _TEXT_TO_PACKED = 3, 5
-"""Largest size of sparse rows in memory, in multiples of that of their text; the same for .gz."""
 
 
 @contextmanager
@@ -28,16 +25,6 @@ def surveyed(data: FileDataset, *, has_labels: bool = True, why: str = "") -> It
     with closing(data.for_one_use(**changes)) as rows:
         rows.survey()
         yield rows
-
-
-def bytes_in_memory(rows: FileDataset) -> int:
-    """Return about how much memory the surveyed rows of files take as one table."""
-    if rows.feature_names:
-        return rows.bytes_of_table
-    sizes = ((part.name, os.path.getsize(part.name)) for part in rows.source.parts)
-    return _SPARSE_TO_TEXT * sum(
-        size * (_TEXT_TO_PACKED if name.lower().endswith(".gz") else 1) for name, size in sizes
-    )
 
 
 def guess_task(rows: FileDataset, path: str, name: str) -> tuple[str, str]:

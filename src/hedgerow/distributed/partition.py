@@ -201,11 +201,9 @@ class PartitionPart:
         self._labels, self._roles = labels, roles
         self._aside: tuple[ReadColumn | None, ReadColumn | None] | None = None
 
-    def column_names(self) -> tuple[str, ...] | None:
-        """Return the names of the columns, or None for sparse rows."""
+    def column_names(self) -> tuple[str, ...]:
+        """Return the names of the columns."""
         X = self._partition.X
-        if is_sparse(X):
-            return None
         return (*(names_of(X) or default_names(X.shape[1])), *self._roles.aside())
 
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
@@ -225,13 +223,10 @@ class PartitionPart:
         for role, name in self._roles.of_rows.items():
             values = np.asarray(one_axis(given[role], role))
             aside[name] = ReadColumn(values, sort=None, dtype=values.dtype)
-        if is_sparse(X):
-            yield Batch(n_rows, aside, False, X.tocsr(), *self._aside)
-            return
         if columns is not None:
             columns = [name for name in columns if name not in aside]
         found = read_columns(X, columns)
-        yield Batch(n_rows, {**found.columns, **aside}, found.named, None, *self._aside)
+        yield Batch(n_rows, {**found.columns, **aside}, found.named, *self._aside)
 
     def _read_aside(self) -> tuple[ReadColumn | None, ReadColumn | None]:
         """Return the target, unless there are several, and the weight as numbers."""

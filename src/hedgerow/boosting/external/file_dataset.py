@@ -60,7 +60,7 @@ from hedgerow.data.sources.opening import (
     set_text_kinds,
 )
 from hedgerow.data.sources.survey import Found, Survey
-from hedgerow.data.sparse import AnyTable, SparseTable
+from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import DataError, ParameterError, StorageError, brief
 from hedgerow.params import BoostParams
 
@@ -152,7 +152,7 @@ class FileDataset(Dataset):
 
     @property
     def bytes_of_table(self) -> int:
-        """Memory of all rows as one table, after a survey; 0 for sparse rows."""
+        """Memory of all rows as one table, after a survey."""
         return self.n_rows * len(self.feature_names) * _BYTES_OF_A_CELL
 
     def for_one_use(self, **changes: Any) -> Self:
@@ -192,7 +192,7 @@ class FileDataset(Dataset):
             if schema is not None:
                 self.read_like(schema)
             return self._rows(schema or Schema(()))
-        size = self.bytes_of_table  # sparse rows are counted as read
+        size = self.bytes_of_table
         if size > self.memory_limit:
             what = f"{self.n_rows:,} rows of {len(self.feature_names)} columns"
             raise self._too_large(what, size)
@@ -204,12 +204,7 @@ class FileDataset(Dataset):
                 own = self.pass_one(self._params, weight=weight).schema
                 schema = with_more_levels(schema, {c.name: c.levels for c in own.columns})
             self.read_like(schema)
-        parts, used = list[AnyTable](), 0
-        for part in self._rows(schema).blocks():
-            parts.append(part)
-            used += _bytes_of(part)
-            if used > self.memory_limit:
-                raise self._too_large("the first rows alone", used)
+        parts = list(self._rows(schema).blocks())
         # Training rows are read leniently, even if unknown categories are an error later.
         return replace(_joined(parts), schema=schema)
 
@@ -360,15 +355,14 @@ class FileDataset(Dataset):
         return found
 
     def _begin(self, survey: Survey, rows: Rows, in_order: tuple[str, ...] = ()) -> None:
-        sparse = rows.batch.sparse is not None
-        names = () if sparse else self._reader.features()
+        names = self._reader.features()
         if set(names) == set(in_order):
             names = in_order
-        survey.begin(names, not sparse and rows.batch.named, rows.part.types_known, sparse=sparse)
+        survey.begin(names, rows.batch.named, rows.part.types_known)
 
     # -- pass two ------------------------------------------------------------------
 
-    def tables(self, schema: Schema) -> Iterator[tuple[AnyTable, IntArray | None]]:
+    def tables(self, schema: Schema) -> Iterator[tuple[Table, IntArray | None]]:
         """Yield all batches as numbers, with the places of the rows of positive weight."""
         # None instead of the places: these are all rows.
         if schema.unknown == "error" and not self._is_strict:
@@ -389,12 +383,6 @@ class FileDataset(Dataset):
         self._types_known = any(part.types_known for part in self.source.parts)
         texts = [c.name for c in schema.columns if c.levels and isinstance(c.levels[0], str)]
         keep_text(self.source.parts, texts)
-
-
-def _bytes_of(table: AnyTable) -> int:
-    if isinstance(table, SparseTable):
-        return int(table.value.nbytes + table.column.nbytes + table.row_start.nbytes)
-    return int(table.values.nbytes)
 
 
 def cache_folders(cache_dir: Any) -> tuple[str, ...]:
@@ -443,17 +431,7 @@ def dataset_of(
     )
 
 
-def _joined(parts: Sequence[AnyTable]) -> AnyTable:
-    """Concatenate tables with one schema, all sparse or none."""
-    dense = [part for part in parts if isinstance(part, Table)]
-    if dense:
-        unseen = sum((Counter(part.unseen) for part in dense), Counter[str]())
-        return Table(np.concatenate([part.values for part in dense]), dense[0].schema, unseen)
-    sparse = [part for part in parts if isinstance(part, SparseTable)]
-    lengths = np.concatenate([np.diff(part.row_start) for part in sparse])
-    return SparseTable(
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        np.concatenate([part.column for part in sparse]),
-        np.concatenate([part.value for part in sparse]),
-        sparse[0].schema,
-    )
+def _joined(parts: Sequence[Table]) -> Table:
+    """Concatenate tables with one schema."""
+    unseen = sum((Counter(part.unseen) for part in parts), Counter[str]())
+    return Table(np.concatenate([part.values for part in parts]), parts[0].schema, unseen)

@@ -129,7 +129,7 @@ class RowReader:
             self._columns, self._first = tuple(names), source.parts[0].name
 
     def features(self) -> tuple[str, ...]:
-        """Return the names of the features; none for sparse rows."""
+        """Return the names of the features; none before the first batch."""
         if not self._columns:
             return ()
         return self.source.roles.features_of(self._columns, self._first)
@@ -169,7 +169,7 @@ class RowReader:
     def _look_at(self, batch: Batch, part: Part, features: bool) -> None:
         """Check the columns of a batch if its part could not list them before."""
         # ``features``: whether the batch was read with its features.
-        if batch.sparse is not None or part.column_names() is not None:
+        if part.column_names() is not None:
             return
         names = tuple(batch.columns)
         if self._columns is None:

@@ -65,7 +65,7 @@ class FileTable(Table):
         numbers: IntArray = np.asarray(rows if self.numbers is None else self.numbers[rows])
         return replace(self, values=np.empty((len(numbers), 0)), numbers=numbers)
 
-    def blocks(self) -> Iterator[AnyTable]:
+    def blocks(self) -> Iterator[Table]:
         """Read these rows; yield those of each batch that has some."""
         for (part,) in read_together([self]):
             if part.n_rows > 0:
@@ -79,6 +79,7 @@ class FileTable(Table):
             return sample.of_columns(columns)
         inputs = encoded.inputs
         own = replace(encoded, inputs=replace(inputs, statistics=()))
+        assert isinstance(sample.table, Table)
         table = own.inputs_of(sample.table, None)
         return replace(sample.of_columns(inputs.kept), table=table)
 
@@ -96,7 +97,7 @@ class FileTable(Table):
             columns = replace(self, encoded=None, schema=encoded.schema)
             for block in columns.blocks():
                 own = slice(*np.searchsorted(places, (start, start + block.n_rows)))
-                values = cast(Table, block).values[places[own] - start]
+                values = block.values[places[own] - start]
                 encoded.inputs.cross(values, encoded.schema, crosses[:, :, own])
                 start += block.n_rows
             found.append(crosses[:, 0, turns])
@@ -112,7 +113,7 @@ def blocks_of(table: AnyTable) -> Iterable[AnyTable]:
     return table.blocks() if isinstance(table, FileTable | MappedTable) else (table,)
 
 
-def read_together(tables: Sequence[FileTable]) -> Iterator[list[AnyTable]]:
+def read_together(tables: Sequence[FileTable]) -> Iterator[list[Table]]:
     """Yield the rows of each table in each batch; the tables are rows of one dataset."""
     first, start, places = tables[0], 0, [0] * len(tables)
     schema = first.schema if first.encoded is None else first.encoded.schema
@@ -127,7 +128,8 @@ def read_together(tables: Sequence[FileTable]) -> Iterator[list[AnyTable]]:
                 rows = rows if kept is None else kept[rows]
             part = batch if rows is None or len(rows) == batch.n_rows else batch.take(rows)
             if table.encoded is not None and part.n_rows > 0:
-                part = table.encoded.inputs_of(part, places[number] if table.is_seen else None)
+                place = places[number] if table.is_seen else None
+                part = cast(Table, table.encoded.inputs_of(part, place))
             places[number] += part.n_rows
             parts.append(part)
         yield parts

@@ -38,7 +38,7 @@ from hedgerow.boosting.row_data.queries import split_sample, without_queries
 from hedgerow.boosting.row_data.statistics import check_copies, choose_columns, kept_columns
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import count_rows
-from hedgerow.data import SparseTable, Table, recode
+from hedgerow.data import Table, recode
 from hedgerow.data.binning.cut_sample import CutSample, masses_of_levels
 from hedgerow.data.external.memory import give_back_memory
 from hedgerow.data.reading.mapped_table import MappedTable, RowFile, RowSpace
@@ -148,7 +148,8 @@ def _sample_in_model(sample: CutSample, start: Start, data: FileDataset) -> CutS
             f"{start.name} has its columns in another order or of other kinds than these rows, "
             "which are therefore needed in memory."
         )
-    if not isinstance(table, SparseTable) and known.has_categories:
+    assert isinstance(table, Table)
+    if known.has_categories:
         more = {c.name: c.levels for c in found.columns if c.kind == "category"}
         schema = known if known.unknown == "error" else with_more_levels(known, more)
         table = recode(table, schema, "missing")
@@ -174,7 +175,7 @@ def mapped(samples: Sequence[Sample]) -> list[Sample]:
         for parts in read_together(tables):
             for file, part in zip(files, parts, strict=True):
                 if part.n_rows > 0:
-                    file.append(cast(Table, part).values)
+                    file.append(part.values)
         give_back_memory()
         for table, file in zip(tables, files, strict=True):
             found[id(table)] = MappedTable(file.finish(), table.schema, space=space)

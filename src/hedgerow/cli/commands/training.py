@@ -152,15 +152,15 @@ def _train(options: argparse.Namespace) -> None:
         if task == "auto":
             task, why = tables.guess_task(rows, source.name, y_name)
         tables.check_target(rows, task, source.name, y_name)
-        size = f"{rows.n_rows} rows" + (f", {len(names)} columns" if names else "")
-        needed = tables.bytes_in_memory(rows)
+        size = f"{rows.n_rows} rows, {len(names)} columns"
+        needed = rows.bytes_of_table
     valid: Any = None
     if options.valid is not None:
         roles = roles.without(OF_TRAINING)
-        roles = replace(roles, drop=(), features=names or None)
+        roles = replace(roles, drop=(), features=names)
         valid = dataset_of(open_files([options.valid], roles, types_known=True), **limits)
         with tables.surveyed(valid) as rows:
-            needed += tables.bytes_in_memory(rows)
+            needed += rows.bytes_of_table
     fits = needed <= limit
     say(
         f"{task} ({why}): {size}\nabout {shown_bytes(needed)} in memory, which "

@@ -246,8 +246,6 @@ class Block:
     mass: IntArray  # int64 (n_rows,)
     columns: list[AnyArray]  # for each feature, plain numbers, or numbers of levels where ``coded``
     coded: tuple[bool, ...]
-    # scipy.sparse.csr_array, or None; replaces ``columns`` if rows are sparse
-    entries: object = None
 
     @property
     def n_rows(self) -> int:
@@ -257,7 +255,7 @@ class Block:
     def form(self) -> tuple[object, ...]:
         """Properties that two blocks must share to be joined."""
         types = tuple(column.dtype.str for column in self.columns)
-        return (types, self.coded, self.entries is None)
+        return (types, self.coded)
 
     def take(self, rows: AnyArray, mass: IntArray) -> Block:
         """Return a block with some of the rows, which have these masses."""
@@ -266,7 +264,6 @@ class Block:
             mass,
             [column[rows] for column in self.columns],
             self.coded,
-            None if self.entries is None else self.entries[rows],  # type: ignore[index]
         )
 
 
@@ -333,17 +330,4 @@ def _joined(group: Sequence[Block]) -> Block:
         np.concatenate([block.mass for block in group]),
         [np.concatenate(parts) for parts in columns],
         first.coded,
-        None if first.entries is None else stack_sparse([block.entries for block in group]),
     )
-
-
-def stack_sparse(tables: Sequence[object]) -> object:
-    """Stack sparse rows; later tables may have more columns."""
-    from scipy.sparse import csr_array, vstack
-
-    width = max(table.shape[1] for table in tables)  # type: ignore[attr-defined]
-    wide = [
-        csr_array((t.data, t.indices, t.indptr), shape=(t.shape[0], width))  # type: ignore[attr-defined]
-        for t in tables
-    ]
-    return vstack(wide, format="csr")

@@ -146,22 +146,17 @@ class FewValues:
         if self._most_pairs is not None and n_pairs > self._most_pairs:
             self._is_full, self._pairs = True, []
 
-    def arrays(self) -> tuple[bool, list[AnyArray]]:
-        """Return whether there are too many pairs, and the arrays for :meth:`merge`."""
+    def arrays(self) -> list[AnyArray]:
+        """Return the arrays of a table that is not sparse, for :meth:`merge`."""
         self._join()
-        pairs = [array for pair in self._pairs for array in pair]
-        return self._is_full, [self._many.astype(np.int64), self._n_entries, *pairs]
+        return [self._many.astype(np.int64), *(array for pair in self._pairs for array in pair)]
 
-    def merge(
-        self, is_full: bool, arrays: Sequence[AnyArray], places: IntArray | None = None
-    ) -> None:
+    def merge(self, arrays: Sequence[AnyArray], places: IntArray | None = None) -> None:
         """Add the result of :meth:`arrays` of other rows; ``places`` are those of their columns."""
-        many, n_entries, *pairs = arrays
+        many, *pairs = arrays
         places = np.arange(len(many)) if places is None else places[: len(many)]
         self._widen(int(places.max(initial=-1)) + 1)
         self._many[places] |= many.astype(np.uint8)
-        self._n_entries[places] += n_entries
-        self._is_full |= is_full
         for columns, values in zip(pairs[::2], pairs[1::2], strict=True):
             self._append(places[columns], values)
 

@@ -26,9 +26,8 @@ class Batch:
     """Consecutive rows of a part."""
 
     n_rows: int  # may be 0
-    columns: Mapping[str, ReadColumn]  # columns by name; empty for sparse rows
+    columns: Mapping[str, ReadColumn]  # columns by name
     named: bool = True  # whether the names are the user's
-    sparse: Any = None  # scipy.sparse.csr_array, or None; the features, if they are sparse
     # target, weight: set if the target and weight are not columns of the table
     target: ReadColumn | None = None
     weight: ReadColumn | None = None

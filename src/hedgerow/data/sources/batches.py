@@ -16,18 +16,21 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data.categories.columns import nearly_numbers
+from hedgerow.data.external.memory import available_memory, shown_bytes
 from hedgerow.data.reading.columns import ReadColumn, floats_of_column
 from hedgerow.data.reading.frames import as_frame, read_series, warn_of_labels
 from hedgerow.data.reading.objects import is_named, named_columns, read_column
 from hedgerow.data.reading.table import Table, with_schema
 from hedgerow.data.schema import Schema, default_names
 from hedgerow.data.sources.base import Batch
-from hedgerow.data.sparse import AnyTable, is_sparse, mark_zeros, read_any
+from hedgerow.data.sparse import is_sparse, mark_zeros
 from hedgerow.errors import DataError, DataTypeError, HedgerowError, StorageError, brief
 
 
 def read_columns(X: Any, wanted: Sequence[str] | None = None) -> Batch:
-    """Read a batch of any kind that :func:`hedgerow.data.read_table` accepts, except sparse."""
+    """Read a batch of any kind that :func:`hedgerow.data.read_any` accepts; sparse rows densely."""
+    if is_sparse(X):
+        X = _dense(X)
     if is_named(X):
         named = named_columns(X)
         found = {n: read_column(c, n) for n, c in named.items() if _is_wanted(n, wanted)}
@@ -46,6 +49,18 @@ def read_columns(X: Any, wanted: Sequence[str] | None = None) -> Batch:
     names = default_names(array.shape[1])
     read = {n: read_column(array[:, j], n) for j, n in enumerate(names) if _is_wanted(n, wanted)}
     return Batch(len(array), read, False)
+
+
+def _dense(X: Any) -> AnyArray:
+    """Return sparse rows as an array, if there is memory for it."""
+    needed = X.shape[0] * X.shape[1] * X.dtype.itemsize
+    if needed > available_memory():
+        raise DataError(
+            f"a batch of {X.shape[0]:,} sparse rows with {X.shape[1]:,} columns takes "
+            f"{shown_bytes(needed)}: give smaller batches, or all rows as one sparse matrix."
+        )
+    array: AnyArray = X.toarray()
+    return array
 
 
 def _is_wanted(name: str, wanted: Sequence[str] | None) -> bool:
@@ -135,8 +150,6 @@ def _read(item: Any, columns: Sequence[str] | None, number: int) -> Batch:
     try:
         if isinstance(item, tuple):
             return _read_tuple(item)
-        if is_sparse(item):
-            return Batch(item.shape[0], {}, False, item.tocsr())
         return read_columns(item, columns)
     except HedgerowError as error:
         raise type(error)(f"batch {number}: {error}") from error
@@ -150,7 +163,7 @@ def _read_tuple(item: tuple[Any, ...]) -> Batch:
         name: read_columns({name: one_axis(values, name)}).columns[name]
         for name, values in zip(("y", "weight"), others, strict=False)
     }
-    batch = Batch(X.shape[0], {}, False, X.tocsr()) if is_sparse(X) else read_columns(X)
+    batch = read_columns(X)
     for name, vector in vectors.items():
         if len(vector) != batch.n_rows:
             raise DataError(f"{name} has {len(vector)} values for {batch.n_rows} rows of X.")
@@ -186,13 +199,9 @@ def not_one_axis(name: str, shape: tuple[Any, ...]) -> DataError:
 
 def batch_table(
     batch: Batch, schema: Schema, names: Sequence[str], types_known: bool, where: str
-) -> AnyTable:
+) -> Table:
     """Return all rows of a batch as numbers; ``names`` are its columns with the schema."""
     try:
-        if batch.sparse is not None:
-            entries = batch.sparse
-            entries.resize((entries.shape[0], schema.n_features))
-            return read_any(entries, schema)
         columns = []
         for name, column in zip(names, schema.columns, strict=True):
             part = batch.columns[name]

@@ -26,10 +26,9 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.data import sparse as sp
 from hedgerow.data.binning import cut_sample as cs
 from hedgerow.data.binning.bins import integer_mass_at
-from hedgerow.data.binning.few_values import MOST_PAIRS, FewValues
+from hedgerow.data.binning.few_values import FewValues
 from hedgerow.data.categories import columns as categories
 from hedgerow.data.categories.levels import MISSING_CODE, MOST_LEVELS
 from hedgerow.data.external.memory import give_back_memory, shown_bytes
@@ -38,8 +37,8 @@ from hedgerow.data.reading.table import Table, check_names
 from hedgerow.data.schema import Column, Schema, new_schema
 from hedgerow.data.sources.base import Batch, ReadRequest
 from hedgerow.data.sources.facts import ColumnFacts, LevelCounts
-from hedgerow.errors import CommunicationError, DataError, DataTypeError, ParameterError, brief
-from hedgerow.kernels.tables.sparse import Entries
+from hedgerow.data.sparse import mark_zeros
+from hedgerow.errors import CommunicationError, DataError, ParameterError, brief
 from hedgerow.kernels.tables.values import values_of_table
 
 _LEVEL_SHARE = 0.25
@@ -60,15 +59,10 @@ class Found:
     n_rows: int  # number of training rows
     types_known: bool
 
-    @property
-    def table(self) -> sp.AnyTable:
-        """The rows from which cuts are chosen."""
-        return self.sample.table
-
 
 @dataclass(slots=True)
 class _Surveyed:
-    """What is known of a column that is not sparse."""
+    """What is known of a column."""
 
     label: str  # name of the column in the schema
     chosen: bool | None  # whether the user says that it is a category; None if its type says that
@@ -125,27 +119,18 @@ class Survey:
         self.names: tuple[str, ...] | None = None
         self.named = True
         self.types_known = False
-        self.is_sparse = False
         self.columns: list[_Surveyed] = []
-        self.entry_facts, self.few = ColumnFacts(), FewValues()
+        self.few = FewValues()
         self._seed, self._largest_weight = seed, largest_weight
         self._factors: cs.Hashes = np.zeros(0, dtype=np.uint64)
 
     # -- reading -------------------------------------------------------------
 
-    def begin(
-        self, names: Sequence[str], named: bool, types_known: bool, sparse: bool = False
-    ) -> None:
+    def begin(self, names: Sequence[str], named: bool, types_known: bool) -> None:
         """Set the features from the first part; a second call does nothing."""
         if self.names is not None:
-            if sparse != self.is_sparse:
-                raise DataTypeError("some batches are sparse and others are not: give one kind.")
             return
-        self.named, self.types_known, self.is_sparse = named, types_known, sparse
-        self.names = () if sparse else tuple(names)
-        if sparse:
-            self.few = FewValues(MOST_PAIRS)
-            return
+        self.named, self.types_known, self.names = named, types_known, tuple(names)
         labels, given = self.names, self.requested.feature_names
         if given is not None:
             check_names(given, len(names))
@@ -168,9 +153,6 @@ class Survey:
         if weight is not None and self._largest_weight is not None:
             mass = integer_mass_at(weight, self._largest_weight)
         whole = np.ones(n_rows, np.int64) if mass is None else mass.astype(np.int64)
-        if batch.sparse is not None:
-            self._add_sparse(batch.sparse, rows, whole, where)
-            return
         parts, coded = [], []
         hashes, absent = np.zeros(n_rows, np.uint64), cs.absent_term(self.requested.zero_missing)
         assert self.names is not None
@@ -205,31 +187,6 @@ class Survey:
             self._factors = cs.factors_of(self._seed, np.arange(n_columns))
         return self._factors
 
-    def _add_sparse(self, table: Any, rows: IntArray | None, mass: IntArray, where: str) -> None:
-        table = table if rows is None else table[rows]
-        if not table.has_canonical_format:
-            table = table.copy()
-            table.sum_duplicates()
-        small = table.data.dtype.kind in "iub" and table.data.dtype.itemsize < 8
-        if len(table.data):
-            wide = table.data.dtype.kind in "iu" and not small
-            values = table.data.astype(np.int64) if wide else table.data
-            self.entry_facts.add(
-                col.ReadColumn(values, is_small=small, dtype=table.data.dtype), where
-            )
-        sp.check_width(table.shape[1], self.memory_limit, where)
-        # Later batches may have fewer columns.
-        n_rows, n_columns = table.shape
-        self.names = tuple(f"x{j}" for j in range(max(n_columns, len(self.names or ()))))
-        entries = _entries_of(table)
-        hashes, is_int = np.zeros(n_rows, np.uint64), np.ones(n_columns, dtype=np.uint8)
-        absent = cs.absent_term(self.requested.zero_missing)
-        cs.add_to_hashes(entries, self._factors_of(n_columns), is_int, absent, hashes)
-        self.few.add_entries(entries, n_columns, (0, n_rows))
-        hashes = cs.mixed(hashes)
-        kept = self.sample.choose(hashes)
-        self.sample.add(cs.Block(hashes[kept], mass[kept], [], (), table[kept]))
-
     # -- other processes -----------------------------------------------------
 
     def merge(self, later: Survey) -> None:
@@ -237,26 +194,21 @@ class Survey:
         if later.names is None:
             return
         if self.names is None:
-            self.begin(later.names, later.named, later.types_known, later.is_sparse)
+            self.begin(later.names, later.named, later.types_known)
         assert self.names is not None
-        if self.is_sparse != later.is_sparse or not (
-            self.is_sparse or set(self.names) == set(later.names)
-        ):
+        if set(self.names) != set(later.names):
             raise DataError(
                 "the processes of this training read different columns: all files must have the "
                 "same columns."
             )
-        if self.is_sparse:
-            self.names = max(self.names, later.names, key=len)
-        order = [] if self.is_sparse else [later.names.index(name) for name in self.names]
+        order = [later.names.index(name) for name in self.names]
         new_codes: list[AnyArray] = []
         for own, other in zip(self.columns, (later.columns[place] for place in order), strict=True):
             own.facts.merge(other.facts)
             own.facts.check(own.label, own.chosen)
             codes = own.levels.merge(other.levels.values(), other.levels.mass())
             new_codes.append(np.append(codes, MISSING_CODE))
-        self.entry_facts.merge(later.entry_facts)
-        self.few.merge(*later.few.arrays(), None if self.is_sparse else np.argsort(order))
+        self.few.merge(later.few.arrays(), np.argsort(order))
         for block in later.sample.blocks:
             coded = tuple(block.coded[place] for place in order)
             columns = [
@@ -274,7 +226,6 @@ class Survey:
                 "names": self.names,
                 "named": self.named,
                 "types_known": self.types_known,
-                "sparse": self.is_sparse,
                 "columns": [
                     {
                         "facts": asdict(column.facts),
@@ -282,11 +233,10 @@ class Survey:
                     }
                     for column in self.columns
                 ],
-                "entry_facts": asdict(self.entry_facts),
                 "few": self.few.arrays(),
                 "n_rows": self.sample.n_rows,
                 "blocks": [
-                    [block.hashes, block.mass, block.columns, block.coded, _plain(block.entries)]
+                    [block.hashes, block.mass, block.columns, block.coded]
                     for block in self.sample.blocks
                 ],
             }
@@ -301,21 +251,14 @@ class Survey:
         survey = cls(requested, seed=seed, memory_limit=memory_limit)
         if value["names"] is None:
             return survey
-        survey.begin(value["names"], value["named"], value["types_known"], value["sparse"])
-        survey.names = tuple(value["names"])
+        survey.begin(value["names"], value["named"], value["types_known"])
         for column, record in zip(survey.columns, value["columns"], strict=True):
             column.facts = ColumnFacts(**record["facts"])
             column.levels.merge(*record["levels"])
-        survey.entry_facts = ColumnFacts(**value["entry_facts"])
-        survey.few.merge(*value["few"])
+        survey.few.merge(value["few"])
         survey.sample.n_rows = value["n_rows"]
-        for hashes, mass, columns, coded, entries in value["blocks"]:
-            if entries is not None:
-                from scipy.sparse import csr_array
-
-                *parts, width = entries
-                entries = csr_array(tuple(parts), shape=(len(hashes), width))
-            survey.sample.blocks.append(cs.Block(hashes, mass, columns, tuple(coded), entries))
+        for hashes, mass, columns, coded in value["blocks"]:
+            survey.sample.blocks.append(cs.Block(hashes, mass, columns, tuple(coded)))
         return survey
 
     # -- the end -------------------------------------------------------------
@@ -327,8 +270,6 @@ class Survey:
             raise DataError("the data have no rows to train on.")
         blocks = self.sample.finish()
         mass = cs.float_masses(np.concatenate([block.mass for block in blocks]))
-        if self.is_sparse:
-            return self._finish_sparse(blocks, mass, n_rows)
         found: list[Column] = []
         columns: list[AnyArray] = []
         level_mass: dict[int, FloatArray] = {}
@@ -340,7 +281,7 @@ class Survey:
                 give_back_memory()  # the small arrays of blocks leave holes
         schema = new_schema(found, self.named, self.requested.unknown)
         zero_missing = self.requested.zero_missing
-        table = sp.mark_zeros(Table(col.stack(columns, schema.kinds), schema), zero_missing)
+        table = mark_zeros(Table(col.stack(columns, schema.kinds), schema), zero_missing)
         every = self.few.finish(table.schema, table.values.dtype)
         few = {j: each for j, each in every.items() if found[j].kind != "category"}
         sample = cs.CutSample(table, None, mass, few, level_mass)
@@ -376,40 +317,6 @@ class Survey:
         found = codes[np.concatenate(numbers)]
         column = Column(name, kind, levels, temporal=temporal)
         return column, categories.code_column(found, len(levels), self.requested.unknown)
-
-    def _finish_sparse(self, blocks: Sequence[cs.Block], mass: FloatArray, n_rows: int) -> Found:
-        assert self.names is not None
-        width = len(self.names)
-        entries: Any = cs.stack_sparse([block.entries for block in blocks])
-        entries.resize((entries.shape[0], width))
-        if self.entry_facts.kind("X", None, self.types_known) == "float":
-            entries = entries.astype(np.result_type(entries.dtype, np.float32))
-        table = sp.read_any(
-            entries,
-            zero_missing=self.requested.zero_missing,
-            categorical=self.requested.categorical,
-            names=self.requested.feature_names,
-        )
-        assert isinstance(table, sp.SparseTable)
-        few = self.few.finish(table.schema, table.value.dtype, n_rows)
-        return Found(table.schema, cs.CutSample(table, None, mass, few), n_rows, self.types_known)
-
-
-def _plain(table: Any) -> list[Any] | None:
-    """Return the arrays of sparse rows, and the number of columns."""
-    if table is None:
-        return None
-    return [table.data, table.indices, table.indptr, table.shape[1]]
-
-
-def _entries_of(table: Any) -> Entries:
-    """Return the entries of sparse rows as plain numbers."""
-    value = table.data
-    if value.dtype.kind in "iu" and value.dtype.itemsize == 8:
-        value = value.astype(np.int64, copy=False)
-    else:
-        value = col.plain_numbers(value[:, None], ("X",))[:, 0]
-    return sp.entries_of(table.indptr.astype(np.int64), table.indices.astype(np.int32), value)
 
 
 def pack(value: Any) -> bytes:
