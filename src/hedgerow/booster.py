@@ -45,7 +45,6 @@ from hedgerow.metrics import task_of
 from hedgerow.model.model import Model, check_stages, mean_of_trees, trees_of_rounds
 from hedgerow.model.monotone import MonotoneChecks
 from hedgerow.model.predict import Predictor
-from hedgerow.model.split_values import SplitValues
 from hedgerow.objectives import Objective, SeveralTargets, objective_of_record, parameters_of
 from hedgerow.once import once
 from hedgerow.params import PredictionKind
@@ -76,7 +75,6 @@ class Booster(
     Evaluation,
     ModelForms,
     Exports,
-    SplitValues,
     NamesOfPeers,
 ):
     """A trained model, as returned by :func:`train` and :func:`load`.

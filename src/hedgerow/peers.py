@@ -305,7 +305,7 @@ OF_BOOSTER: dict[str, str] = {
     "predict_contrib": "call explain(X).",
     **dict.fromkeys(("calc_leaf_indexes", "apply"), "call predict(X, kind='leaf')."),
     "decision_function": "call predict(X, kind='raw').",
-    "get_split_value_histogram": "call split_values(column), and numpy.histogram.",
+    "get_split_value_histogram": "take the threshold of its rows in to_frame().",
     "update": "call hedgerow.train with init_model.",
 }
 """Methods and attributes of boosters."""

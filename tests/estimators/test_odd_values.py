@@ -194,7 +194,6 @@ _METHODS: dict[str, dict[str, Any]] = {
     "plot_partial_dependence": {"columns": [0], "X": X},
     "to_text": {},
     "feature_importance": {},
-    "split_values": {"column": 0},
     "refit": {"X": X, "y": Y},
     "staged_predict": {"X": X},
 }

@@ -20,7 +20,7 @@ from hedgerow.cart.tree import CartTree
 from hedgerow.data.schema import ColumnKind
 from hedgerow.errors import DataError
 from hedgerow.kernels.tables.keys import float_of_key, keys_of_floats
-from hedgerow.model.split_values import HIGHEST_KEY
+from hedgerow.model.forest import HIGHEST_KEY
 
 Prefixes: TypeAlias = Callable[[IntArray], FloatArray]
 """A function that returns the prefix impurities of a list of rows."""

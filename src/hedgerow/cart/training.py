@@ -29,7 +29,7 @@ from hedgerow.data.binning.bins import integer_midpoints
 from hedgerow.data.schema import ColumnKind
 from hedgerow.growing.limits.pruning import prune
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
-from hedgerow.model.split_values import HIGHEST_KEY
+from hedgerow.model.forest import HIGHEST_KEY
 from hedgerow.threads import run_blocks
 
 CRITERIA = {

@@ -31,8 +31,7 @@ from hedgerow.data.schema import Schema
 from hedgerow.errors import DataTypeError
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.kernels.tables.values import Values, key_in_table, values_of_table
-from hedgerow.model.forest import UNKNOWN_BIN, CategoryTables, Forest
-from hedgerow.model.split_values import HIGHEST_KEY
+from hedgerow.model.forest import HIGHEST_KEY, UNKNOWN_BIN, CategoryTables, Forest
 from hedgerow.threads import run_blocks
 
 _ROWS_PER_THREAD = 20_000

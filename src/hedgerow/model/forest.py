@@ -49,6 +49,9 @@ from hedgerow.kernels.prediction.slopes import (
     scaled_slopes,
 )
 
+HIGHEST_KEY = int(np.iinfo(np.int64).max)
+"""Threshold of a split of whole numbers that separates the missing values from all others."""
+
 UNKNOWN_BIN = 254
 MISSING_BIN = 255
 """Bins of unknown categories and of missing values in prediction."""
@@ -146,31 +149,22 @@ class Forest:
 
     def first_rounds(self, n_rounds: int) -> Forest:
         """Return the forest of the first ``n_rounds`` rounds."""
-        n_trees = min(n_rounds * self.trees_per_round, self.n_trees)
-        end = self.tree_start[n_trees]
-        return Forest(
-            **node_arrays(self, slice(None, end)),
-            tree_start=self.tree_start[: n_trees + 1],
-            base_score=self.base_score,
-            n_features=self.n_features,
-            categories=self.categories,
-            vectors=None if self.vectors is None else self.vectors[:end],
-            slopes=part_of_slopes(self.slopes, 0, int(end)),
-            n_parallel=self.n_parallel,
-        )
+        return self._trees(0, min(n_rounds * self.trees_per_round, self.n_trees))
 
     def tree(self, index: int) -> Forest:
         """Return one tree as a forest with base score 0 and only the outputs it adds to."""
-        start, end = self.tree_start[index], self.tree_start[index + 1]
-        vectors = None if self.vectors is None else self.vectors[start:end]
-        return Forest(
+        base_score = np.zeros(1 if self.vectors is None else self.n_outputs)
+        return replace(self._trees(index, index + 1), base_score=base_score, n_parallel=1)
+
+    def _trees(self, first: int, stop: int) -> Forest:
+        """Return the forest of trees ``first .. stop``."""
+        start, end = int(self.tree_start[first]), int(self.tree_start[stop])
+        return replace(
+            self,
             **node_arrays(self, slice(start, end)),
-            tree_start=np.array([0, end - start], dtype=np.int64),
-            base_score=np.zeros(1 if vectors is None else self.n_outputs),
-            n_features=self.n_features,
-            categories=self.categories,
-            vectors=vectors,
-            slopes=part_of_slopes(self.slopes, int(start), int(end)),
+            tree_start=self.tree_start[first : stop + 1] - start,
+            vectors=None if self.vectors is None else self.vectors[start:end],
+            slopes=part_of_slopes(self.slopes, start, end),
         )
 
     def some_trees(self, trees: IntArray, base_score: FloatArray) -> Forest:

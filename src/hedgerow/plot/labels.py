@@ -34,9 +34,8 @@ from hedgerow.data.schema import Column, Schema, Temporal
 from hedgerow.errors import DataError, DataTypeError, ParameterError, brief, shown_name
 from hedgerow.inspection.background import inspected
 from hedgerow.kernels.tables.keys import float_of_key
-from hedgerow.model.forest import UNKNOWN_BIN, Forest, node_arrays
+from hedgerow.model.forest import HIGHEST_KEY, UNKNOWN_BIN, Forest, node_arrays
 from hedgerow.model.model import Model
-from hedgerow.model.split_values import HIGHEST_KEY
 from hedgerow.params import Interval
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from hedgerow.data.schema import Schema, Temporal
 from hedgerow.errors import shown_name
 from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.kernels.tables.keys import floats_of_keys
-from hedgerow.model.forest import Forest
-from hedgerow.model.split_values import HIGHEST_KEY
+from hedgerow.model.forest import HIGHEST_KEY, Forest
 from hedgerow.plot import labels
 from hedgerow.plot.labels import LETTERS_OF_TEXT, Division, Mask, divisions_of, membership
 

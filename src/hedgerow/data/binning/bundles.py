@@ -36,7 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import BoolArray, IntArray, RowArray
+from hedgerow.arrays import IntArray, RowArray
 from hedgerow.data.binning.bins import SMALLEST_STRIDE, BinSpec
 from hedgerow.data.reading.table import Table
 from hedgerow.data.sparse import SparseTable
@@ -139,77 +139,32 @@ def lay_out(table: SparseTable, spec: BinSpec, rules: BundleRules, n_threads: in
         return one_each(spec)
     default_bin = default_codes(spec)
     counts = count_rows(table, spec, default_bin, n_threads)
-    active = ActiveRows(
-        table.n_rows, default_bin, counts.sum(axis=0), cells_needed(spec, missing_in(table))
-    )
-    if len(features := active.tried()) < 2:
-        return active.layout(spec)
-    start, rows = list_rows(table, spec, default_bin, counts, features)
-    return active.layout(spec, rules, start, rows)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ActiveRows:
-    """The rules that decide which features share a column."""
-
-    n_rows: int  # number of training rows
-    default_bin: npt.NDArray[np.int32]  # int32 (n_features,)
-    count: IntArray  # int64 (n_features,); number of active rows of each feature
-    cells: IntArray  # int64 (n_features,); cells that each feature needs
-
-    def tried(self) -> IntArray:
-        """Return the features that may be bundled; fewer than two never are."""
-        sparse = (self.count > 0) & (self.count <= _DENSEST * self.n_rows)
-        return np.flatnonzero(sparse & (self.cells <= MOST_CELLS))
-
-    def layout(
-        self,
-        spec: BinSpec,
-        rules: BundleRules | None = None,
-        start: IntArray | None = None,
-        rows: RowArray | None = None,
-    ) -> Layout:
-        """Return the layout, with a column for each active feature unless rules are given.
-
-        ``start`` and ``rows`` are the active rows of the features tried, as of :func:`list_rows`.
-        """
-        bundle, n_conflicts = np.where(self.count > 0, np.arange(len(self.count)), -1), 0
-        if rules is not None:
-            assert start is not None
-            assert rows is not None
-            features = self.tried()
-            found, n_conflicts = self._search(rules, features, start, rows)
-            bundle[features] = len(self.count) + found
-        return _finish(spec, self.default_bin, self.cells, bundle, n_conflicts)
-
-    def _search(
-        self, rules: BundleRules, features: IntArray, start: IntArray, rows: RowArray
-    ) -> tuple[IntArray, int]:
-        """Return the bundle of each of ``features`` and the number of conflicts of all bundles."""
-        weight = self.count[features]
+    count, cells = counts.sum(axis=0), cells_needed(table, spec)
+    bundle, n_conflicts = np.where(count > 0, np.arange(len(count)), -1), 0
+    sparse = (count > 0) & (count <= _DENSEST * table.n_rows)
+    features = np.flatnonzero(sparse & (cells <= MOST_CELLS))
+    if len(features) > 1:
+        start, rows = list_rows(table, spec, default_bin, counts, features)
+        weight = count[features]
         if rules.order == "degree":
-            weight = degrees(start, rows, self.n_rows)[features]
+            weight = degrees(start, rows, table.n_rows)[features]
         order = features[np.argsort(-weight, kind="stable")]
-        bundle, conflicts = np.zeros((2, len(self.count)), dtype=np.int64)
+        found, conflicts = np.zeros((2, len(count)), dtype=np.int64)
         put_in_bundles(
             order,
             start,
             rows,
-            self.cells,
-            self.n_rows,
-            conflicts_allowed(rules, self.n_rows),
+            cells,
+            table.n_rows,
+            int(rules.max_conflict_rate * table.n_rows),  # the most of a bundle or a feature in one
             int(rules.conflicts == "sum"),
-            np.zeros((N_OPEN, (self.n_rows + 63) // 64), dtype=np.uint64),
+            np.zeros((N_OPEN, (table.n_rows + 63) // 64), dtype=np.uint64),
             np.empty((5, N_OPEN), dtype=np.int64),
-            bundle,
+            found,
             conflicts,
         )
-        return bundle[features], int(conflicts.sum())
-
-
-def conflicts_allowed(rules: BundleRules, n_rows: int) -> int:
-    """Return the largest number of conflicts of a bundle, or of a feature in one."""
-    return int(rules.max_conflict_rate * n_rows)
+        bundle[features], n_conflicts = len(count) + found[features], int(conflicts.sum())
+    return _finish(spec, default_bin, cells, bundle, n_conflicts)
 
 
 def may_pay(table: Table, rules: BundleRules) -> bool:
@@ -294,17 +249,12 @@ def _default_range(spec: BinSpec, default_bin: npt.NDArray[np.int32]) -> tuple[I
     return low, high
 
 
-def missing_in(table: SparseTable) -> BoolArray:
-    """Return the features with a missing value among the entries."""
-    missing = np.zeros(table.n_features, dtype=np.bool_)
-    missing[table.column[is_missing(table.value)]] = True
-    return missing
-
-
-def cells_needed(spec: BinSpec, missing: BoolArray) -> IntArray:
+def cells_needed(table: SparseTable, spec: BinSpec) -> IntArray:
     """Count the cells of each feature: codes except the default, with missing only if used."""
     if spec.schema.zero_missing:
         return spec.bin_counts.copy()
+    missing = np.zeros(table.n_features, dtype=np.bool_)
+    missing[table.column[is_missing(table.value)]] = True
     return spec.bin_counts - 1 + missing
 
 
