@@ -12,8 +12,7 @@ mapping   a part of a file that looks like memory: the system reads pages when t
           process until the mapping is released
 
 A mapping is released with the last array that refers to it, so an array is always safe to
-read.  A disk that fails while a mapping is read kills the process: :func:`fetch` reads a part of
-it before.
+read.
 
 A column of bins is encoded, if that saves at least 40% of its bytes::
 
@@ -31,17 +30,14 @@ are about equally frequent: no codec shrinks their eight bits of information per
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
-import functools
 import math
 import mmap
 import os
-import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from io import FileIO
 from typing import Any, NamedTuple
 
@@ -57,9 +53,6 @@ GRANULE = max(mmap.ALLOCATIONGRANULARITY, 1 << 16)
 
 LARGE_PAGE = 1 << 21
 """Alignment at which mapping costs a tenth, if the file cache has pages of this size."""
-
-_LET_GO, _POPULATE_READ = 4, 22  # MADV_DONTNEED and MADV_POPULATE_READ of Linux
-
 
 _ADVICE = {
     errno.ENOSPC: "free space there or name a folder on another disk in cache_dir",
@@ -201,43 +194,6 @@ def mapped_array(
         else:
             file.truncate(size)
         return np.memmap(file, dtype, "r+", shape=shape).view(np.ndarray)
-
-
-def fetch(address: int, size: int, folder: str | os.PathLike[str]) -> None:
-    """Read a part of a mapping from the disk now, if the system supports it."""
-    advise = _advise()
-    if advise is None or size == 0:
-        return
-    first = address - address % mmap.PAGESIZE
-    if advise(first, address + size - first, _POPULATE_READ) != 0:
-        number = ctypes.get_errno()
-        error = OSError(number, os.strerror(number))
-        raise storage_error(error, "read a temporary file in", folder)
-
-
-def let_go(address: int, size: int) -> bool:
-    """Free the memory of a complete mapping; return False if the mapping must be released."""
-    advise = _advise()
-    return advise is not None and advise(address, size, _LET_GO) == 0
-
-
-@functools.cache
-def _advise() -> Callable[[int, int, int], int] | None:
-    """Return the system's ``madvise`` on Linux 5.14 or later, else None.
-
-    The method of :mod:`mmap` is no replacement, because it blocks other Python threads.
-    """
-    if not sys.platform.startswith("linux"):
-        return None
-    advise = ctypes.CDLL(None, use_errno=True).madvise
-    advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    advise.restype = ctypes.c_int
-    with mmap.mmap(-1, mmap.PAGESIZE) as page:
-        try:
-            page.madvise(_POPULATE_READ)
-        except OSError:
-            return None
-    return advise
 
 
 RAW, LZ4 = 0, 8

@@ -61,17 +61,10 @@ class ChunkRecord:
 
     n_rows: int
     file: int  # index of the file with the blocks
-    numbers: bf.Block | None  # float64, one column after the other
-    by_row: bf.Block | None  # the layout by row; None if it is made from the columns
-    # one block for the layout by column if ``by_row`` is set, else one encoded
-    # block per column
-    columns: tuple[bf.Block, ...]
-
-    @property
-    def blocks(self) -> list[bf.Block]:
-        """All blocks, in the order of the file."""
-        some = [block for block in (self.numbers, self.by_row) if block is not None]
-        return [*some, *self.columns]
+    # what is stored as in memory: numbers, one column after the other, if there are any; and bins
+    # by row and by column, unless the chunk is encoded
+    mapped: tuple[bf.Block, ...]
+    columns: tuple[bf.Block, ...]  # of an encoded chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,21 +116,11 @@ class RowBuffer:
         return self._numbers[:, : self.n_rows].T if len(self._numbers) else None
 
 
-class _View(NamedTuple):
-    """A mapped chunk, whose pages the system loads and drops."""
-
-    mapping: BinArray
-    address: int
-    numbers: FloatArray | None
-    matrix: BinnedMatrix | None
-
-
 class _Loaded(NamedTuple):
-    """A chunk in use, and the resources to release afterwards."""
+    """A chunk in use, and the buffers to give back afterwards."""
 
     matrix: BinnedMatrix
     numbers: FloatArray | None
-    view: _View | None
     buffers: _Buffers | None
 
 
@@ -172,7 +155,6 @@ class DiskStore(ChunkStore):
         self._free: list[_Buffers] = []
         self._lock = threading.Lock()
         self._passes: list[Generator[_Loaded, None, None]] = []
-        self._views: dict[int, _View] = {}
         self._closed = False
 
     def row_array(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
@@ -196,7 +178,7 @@ class DiskStore(ChunkStore):
         read = [number for number in wanted if number >= self.n_resident]
         ahead = (self._load(number, uses) for number in read)
         unpacks = uses.by_row or uses.columns is None or len(uses.columns) > 0
-        if unpacks and any(self._records[number].by_row is None for number in read):
+        if unpacks and any(self._records[number].columns for number in read):
             ahead = work_ahead(lambda n: self._load(n, uses), read, len(self.files.blocks))
         self._passes.append(ahead)
         try:
@@ -205,7 +187,7 @@ class DiskStore(ChunkStore):
                 try:
                     yield Chunk(number, starts[number], loaded.matrix, loaded.numbers)
                 finally:
-                    self._give_back(number, loaded)
+                    self._give_back(loaded)
                 del loaded
                 self._check_open()
         finally:
@@ -217,7 +199,7 @@ class DiskStore(ChunkStore):
         for ahead in self._passes:
             with contextlib.suppress(ValueError):  # the generator is running
                 ahead.close()
-        self._resident, self._views, self._free = {}, {}, []
+        self._resident, self._free = {}, []
         self.files.close()
 
     def __enter__(self) -> Self:
@@ -237,68 +219,29 @@ class DiskStore(ChunkStore):
         for part in range(len(self._records)) if self._is_one_chunk else (number,):
             loaded = self._load(part, uses)
             joined.fill(loaded.matrix, loaded.numbers)
-            self._give_back(part, loaded)
-            self._views.pop(part, None)
+            self._give_back(loaded)
         matrix = BinnedMatrix(*joined.bins(), self.spec)
-        return _Loaded(matrix, joined.numbers(), None, None)
+        return _Loaded(matrix, joined.numbers(), None)
 
     def _load(self, number: int, uses: Uses) -> _Loaded:
-        """Load a chunk into memory."""
+        """Map what a chunk has in its file as in memory, and unpack the rest."""
         record = self._records[number]
-        file = self.files.blocks[record.file]
-        view = self._views.get(number) or self._map(number)
-        for offset, size in self._fetched(record, uses):
-            bf.fetch(view.address + offset - record.blocks[0].offset, size, file.folder)
-        if view.matrix is not None:
-            return _Loaded(view.matrix, view.numbers, view, None)
+        file, numbers, parts = self.files.blocks[record.file], None, list[BinArray]()
+        if record.mapped:
+            start = record.mapped[0].offset
+            mapping = file.map(start, record.mapped[-1].stop - start)
+            parts = [mapping[block.offset - start : block.stop - start] for block in record.mapped]
+        if self._shape.n_numbers > 0:
+            numbers = parts.pop(0).view(np.float64).reshape(-1, record.n_rows).T
+        if not record.columns:
+            return _Loaded(self._matrix(record, *parts), numbers, None)
         buffers = self._take_buffers()
-        matrix = self._decode(record, file, uses, buffers)
-        return _Loaded(matrix, view.numbers, view, buffers)
+        return _Loaded(self._decode(record, file, uses, buffers), numbers, buffers)
 
-    def _fetched(self, record: ChunkRecord, uses: Uses) -> Iterator[tuple[int, int]]:
-        """Yield the offset and size of each part of a chunk that the pass uses."""
-        if record.numbers is not None:
-            for j in uses.numbers:
-                yield record.numbers.offset + 8 * j * record.n_rows, 8 * record.n_rows
-        if record.by_row is not None:
-            if uses.by_row:
-                yield record.by_row.offset, record.by_row.size
-            size = record.n_rows + PAD
-            columns = range(self._n_columns) if uses.columns is None else uses.columns
-            for j in columns:
-                yield record.columns[0].offset + j * size, size
-
-    def _map(self, number: int) -> _View:
-        """Map what a chunk has in its file as in memory."""
-        record = self._records[number]
-        file = self.files.blocks[record.file]
-        mapped = [record.numbers, record.by_row, record.columns[0]]
-        blocks = [block for block in mapped[: 1 if record.by_row is None else 3] if block]
-        mapping: BinArray = np.zeros(0, dtype=np.uint8)
-        if blocks:
-            start = record.blocks[0].offset
-            mapping = file.map(start, blocks[-1].stop - start)
-        numbers = matrix = None
-        if record.numbers is not None:
-            values = _part(mapping, record, record.numbers).view(np.float64)
-            numbers = values.reshape(-1, record.n_rows).T
-        if record.by_row is not None:
-            parts = [_part(mapping, record, b) for b in (record.by_row, record.columns[0])]
-            matrix = self._matrix(record, *parts)
-        view = _View(mapping, mapping.ctypes.data, numbers, matrix)
-        self._views[number] = view
-        return view
-
-    def _give_back(self, number: int, loaded: _Loaded) -> None:
-        """Release the memory of a chunk."""
+    def _give_back(self, loaded: _Loaded) -> None:
         if loaded.buffers is not None:
             with self._lock:
                 self._free.append(loaded.buffers)
-        view = loaded.view
-        if view is None or len(view.mapping) == 0:
-            return
-        if not bf.let_go(view.address, len(view.mapping)):
-            self._views.pop(number, None)  # the memory is freed with the arrays
 
     def _matrix(self, record: ChunkRecord, by_row: BinArray, by_column: BinArray) -> BinnedMatrix:
         """Return a matrix of bins that are stored in arrays at least as large."""
@@ -339,11 +282,6 @@ class DiskStore(ChunkStore):
         n_rows = max(record.n_rows for record in self._records) + PAD
         by_row = aligned_empty(n_tiles * n_rows * width, np.uint8)
         return _Buffers(by_row, aligned_empty(self._n_columns * n_rows, np.uint8))
-
-
-def _part(mapping: BinArray, record: ChunkRecord, block: bf.Block) -> BinArray:
-    start = block.offset - record.blocks[0].offset
-    return mapping[start : start + block.size]
 
 
 Compression = Literal["auto", "none", "always"]
@@ -443,22 +381,20 @@ class ChunkSink:
         stripe, n_rows = len(self._files.chunks) % len(self._files.blocks), buffer.n_rows
         file = self._files.blocks[stripe]
         file.skip_to(bf.GRANULE)
-        numbers = buffer.numbers()
-        given = None if numbers is None else _append(file, numbers.T)
+        numbers, columns = buffer.numbers(), tuple[bf.Block, ...]()
+        mapped = [] if numbers is None else [_append(file, numbers.T)]
         by_row, by_column = buffer.bins()
         size = by_row.nbytes + by_column.nbytes
-        rows: bf.Block | None = None
-        columns: tuple[bf.Block, ...]
         if size <= self._left_unencoded:
             self._left_unencoded -= size
             file.skip_to(bf.LARGE_PAGE if by_row.nbytes >= bf.LARGE_PAGE else 1)
-            rows, columns = _append(file, by_row), (_append(file, by_column),)
+            mapped += [_append(file, by_row), _append(file, by_column)]
         else:
             self._left_unencoded = 0  # only the first chunks are mapped
             columns = tuple(
                 file.append(*bf.encode_column(column[:n_rows], self._lz4)) for column in by_column
             )
-        self._files.chunks.append(ChunkRecord(n_rows, stripe, given, rows, columns))
+        self._files.chunks.append(ChunkRecord(n_rows, stripe, tuple(mapped), columns))
         buffer.n_rows = 0
 
 
