@@ -295,13 +295,10 @@ def test_files_are_the_whole(regressor: Booster, table: Any, tmp_path: Path, end
     for number, start in enumerate(range(0, N_ROWS, 50)):
         write_file(tmp_path / f"part-{number}.{ending}", extra.slice(start, 50))
     whole = regressor.predict(table)
-    written = set()
     for rows in (1, 7, 50, 1000):
         output = tmp_path / f"_out{rows}.parquet"
         assert regressor.predict_files(tmp_path, output, batch_rows=rows) == N_ROWS
         same(columns_of(output)["prediction"], whole)
-        written.add(output.read_bytes())
-    assert len(written) == 1
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "arrow", "feather"])

@@ -6,11 +6,9 @@
                                                                 | write_table
     output, moved into place atomically  <---------------------+
 
-The model fixes the type of each column (:mod:`hedgerow.data.reading.model_rows`), so the output
-does not depend on the batch size.  Batches of named columns are converted to pieces of a file,
-which is moved into place atomically (:mod:`hedgerow.atomic`).  The content of the file depends only
-on the rows, not on the batches: rows are regrouped, and the size of a group depends only on the
-column types.
+The model fixes the type of each column (:mod:`hedgerow.data.reading.model_rows`), so the rows of
+the output do not depend on the batch size.  Each batch is a group of rows of the file, which is
+moved into place atomically (:mod:`hedgerow.atomic`).
 """
 
 from __future__ import annotations
@@ -45,10 +43,6 @@ Columns: TypeAlias = Mapping[str, Any]
 OUTPUT_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq", ".arrow", ".feather", ".ipc")
 
 _CSV_ROWS = 8192
-_GROUP_BYTES = 32 << 20
-_GROUP_ROWS = 1 << 20
-"""Most bytes (estimated for text) and rows of a group."""
-_TEXT_BYTES = 32
 
 
 def check_output(path: str) -> None:
@@ -89,70 +83,28 @@ def _write_csv(file: BinaryIO, batches: Iterable[Columns], delimiter: str) -> No
 
 
 def _write_arrow(file: BinaryIO, batches: Iterable[Columns], is_parquet: bool) -> None:
-    import pyarrow.ipc
+    """Write Arrow or Parquet; the first batch decides on the types of the columns."""
+    import pyarrow as pa
     import pyarrow.parquet
 
-    make_writer = pyarrow.parquet.ParquetWriter if is_parquet else pyarrow.ipc.new_file
-    writer = None
+    make_writer = pyarrow.parquet.ParquetWriter if is_parquet else pa.ipc.new_file
+    writer, schema = None, None
     with ExitStack() as stack:
-        for group in _groups(_tables(batches)):
+        for columns in batches:
+            table = decoded(pa.table(dict(columns)))  # dictionaries differ from file to file
             if writer is None:
-                writer = stack.enter_context(make_writer(file, group.schema))
-            writer.write_table(group)
-
-
-def _tables(batches: Iterable[Columns]) -> Iterator[Any]:
-    """Convert batches to tables of the same schema."""
-    import pyarrow as pa
-
-    schema = None
-    for columns in batches:
-        table = decoded(pa.table(dict(columns)))  # dictionaries differ from file to file
-        if schema is None:
-            schema = table.schema
-        yield table if table.schema == schema else _cast(table, schema)
-
-
-def _cast(table: Any, schema: Any) -> Any:
-    import pyarrow as pa
-
-    for field in schema:
-        found = table.schema.field(field.name).type
-        try:
-            table.column(field.name).cast(field.type)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise DataError(
-                f"column {field.name!r} is {found}, but {field.type} in the first file, and "
-                "some value cannot be converted: leave it out, or give the files the same types."
-            ) from error
-    return table.cast(schema)
-
-
-def _groups(tables: Iterator[Any]) -> Iterator[Any]:
-    """Regroup rows into tables of one group each; the last may be smaller."""
-    import pyarrow as pa
-
-    waiting: list[Any] = []
-    n_waiting = 0
-    for table in tables:
-        waiting.append(table)
-        n_waiting += table.num_rows
-        width = sum(_bytes_of(field.type) for field in table.schema)
-        n_rows = max(1024, min(_GROUP_ROWS, _GROUP_BYTES // max(1, width)))
-        while n_waiting >= n_rows:
-            joined = pa.concat_tables(waiting)
-            yield joined.slice(0, n_rows).combine_chunks()
-            waiting = [joined.slice(n_rows)]
-            n_waiting -= n_rows
-    if n_waiting:
-        yield pa.concat_tables(waiting).combine_chunks()
-
-
-def _bytes_of(kind: Any) -> int:
-    try:
-        return max(1, kind.bit_width // 8)
-    except ValueError:  # texts and lists have no fixed width
-        return _TEXT_BYTES
+                schema = table.schema
+                writer = stack.enter_context(make_writer(file, schema))
+            for name, wanted in zip(schema.names, schema.types, strict=True):
+                found = table.schema.field(name).type
+                try:
+                    table.column(name).cast(wanted)
+                except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                    raise DataError(
+                        f"column {name!r} is {found}, but {wanted} in the first file, and some "
+                        "value cannot be converted: leave it out, or give the files the same types."
+                    ) from error
+            writer.write_table(table.cast(schema).combine_chunks())
 
 
 Named: TypeAlias = Mapping[str, AnyArray]

@@ -162,7 +162,8 @@ class StreamedPredictions(BoosterPart):
             Input columns to copy to the output, such as an id.  Columns of CSV files are
             copied as text.
         batch_rows : int, default=65_536
-            Rows in memory at a time.  The output does not depend on it.
+            Rows in memory at a time, and in each row group of Parquet or Arrow output.  The
+            predictions do not depend on it.
         progress : bool, default=False
             Show a progress line if standard error is a terminal.
 
