@@ -88,7 +88,8 @@ def _write_arrow(file: BinaryIO, batches: Iterable[Columns], is_parquet: bool) -
     import pyarrow.parquet
 
     make_writer = pyarrow.parquet.ParquetWriter if is_parquet else pa.ipc.new_file
-    writer, schema = None, None
+    writer: Any = None
+    schema: Any = None
     with ExitStack() as stack:
         for columns in batches:
             table = decoded(pa.table(dict(columns)))  # dictionaries differ from file to file
