@@ -222,7 +222,7 @@ def measure_passes(folder: str, n_rows: int) -> None:
                 sink.append(matrix)
                 store = sink.finish()
                 seconds = time.process_time() - start
-                files = [one._file.fileno() for one in store.files.blocks]
+                files = [one._file.fileno() for one in store.files]
                 size = sum(512 * os.fstat(number).st_blocks for number in files)
             with store:
                 names = ("checked", "empty", "first of a tree", "next")

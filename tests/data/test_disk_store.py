@@ -187,7 +187,7 @@ def test_chunks_are_encoded_once_the_file_cache_is_full(small, tmp_path, monkeyp
     matrix = small
     monkeypatch.setattr(disk_store, "available_memory", lambda: 6 * 124 * 15)
     with make_store(tmp_path, matrix, chunk_rows=60) as store:
-        mapped = [not chunk.columns for chunk in store.files.chunks]
+        mapped = [not record.columns for record in store.records]
         assert mapped == [True] * 3 + [False] * 6
         assert_same(store, matrix)
 

@@ -67,19 +67,6 @@ class ChunkRecord:
     columns: tuple[bf.Block, ...]  # of an encoded chunk
 
 
-@dataclass(frozen=True, slots=True)
-class StoreFiles:
-    """Files that a sink passes to a store."""
-
-    blocks: list[bf.BlockFile]  # file of each stripe
-    chunks: list[ChunkRecord]
-
-    def close(self) -> None:
-        """Delete all files."""
-        for file in self.blocks:
-            file.close()
-
-
 class RowBuffer:
     """Rows with a bin for each column, and their numbers.
 
@@ -138,20 +125,24 @@ class DiskStore(ChunkStore):
     """
 
     def __init__(
-        self, files: StoreFiles, shape: RowShape, spec: BinSpec, memory_limit: int
+        self,
+        files: Sequence[bf.BlockFile],  # that of each stripe
+        records: Sequence[ChunkRecord],
+        shape: RowShape,
+        spec: BinSpec,
+        memory_limit: int,
     ) -> None:
         self.spec, self.memory_limit = spec, memory_limit
-        self.files, self._records, self._shape = files, files.chunks, shape
+        self.files, self.records, self._shape = files, records, shape
         self._n_columns, self._tile = spec.n_features, tile_shape(spec.n_features)
-        sizes = [record.n_rows for record in self._records]
-        n_stripes = len(self.files.blocks)
-        plan = divide_memory(memory_limit, shape, n_stripes, max(sizes, default=1))
+        sizes = [record.n_rows for record in records]
+        plan = divide_memory(memory_limit, shape, len(files), max(sizes, default=1))
         self._is_one_chunk = fits_in_one_chunk(memory_limit, shape, sizes)
         self.chunk_sizes: Sequence[int] = [sum(sizes)] if self._is_one_chunk else sizes
         self.n_resident = plan.resident_of(len(self.chunk_sizes))
         self._row_room = memory_limit
         self._resident: dict[int, _Loaded] = {}
-        self._decoders = [bf.ColumnDecoder() for _ in files.blocks]
+        self._decoders = [bf.ColumnDecoder() for _ in files]
         self._free: list[_Buffers] = []
         self._lock = threading.Lock()
         self._passes: list[Generator[_Loaded, None, None]] = []
@@ -163,7 +154,7 @@ class DiskStore(ChunkStore):
         self._row_room -= size
         if self._row_room >= 0:
             return aligned_empty(shape, dtype)
-        return bf.mapped_array(self.files.blocks[0].folder, shape, dtype)
+        return bf.mapped_array(self.files[0].folder, shape, dtype)
 
     def chunks(
         self, numbers: Sequence[int] | None = None, uses: Uses = EVERYTHING
@@ -178,8 +169,8 @@ class DiskStore(ChunkStore):
         read = [number for number in wanted if number >= self.n_resident]
         ahead = (self._load(number, uses) for number in read)
         unpacks = uses.by_row or uses.columns is None or len(uses.columns) > 0
-        if unpacks and any(self._records[number].columns for number in read):
-            ahead = work_ahead(lambda n: self._load(n, uses), read, len(self.files.blocks))
+        if unpacks and any(self.records[number].columns for number in read):
+            ahead = work_ahead(lambda n: self._load(n, uses), read, len(self.files))
         self._passes.append(ahead)
         try:
             for number in wanted:
@@ -200,7 +191,8 @@ class DiskStore(ChunkStore):
             with contextlib.suppress(ValueError):  # the generator is running
                 ahead.close()
         self._resident, self._free = {}, []
-        self.files.close()
+        for file in self.files:
+            file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -216,7 +208,7 @@ class DiskStore(ChunkStore):
         """Copy a resident chunk into memory: one of the files, or all of them joined."""
         joined = RowBuffer(self.chunk_sizes[number], self._n_columns, self._shape.n_numbers)
         uses = EVERYTHING._replace(numbers=range(self._shape.n_numbers))
-        for part in range(len(self._records)) if self._is_one_chunk else (number,):
+        for part in range(len(self.records)) if self._is_one_chunk else (number,):
             loaded = self._load(part, uses)
             joined.fill(loaded.matrix, loaded.numbers)
             self._give_back(loaded)
@@ -225,8 +217,8 @@ class DiskStore(ChunkStore):
 
     def _load(self, number: int, uses: Uses) -> _Loaded:
         """Map what a chunk has in its file as in memory, and unpack the rest."""
-        record = self._records[number]
-        file, numbers, parts = self.files.blocks[record.file], None, list[BinArray]()
+        record = self.records[number]
+        file, numbers, parts = self.files[record.file], None, list[BinArray]()
         if record.mapped:
             start = record.mapped[0].offset
             mapping = file.map(start, record.mapped[-1].stop - start)
@@ -279,7 +271,7 @@ class DiskStore(ChunkStore):
             if self._free:
                 return self._free.pop()
         n_tiles, _, width = self._tile
-        n_rows = max(record.n_rows for record in self._records) + PAD
+        n_rows = max(record.n_rows for record in self.records) + PAD
         by_row = aligned_empty(n_tiles * n_rows * width, np.uint8)
         return _Buffers(by_row, aligned_empty(self._n_columns * n_rows, np.uint8))
 
@@ -314,63 +306,41 @@ class ChunkSink:
         uncoded = {"auto": available_memory() // 2, "none": 1 << 62, "always": 0}
         self._left_unencoded = uncoded[compression]
         self._buffer: RowBuffer | None = None
-        self._spent = False
-        self._files = StoreFiles([], [])
+        self._is_finished = False
+        self._files, self._records = list[bf.BlockFile](), list[ChunkRecord]()
         self._plan_rows(len(cache_dir))  # check the limit before making files
-        try:
-            for folder in cache_dir:
-                self._files.blocks.append(bf.BlockFile(folder))
-        except BaseException:
-            self.close()
-            raise
+        self._files += map(bf.BlockFile, cache_dir)
 
     def append(self, matrix: BinnedMatrix, numbers: FloatArray | None = None) -> None:
         """Add the next rows."""
-        if self._spent:
-            raise StorageError("the sink is finished or closed and takes no more rows.")
         assert matrix.spec is self._spec
         assert matrix.layout is None
         assert not matrix.paired
         n_numbers = 0 if numbers is None else numbers.shape[1]
         if self._buffer is None:
             self._shape = replace(self._shape, n_numbers=n_numbers)
-            rows = self._plan_rows(len(self._files.blocks))
+            rows = self._plan_rows(len(self._files))
             self._buffer = RowBuffer(rows, self._spec.n_features, n_numbers)
         assert n_numbers == self._shape.n_numbers
-        try:
-            start = 0
-            while start < matrix.n_rows:
-                start += self._buffer.fill(matrix, numbers, start)
-                if self._buffer.n_rows == self._buffer.capacity:
-                    self._write(self._buffer)
-        except BaseException:
-            self.close()
-            raise
+        start = 0
+        while start < matrix.n_rows:
+            start += self._buffer.fill(matrix, numbers, start)
+            if self._buffer.n_rows == self._buffer.capacity:
+                self._write(self._buffer)
 
     def finish(self) -> DiskStore:
         """Write the last chunk; return a store that owns the files."""
-        if self._spent:
-            raise StorageError("the sink is already finished or closed.")
-        try:
-            if self._buffer is not None and self._buffer.n_rows > 0:
-                self._write(self._buffer)
-        except BaseException:
-            self.close()
-            raise
-        self._spent, self._buffer = True, None
-        return DiskStore(self._files, self._shape, self._spec, self._limit)
-
-    def close(self) -> None:
-        """Delete the files, unless the store of :meth:`finish` owns them."""
-        if not self._spent:
-            self._spent, self._buffer = True, None
-            self._files.close()
+        if self._buffer is not None and self._buffer.n_rows > 0:
+            self._write(self._buffer)
+        self._is_finished, self._buffer = True, None
+        return DiskStore(self._files, self._records, self._shape, self._spec, self._limit)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.close()
+        for file in self._files if not self._is_finished else ():
+            file.close()
 
     def _plan_rows(self, n_stripes: int) -> int:
         """Return the number of rows of a chunk."""
@@ -378,8 +348,8 @@ class ChunkSink:
 
     def _write(self, buffer: RowBuffer) -> None:
         """Write the rows in the buffer as a chunk."""
-        stripe, n_rows = len(self._files.chunks) % len(self._files.blocks), buffer.n_rows
-        file = self._files.blocks[stripe]
+        stripe, n_rows = len(self._records) % len(self._files), buffer.n_rows
+        file = self._files[stripe]
         file.skip_to(bf.GRANULE)
         numbers, columns = buffer.numbers(), tuple[bf.Block, ...]()
         mapped = [] if numbers is None else [_append(file, numbers.T)]
@@ -394,7 +364,7 @@ class ChunkSink:
             columns = tuple(
                 file.append(*bf.encode_column(column[:n_rows], self._lz4)) for column in by_column
             )
-        self._files.chunks.append(ChunkRecord(n_rows, stripe, tuple(mapped), columns))
+        self._records.append(ChunkRecord(n_rows, stripe, tuple(mapped), columns))
         buffer.n_rows = 0
 
 
