@@ -30,7 +30,6 @@ import numpy as np
 from numba import njit
 
 from hedgerow.data import bin_table, fit_bins, read_table
-from hedgerow.data.external.block_files import ColumnDecoder, encode_column
 from hedgerow.data.external.disk_store import ChunkSink, Compression
 from hedgerow.data.external.row_store import ROWS_ONLY, Uses
 from names import name_in
@@ -135,12 +134,7 @@ def columns_of_bins(n: int) -> dict[str, np.ndarray]:
 
 def codecs(n: int) -> dict[str, tuple[Pack, Unpack]]:
     """Return functions that pack and unpack an array, for each installed library."""
-    out, decoder = np.empty(n + 64, np.uint8), ColumnDecoder()
     found: dict[str, tuple[Pack, Unpack]] = {
-        "bits (Hedgerow)": (
-            lambda a: encode_column(a, None),
-            lambda packed: decoder.decode(packed[0], packed[1], n, out),
-        ),
         "zlib 1": (lambda a: zlib.compress(a.data, 1), zlib.decompress),
     }
     try:
@@ -194,7 +188,7 @@ def measure_codecs(n: int = 1 << 16) -> None:
         cells = ""
         for column in columns.values():
             packed = pack(column)
-            size = len(packed[0] if isinstance(packed, tuple) else packed)
+            size = len(packed)
             calls = functools.partial(pack, column), functools.partial(unpack, packed)
             speeds = [n / best(call, 5) / 1e9 for call in calls]
             cells += f"{size / n:8.2f}{speeds[0]:5.1f}{speeds[1]:5.1f}"

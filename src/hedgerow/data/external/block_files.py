@@ -13,18 +13,6 @@ mapping   a part of a file that looks like memory: the system reads pages when t
 
 A mapping is released with the last array that refers to it, so an array is always safe to
 read.
-
-A column of bins is encoded, if that saves at least 40% of its bytes::
-
-    codec   bytes
-    0       unencoded bins
-    1 2 4   at most 2, 4 or 16 different bins: 1, 2 or 4 bits per bin, and a legend
-            (:mod:`hedgerow.kernels.histograms.packed_columns`)
-    8       LZ4, for columns dominated by one bin or with long runs; needs pyarrow
-
-Bins of a continuous feature
-are about equally frequent: no codec shrinks their eight bits of information per bin.
-``benchmarks/disk_store.py`` compares the codecs, see docs/out-of-core-store.md.
 """
 
 from __future__ import annotations
@@ -46,7 +34,6 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, BinArray
 from hedgerow.errors import ParameterError, StorageError
-from hedgerow.kernels.histograms.packed_columns import LEGEND, pack_column, unpack_codes
 
 GRANULE = max(mmap.ALLOCATIONGRANULARITY, 1 << 16)
 """Mappings start at multiples of this."""
@@ -87,24 +74,19 @@ def temporary_folder() -> str:
         ) from error
 
 
-def storage_error(error: OSError, doing: str, folder: str | os.PathLike[str]) -> StorageError:
-    """Return an error that names the reason, the folder, and a remedy."""
-    reason = os.strerror(error.errno) if error.errno else str(error)
-    advice = _ADVICE.get(error.errno or 0, "check the disk, or name another folder in cache_dir")
-    found = StorageError(f"cannot {doing} {os.fspath(folder)}: {reason}; {advice}.")
-    found.errno = error.errno
-    return found
-
-
 @contextlib.contextmanager
 def explained(doing: str, folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Convert errors of the system to :class:`StorageError`."""
+    """Convert errors of the system to :class:`StorageError` with a remedy."""
     try:
         yield
     except StorageError:
         raise
     except OSError as error:
-        raise storage_error(error, doing, folder) from error
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        advice = _ADVICE.get(error.errno or 0, "check the disk, or name another in cache_dir")
+        found = StorageError(f"cannot {doing} {os.fspath(folder)}: {reason}; {advice}.")
+        found.errno = error.errno
+        raise found from error
 
 
 class Block(NamedTuple):
@@ -112,7 +94,6 @@ class Block(NamedTuple):
 
     offset: int  # first byte in the file
     size: int  # bytes in the file
-    codec: int  # encoding, see :mod:`hedgerow.data.external.block_files`; 0 means none
 
     @property
     def stop(self) -> int:
@@ -134,9 +115,9 @@ class BlockFile:
         self._size += -self._size % alignment
         return self._size
 
-    def append(self, data: BinArray, codec: int = 0) -> Block:
+    def append(self, data: BinArray) -> Block:
         """Write a block after the last one."""
-        block, view = Block(self._size, len(data), codec), data.data
+        block, view = Block(self._size, len(data)), data.data
         with self._lock, explained("write a temporary file in", self.folder):
             done = 0
             while done < len(view):
@@ -196,11 +177,6 @@ def mapped_array(
         return np.memmap(file, dtype, "r+", shape=shape).view(np.ndarray)
 
 
-RAW, LZ4 = 0, 8
-PACKED = (1, 2, 4)
-_WORTH = 0.6  # largest size of an encoded column, as a fraction: four bits and a legend
-
-
 def find_lz4() -> Any | None:
     """Return the LZ4 codec of pyarrow, or None if pyarrow is not installed."""
     try:
@@ -208,44 +184,3 @@ def find_lz4() -> Any | None:
     except ImportError:
         return None
     return Codec("lz4_raw")
-
-
-def encode_column(column: BinArray, lz4: Any | None) -> tuple[BinArray, int]:
-    """Encode one column."""
-    n_rows = len(column)
-    best, codec = column, RAW
-    packed = np.zeros(packed_size(n_rows, PACKED[-1]), dtype=np.uint8)
-    bits = pack_column(column, np.zeros(256, dtype=np.uint8), packed)
-    if bits > 0 and packed_size(n_rows, bits) <= _WORTH * n_rows:
-        best, codec = packed[: packed_size(n_rows, bits)], bits
-    if lz4 is not None:
-        data = np.frombuffer(lz4.compress(column), dtype=np.uint8)
-        if len(data) <= _WORTH * len(best):  # LZ4 unpacks more slowly than packed bits
-            best, codec = data, LZ4
-    return best, codec
-
-
-def packed_size(n_rows: int, bits: int) -> int:
-    """Return the bytes of a column with ``bits`` bits per row."""
-    return LEGEND + -(-n_rows * bits // 8)
-
-
-class ColumnDecoder:
-    """Decoder of columns from :func:`encode_column`; for one thread."""
-
-    def __init__(self) -> None:
-        self._table = np.zeros(2048, dtype=np.uint8)
-        self._lz4 = find_lz4()
-
-    def decode(self, data: BinArray, codec: int, n_rows: int, column: BinArray) -> None:
-        """Write ``n_rows`` bins to ``column``.
-
-        The array must be at least 8 elements longer; their contents are undefined.
-        """
-        if codec == RAW:
-            column[:n_rows] = data
-        elif codec == LZ4:
-            assert self._lz4 is not None  # this process has encoded the column
-            column[:n_rows] = np.frombuffer(self._lz4.decompress(data, n_rows), dtype=np.uint8)
-        else:
-            unpack_codes(data, codec, self._table, column)

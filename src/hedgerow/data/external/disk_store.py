@@ -14,8 +14,8 @@ Glossary
 stripe    a folder, and the thread that fetches its chunks
 mapped    a chunk whose file has both layouts as in memory: pages are read when they
           are touched, and cost nothing while they are in the file cache
-encoded   a chunk stored by column only, with columns of few bins packed; the thread
-          of its stripe unpacks the columns and makes the rows from them
+encoded   a chunk stored by column only, compressed by LZ4 where that saves a fifth; the
+          thread of its stripe unpacks the columns and makes the rows from them
 resident  a chunk that stays in memory: the first ones, as many as the limit allows
 joined    all rows as a single resident chunk, if the limit allows that
 
@@ -51,7 +51,7 @@ from hedgerow.data.external.memory import available_memory
 from hedgerow.data.external.memory_plan import RowShape, divide_memory, fits_in_one_chunk
 from hedgerow.data.external.row_store import EVERYTHING, Chunk, ChunkStore, Uses
 from hedgerow.errors import StorageError
-from hedgerow.kernels.histograms.packed_columns import gather_rows
+from hedgerow.kernels.histograms.row_layout import gather_rows
 from hedgerow.threads import work_ahead
 
 
@@ -142,7 +142,7 @@ class DiskStore(ChunkStore):
         self.n_resident = plan.resident_of(len(self.chunk_sizes))
         self._row_room = memory_limit
         self._resident: dict[int, _Loaded] = {}
-        self._decoders = [bf.ColumnDecoder() for _ in files]
+        self._lz4 = [bf.find_lz4() for _ in files]  # of each stripe's thread
         self._free: list[_Buffers] = []
         self._lock = threading.Lock()
         self._passes: list[Generator[_Loaded, None, None]] = []
@@ -249,18 +249,18 @@ class DiskStore(ChunkStore):
         self, record: ChunkRecord, file: bf.BlockFile, uses: Uses, buffers: _Buffers
     ) -> BinnedMatrix:
         """Unpack the columns that the pass uses, and make rows from them."""
-        matrix = self._matrix(record, *buffers)
-        decoder = self._decoders[record.file]
+        matrix, lz4 = self._matrix(record, *buffers), self._lz4[record.file]
         by_column, n_rows = matrix.by_column, record.n_rows
         everything = uses.by_row or uses.columns is None
         for j in range(len(by_column)) if everything else uses.columns or ():
             block, column = record.columns[j], by_column[j]
-            if block.codec == bf.RAW:
+            if block.size == n_rows:  # as it is
                 file.read_into(block.offset, column[:n_rows])
             else:
+                assert lz4 is not None  # this process has compressed the column
                 data = aligned_empty(block.size, np.uint8)
                 file.read_into(block.offset, data)
-                decoder.decode(data, block.codec, n_rows, column)
+                column[:n_rows] = np.frombuffer(lz4.decompress(data, n_rows), dtype=np.uint8)
             column[n_rows:] = 0
         if uses.by_row:
             gather_rows(by_column, self._tile[1], matrix.by_row)
@@ -277,6 +277,8 @@ class DiskStore(ChunkStore):
 
 
 Compression = Literal["auto", "none", "always"]
+
+_WORTH = 0.8  # largest size of a compressed column, as a fraction
 
 
 class ChunkSink:
@@ -361,11 +363,16 @@ class ChunkSink:
             mapped += [_append(file, by_row), _append(file, by_column)]
         else:
             self._left_unencoded = 0  # only the first chunks are mapped
-            columns = tuple(
-                file.append(*bf.encode_column(column[:n_rows], self._lz4)) for column in by_column
-            )
+            columns = tuple(file.append(self._packed(column[:n_rows])) for column in by_column)
         self._records.append(ChunkRecord(n_rows, stripe, tuple(mapped), columns))
         buffer.n_rows = 0
+
+    def _packed(self, column: BinArray) -> BinArray:
+        """Return a column compressed, if that pays."""
+        if self._lz4 is None:
+            return column
+        data = np.frombuffer(self._lz4.compress(column), dtype=np.uint8)
+        return data if len(data) <= _WORTH * len(column) else column
 
 
 def _append(file: bf.BlockFile, array: Any) -> bf.Block:
