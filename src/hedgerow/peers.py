@@ -291,7 +291,7 @@ OF_BOOSTER: dict[str, str] = {
     **dict.fromkeys(("dump_model", "get_dump"), "call export('model.json') or to_frame()."),
     **dict.fromkeys(("model_to_string", "save_config"), "call to_bytes()."),
     **dict.fromkeys(("trees_to_dataframe",), "call to_frame()."),
-    **dict.fromkeys(("create_tree_digraph", "to_graphviz"), "call to_dot()."),
+    **dict.fromkeys(("create_tree_digraph", "to_graphviz"), "call plot_tree()."),
     **dict.fromkeys(("feature_name", "feature_names_"), "read feature_names."),
     **dict.fromkeys(("num_feature", "num_features_"), "read num_features."),
     **dict.fromkeys(("num_boosted_rounds", "current_iteration"), "read num_rounds."),

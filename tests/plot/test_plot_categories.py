@@ -17,8 +17,8 @@ from hedgerow.errors import DataError
 from hedgerow.model.forest import CategoryTables
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
-from hedgerow.plot import forest_frame, tree_dot, tree_rules, tree_text
-from hedgerow.plot.labels import level_text, pick_tree, set_text
+from hedgerow.plot import forest_frame, tree_rules, tree_text
+from hedgerow.plot.labels import LETTERS_OF_TEXT, condition, level_text, pick_tree, set_text
 from hedgerow.plot.layout import lay_out
 from tests.helpers.examples import examples
 from tests.helpers.random_forests import forest_of, random_tree
@@ -28,7 +28,6 @@ from tests.plot.test_plot import (
     close_figures,
     in_letters,
     keys,
-    parse_dot,
 )
 from tests.reference import naive_category
 
@@ -114,7 +113,6 @@ def test_views_shorten_long_sets_and_tables_do_not() -> None:
     levels = [f"town {i:03d}" for i in range(200)]
     model = city_model(range(0, 200, 2), levels=levels)
     assert "city in {town 000, town 002, town 004, town 006, … 96 more} (" in tree_text(model)
-    assert "in {town 000, town 002, town 004, town 006, … 96 more}" in tree_dot(model)
     box = lay_out(pick_tree(model, None, 0), in_letters).boxes[0]
     assert box.heading == ("city", "in {town 000, town 002, … 98 more}")
     assert all(level in tree_rules(model)[0] for level in levels[::2])
@@ -208,8 +206,7 @@ def test_odd_levels_break_nothing(level) -> None:
     model = city_model(levels=(level, *CITIES[1:]), city_set=(0,))
     assert len(tree_text(model).splitlines()) == 6
     assert all(line.isprintable() for line in tree_rules(model))
-    _, nodes = parse_dot(tree_dot(model))
-    assert nodes[0].startswith(f"city in {{{level_text(level)}}}\n")
+    assert f"\ncity in {{{level_text(level)}}} (" in tree_text(model)
 
 
 # -- what rules say is what prediction does --------------------------------------------------
@@ -308,10 +305,10 @@ def code_of(value, column):
 
 @settings(max_examples=examples(100))
 @given(st.integers(0, 10**6))
-def test_text_dot_and_frame_tell_where_levels_go(seed) -> None:
+def test_text_and_frame_tell_where_levels_go(seed) -> None:
     model = category_model(seed)
     forest, frame = model.forest, forest_frame(model)
-    _, nodes = parse_dot(tree_dot(model))
+    tree = pick_tree(model, None, 0)
     shown = set(re.findall(r"(?m)^[│├└─ ]*(?:yes: |no:  )?(.*\))  gain=", tree_text(model)))
     for node in np.flatnonzero(forest.feature >= 0).tolist():
         feature = int(forest.feature[node])
@@ -335,13 +332,13 @@ def test_text_dot_and_frame_tell_where_levels_go(seed) -> None:
             )
             goes_left = naive_category.leaf_of(alone, model.schema.kinds, 0, row) == 1
             assert (level in left) == goes_left
-        condition = nodes[node].split("\n")[0]
+        words = " ".join(condition(tree, node, letters=LETTERS_OF_TEXT))
         side = "left" if forest.missing_left[node] else "right"
-        assert f"{condition} (missing {side})" in shown
-        if " in {" in condition:
-            listed = set(re.search(r"\{(.*)\}", condition)[1].split(", ")) - {""}
+        assert f"{words} (missing {side})" in shown
+        if " in {" in words:
+            listed = set(re.search(r"\{(.*)\}", words)[1].split(", ")) - {""}
             rest = [level for level in column.levels if level not in left]
-            chosen = rest if " not in " in condition else left
+            chosen = rest if " not in " in words else left
             assert listed == {level_text(level) for level in chosen}
             assert len(chosen) <= len(column.levels) / 2
 

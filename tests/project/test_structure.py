@@ -155,8 +155,8 @@ X = np.arange(100.0).reshape(-1, 1)
 booster = hedgerow.train({"n_estimators": 2, "n_jobs": 1}, Dataset(X, X[:, 0]))
 booster.predict(X)
 print_loaded("sklearn", "pandas", "polars", "matplotlib")
-from hedgerow.plot import forest_frame, tree_dot, tree_rules, tree_text
-for show in (tree_text, tree_rules, tree_dot, forest_frame):
+from hedgerow.plot import forest_frame, tree_rules, tree_text
+for show in (tree_text, tree_rules, forest_frame):
     show(booster.model)
 print_loaded("pandas", "matplotlib")
 from hedgerow import HedgerowRegressor

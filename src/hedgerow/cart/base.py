@@ -469,13 +469,6 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
         return tree_rules(self.drawing(), schema=self.tree_.schema)
 
     @of_one_fit
-    def to_dot(self, max_depth: int | None = None) -> str:
-        """Write the tree in the language of Graphviz (:func:`hedgerow.plot.tree_dot`)."""
-        from hedgerow.plot import tree_dot
-
-        return tree_dot(self.drawing(), max_depth=max_depth, schema=self.tree_.schema)
-
-    @of_one_fit
     def plot_tree(self, ax: Axes | None = None, *, max_depth: int | None = None) -> Axes:
         """Draw the tree with matplotlib (:func:`hedgerow.plot.plot_tree`)."""
         from hedgerow.plot import plot_tree

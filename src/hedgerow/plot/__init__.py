@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hedgerow.plot.importance import plot_importance
     from hedgerow.plot.labels import Division, Labelled
     from hedgerow.plot.picture import plot_tree
-    from hedgerow.plot.text import forest_frame, tree_dot, tree_rules, tree_text
+    from hedgerow.plot.text import forest_frame, tree_rules, tree_text
 
 __all__ = [
     "Division",
@@ -28,7 +28,6 @@ __all__ = [
     "plot_partial_dependence",
     "plot_tree",
     "plot_waterfall",
-    "tree_dot",
     "tree_rules",
     "tree_text",
 ]
@@ -43,6 +42,6 @@ __getattr__ = imported_once(
         "importance": ("plot_importance",),
         "labels": ("Division", "Labelled"),
         "picture": ("plot_tree",),
-        "text": ("forest_frame", "tree_dot", "tree_rules", "tree_text"),
+        "text": ("forest_frame", "tree_rules", "tree_text"),
     },
 )

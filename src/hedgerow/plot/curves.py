@@ -191,7 +191,6 @@ class ModelViews(BoosterPart):
 
     to_text = text.tree_text
     to_rules = text.tree_rules
-    to_dot = text.tree_dot
     plot_tree = picture.plot_tree
 
     @advised(OF_IMPORTANCE)

@@ -93,7 +93,7 @@ def plot_tree(
     'tree 1 of 2'
     >>> axes.figure.savefig("tree.png")  # doctest: +SKIP
     """
-    plt = s.pyplot("plot_tree (unlike tree_text and tree_dot)")
+    plt = s.pyplot("plot_tree (unlike tree_text)")
     chosen = pick_tree(model, schema, tree)
     layout = lay.lay_out(chosen, functools.cache(_text_width), checked_depth(max_depth))
     width, height, scale = layout.width, layout.height, 1.0
