@@ -218,15 +218,15 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         if booster.target_names is not None:
             y = self._known_targets(booster, y, n_rows)
         elif isinstance(levels, list):
-            from hedgerow.metrics.regression import skill_of_pinball
+            from sklearn.metrics import d2_pinball_score
 
             target = check_vector(target_column(y), n_rows, "y")
             weight = check_weight(sample_weight, n_rows)
-            skills = [
-                skill_of_pinball(level)(target, predicted[:, k], weight)
+            scores = [
+                d2_pinball_score(target, predicted[:, k], sample_weight=weight, alpha=level)
                 for k, level in enumerate(levels)
             ]
-            return sum(skills) / len(skills)
+            return sum(scores) / len(scores)
         return r2(type(self).__name__, y, predicted, sample_weight)
 
     def staged_predict(self, X: Any, offset: Any = None) -> Iterator[FloatArray]:
