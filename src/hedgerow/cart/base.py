@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import math
 import numbers
-import os
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.argument_types import is_one_of, listed, path_text
+from hedgerow.argument_types import is_one_of, listed
 from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
-from hedgerow.atomic import write_atomically
 from hedgerow.boosting.row_data.checks import check_weight
-from hedgerow.boosting.row_data.classes import labels_from_record, labels_to_record
 from hedgerow.cart.search import Least
 from hedgerow.cart.split_table import split_table
 from hedgerow.cart.state import CartRules
@@ -34,13 +31,10 @@ from hedgerow.cart.training import (
 from hedgerow.cart.tree import CartTree, forest_of
 from hedgerow.data import AnyTable, Schema, SparseTable, Table, read_any
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
-from hedgerow.errors import ModelFormatError, ParameterError, brief, did_you_mean
+from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.estimators.common import NamedArguments, of_one_fit, seed_of, warn_about_names
 from hedgerow.estimators.explaining import Explanations
-from hedgerow.estimators.model_files import params_of_record, to_json
 from hedgerow.inspection.background import Inspected
-from hedgerow.io.container import read_file
-from hedgerow.io.training_record import is_count
 from hedgerow.model.model import Model
 from hedgerow.params import Interval
 from hedgerow.plot.views import InspectionPictures
@@ -487,102 +481,6 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
     def _leaf_words(self) -> list[str] | None:
         """Return the prediction of each node as text; None for numbers."""
         return None
-
-    # -- files ---------------------------------------------------------------
-
-    @of_one_fit
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to a file, which is safe to load (docs/trees.md).
-
-        Parameters
-        ----------
-        path : str or path-like
-            An existing file is replaced atomically.
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        DataTypeError
-            If a file cannot hold a parameter (a RandomState, for example).
-        OSError
-            If the file cannot be written.  An existing file then stays intact.
-
-        Examples
-        --------
-        >>> import os, tempfile
-        >>> from hedgerow import CARTRegressor
-        >>> model = CARTRegressor(max_depth=1).fit([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = os.path.join(folder, "tree.hedgerow")
-        ...     model.save(path)
-        ...     CARTRegressor.load(path).predict([[5.0]]).tolist()
-        [3.0]
-        """
-        from hedgerow.cart.file import tree_to_bytes
-
-        check_is_fitted(self, "tree_")
-        write_atomically(path, [tree_to_bytes(self.tree_, self._to_record())])
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read an estimator written by :meth:`save`; untrusted files are safe to load.
-
-        Raises
-        ------
-        ModelFormatError
-            If the file is damaged, or does not hold an estimator of this class.
-        OSError
-            If the file cannot be read.
-        """
-        from hedgerow.cart.file import tree_from_bytes
-
-        path = path_text(path)
-        try:
-            return cls._from_record(*tree_from_bytes(read_file(path)))
-        except ModelFormatError as error:
-            raise ModelFormatError(f"{path}: {error}") from None
-
-    def _to_record(self) -> dict[str, Any]:
-        params = {k: to_json(k, v) for k, v in self.get_params(deep=False).items()}
-        record = {
-            "class": type(self).__name__,
-            "params": params,
-            "max_features": int(self.max_features_),
-            "n_outputs": 1,
-        }
-        classes = vars(self).get("classes_")
-        if classes is not None:
-            record["classes"] = [labels_to_record(classes)]
-        return record
-
-    @classmethod
-    def _from_record(cls, tree: CartTree, record: Mapping[str, Any]) -> Self:
-        params = params_of_record(cls, record, "tree")
-        max_features: Any = record.get("max_features")
-        if not is_count(max_features) or max_features == 0:
-            raise ModelFormatError(
-                "the record of the estimator lacks max_features, a positive integer."
-            )
-        found = cls(**params)
-        found.tree_, found.n_features_in_ = tree, tree.n_features
-        found.max_features_ = max_features
-        if tree.schema.named:
-            found.feature_names_in_ = np.array(tree.schema.names, dtype=object)
-        found._adopt_classes(record.get("classes"))
-        return found
-
-    def _adopt_classes(self, records: Any) -> None:
-        """Set the classes from a file's record, checked against the values of the tree."""
-        n_values = self.tree_.value.shape[1]
-        if not isinstance(self, ClassifierMixin):
-            if records is not None or n_values != 1:
-                raise ModelFormatError("the values of the nodes do not fit one target.")
-            return
-        if not isinstance(records, list) or len(records) != 1:
-            raise ModelFormatError("the record of the estimator must have the classes of a target.")
-        self.classes_: AnyArray = labels_from_record(records[0], n_values)
-        self.n_classes_: int = n_values
 
 
 def dense_table(table: AnyTable) -> Table:

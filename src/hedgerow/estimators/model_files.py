@@ -143,7 +143,7 @@ class ModelFiles(NamedArguments, BaseEstimator, ABC):
     def _from_record(cls, model: Model, record: Mapping[str, Any] | None) -> Self:
         if record is None or "class" not in record:
             raise ModelFormatError("this is a plain model: read it with hedgerow.load.")
-        estimator = cls(**params_of_record(cls, record, "model"))
+        estimator = cls(**_params_of_record(cls, record))
         if model.objective not in (*cls._objectives, CUSTOM):
             raise ModelFormatError(f"objective {model.objective!r} is not for {cls.__name__}.")
         return estimator._adopt(model, **cls._more_from_record(model, record))
@@ -153,12 +153,12 @@ class ModelFiles(NamedArguments, BaseEstimator, ABC):
         return {}
 
 
-def params_of_record(cls: type[Any], record: Mapping[str, Any], kind: str) -> dict[str, Any]:
+def _params_of_record(cls: type[Any], record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of an estimator from a record, which is not trusted."""
     params = record.get("params")
     if record.get("class") != cls.__name__ or not isinstance(params, dict):
         raise ModelFormatError(
-            f"this is a {kind} of {str(record.get('class'))[:60]}, not of {cls.__name__}."
+            f"this is a model of {str(record.get('class'))[:60]}, not of {cls.__name__}."
         )
     known = signature(cls).parameters
     for name in params:

@@ -47,8 +47,6 @@ from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model, has_foreign_rules
 
 FORMAT = "hedgerow"
-FORMAT_OF_TREES = "hedgerow cart"
-"""Format name of :mod:`hedgerow.cart.file`."""
 
 Record: TypeAlias = dict[str, Any]
 
@@ -180,10 +178,6 @@ def _read(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
 
 def _version_in(metadata: Mapping[str, str]) -> int:
     """Return the version of a file, which must be known."""
-    if metadata.get("format") == FORMAT_OF_TREES:
-        raise ModelFormatError(
-            "this is a single tree: read it with CARTClassifier.load or CARTRegressor.load."
-        )
     if metadata.get("format") != FORMAT:
         raise ModelFormatError("this is not a Hedgerow model file: it names another format.")
     version = _natural(metadata, "schema_version")
