@@ -18,7 +18,7 @@ import pytest
 
 import hedgerow
 from hedgerow.compile import Kernel, library, ptx
-from hedgerow.compile import target as built
+from hedgerow.compile import target as code_here
 from hedgerow.compile.target import target_levels, target_system
 from hedgerow.compile.variants import LIST, read_variants
 
@@ -215,7 +215,7 @@ def digest_of_fits(level: str) -> str:
 
 @needs_library
 def test_same_bytes_from_every_library() -> None:
-    manifest = json.loads((built.FOLDER / built.MANIFEST).read_text())
+    manifest = json.loads((code_here.FOLDER / code_here.MANIFEST).read_text())
     levels = [level for level in target_levels() if level in manifest["libraries"]]
     assert levels
     digests = {level: digest_of_fits(level) for level in levels}
@@ -236,7 +236,7 @@ def test_numba_may_be_set_not_to_compile() -> None:
 @pytest.mark.slow
 def test_same_bytes_just_in_time() -> None:
     pytest.importorskip("numba")
-    manifest = json.loads((built.FOLDER / built.MANIFEST).read_text())
+    manifest = json.loads((code_here.FOLDER / code_here.MANIFEST).read_text())
     level = next(level for level in target_levels() if level in manifest["libraries"])
     done = fit(HEDGEROW_COMPILE="always")
     assert done.returncode == 0, done.stderr
@@ -334,10 +334,10 @@ def replace_by_text(folder: Path, manifest: dict) -> str:
 )
 def test_library_that_does_not_fit_is_one_warning(alter, tmp_path) -> None:
     folder = tmp_path / "built"
-    shutil.copytree(built.FOLDER, folder)
-    manifest = json.loads((folder / built.MANIFEST).read_text())
+    shutil.copytree(code_here.FOLDER, folder)
+    manifest = json.loads((folder / code_here.MANIFEST).read_text())
     reason = alter(folder, manifest)
-    (folder / built.MANIFEST).write_text(json.dumps(manifest))
+    (folder / code_here.MANIFEST).write_text(json.dumps(manifest))
     # This test does not check whether kernels can be compiled afterwards.
     done = fit(folder, program=CALL, HEDGEROW_COMPILE="never")
     assert done.returncode == 1
@@ -349,8 +349,8 @@ def test_library_that_does_not_fit_is_one_warning(alter, tmp_path) -> None:
 @needs_library
 def test_manifest_of_no_json_is_one_warning(tmp_path) -> None:
     folder = tmp_path / "built"
-    shutil.copytree(built.FOLDER, folder)
-    (folder / built.MANIFEST).write_bytes(b"\xff{")
+    shutil.copytree(code_here.FOLDER, folder)
+    (folder / code_here.MANIFEST).write_bytes(b"\xff{")
     done = fit(folder, program=CALL, HEDGEROW_COMPILE="never")
     assert done.stderr.count("HedgerowWarning: the built kernels in") == 1, done.stderr
 
@@ -374,20 +374,20 @@ def test_the_library_decides_on_the_width_of_vectors(
 ) -> None:
     """The library may have shorter vectors than the processor; arrays follow the library."""
     written = {
-        "format": built.FORMAT,
+        "format": code_here.FORMAT,
         "system": target_system(),
         "machine": platform.machine().lower(),
         "libraries": {level: {} for level in built},
     }
-    (tmp_path / built.MANIFEST).write_text(json.dumps(written))
-    monkeypatch.setattr(built, "FOLDER", tmp_path)
-    monkeypatch.setattr(built, "target_levels", lambda: tuple(processor))
-    monkeypatch.setattr(built, "compile_policy", lambda: "auto")
+    (tmp_path / code_here.MANIFEST).write_text(json.dumps(written))
+    monkeypatch.setattr(code_here, "FOLDER", tmp_path)
+    monkeypatch.setattr(code_here, "target_levels", lambda: tuple(processor))
+    monkeypatch.setattr(code_here, "compile_policy", lambda: "auto")
     monkeypatch.delenv("NUMBA_CPU_FEATURES", raising=False)
-    assert built.lanes_of_code.__wrapped__() == lanes
-    monkeypatch.setattr(built, "compile_policy", lambda: "always")
+    assert code_here.lanes_of_code.__wrapped__() == lanes
+    monkeypatch.setattr(code_here, "compile_policy", lambda: "always")
     expected = 8 if processor[0] == "x86-64-v4" else 4
-    assert built.lanes_of_code.__wrapped__() == expected
+    assert code_here.lanes_of_code.__wrapped__() == expected
 
 
 WIDER = """
@@ -403,12 +403,12 @@ target.target_levels = lambda: ("x86-64-v4", *levels)
 def test_same_bytes_on_a_processor_with_longer_vectors(tmp_path: Path) -> None:
     """A processor with AVX-512 runs a package that was built on one without."""
     folder = tmp_path / "built"
-    shutil.copytree(built.FOLDER, folder)
-    found = json.loads((folder / built.MANIFEST).read_text())
+    shutil.copytree(code_here.FOLDER, folder)
+    found = json.loads((folder / code_here.MANIFEST).read_text())
     found["libraries"].pop("x86-64-v4", None)
     if not set(found["libraries"]) & set(target_levels()):
         pytest.skip("no library for shorter vectors was built")
-    (folder / built.MANIFEST).write_text(json.dumps(found))
+    (folder / code_here.MANIFEST).write_text(json.dumps(found))
     done = fit(folder, before=WIDER, HEDGEROW_COMPILE="never")
     assert done.returncode == 0, done.stderr
     level = next(level for level in target_levels() if level in found["libraries"])

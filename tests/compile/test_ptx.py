@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hedgerow.compile import ptx
-from hedgerow.compile import target as built
+from hedgerow.compile import target as code_here
 from hedgerow.compile.target import compile_policy
 from hedgerow.compile.variants import find_kernel, read_variants
 from hedgerow.errors import CompilationError
@@ -59,8 +59,8 @@ def test_the_file_of_the_package_is_used_if_it_is_whole(
 ) -> None:
     listed = ptx.write_ptx(tmp_path, code.encode())
     manifest: dict[str, Any] = {"sources": "others", "cuda": listed}
-    (tmp_path / built.MANIFEST).write_text(json.dumps(manifest))
-    monkeypatch.setattr(built, "FOLDER", tmp_path)
+    (tmp_path / code_here.MANIFEST).write_text(json.dumps(manifest))
+    monkeypatch.setattr(code_here, "FOLDER", tmp_path)
     monkeypatch.setattr(ptx, "compile_policy", lambda: "never")
     ptx.load_ptx.cache_clear()
     try:
@@ -77,8 +77,8 @@ def test_code_of_other_sources_is_not_used(
     code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed = ptx.write_ptx(tmp_path, code.encode()) | {"sources": "others"}
-    (tmp_path / built.MANIFEST).write_text(json.dumps({"sources": "others", "cuda": listed}))
-    monkeypatch.setattr(built, "FOLDER", tmp_path)
+    (tmp_path / code_here.MANIFEST).write_text(json.dumps({"sources": "others", "cuda": listed}))
+    monkeypatch.setattr(code_here, "FOLDER", tmp_path)
     monkeypatch.setattr(ptx, "compile_policy", lambda: "never")
     ptx.load_ptx.cache_clear()
     try:
