@@ -278,6 +278,13 @@ class MeanLoss(Objective):
     """
 
     domain: ClassVar[Domain] = None
+    parameter: ClassVar[tuple[str, Interval] | None] = None
+    """The attribute that is the only parameter of the loss, and its range."""
+
+    def __post_init__(self) -> None:
+        if self.parameter is not None:
+            name, allowed = self.parameter
+            check_number(getattr(self, name), name, allowed)
 
     @abstractmethod
     def leaf_rule(self, output: int) -> LeafRule:
@@ -352,7 +359,8 @@ class RowLoss(MeanLoss):
 
     def numbers(self, output: int) -> FloatArray:
         """Return the parameters of the loss for the kernel."""
-        return NO_NUMBERS
+        known = self.parameter
+        return NO_NUMBERS if known is None else np.array([float(getattr(self, known[0]))])
 
     def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
         """Return the first and second derivative of each row, of shape (n_rows,).

@@ -28,7 +28,7 @@ from scipy.special import xlogy
 from hedgerow.arrays import FloatArray
 from hedgerow.objectives import line_search as ls
 from hedgerow.objectives import row_kernels
-from hedgerow.objectives.base import RowLoss, check_number
+from hedgerow.objectives.base import RowLoss
 from hedgerow.objectives.distributions.predicted import Poisson as PoissonDistribution
 from hedgerow.objectives.domain import LARGEST, LOWEST_MEAN, POSITIVE, Domain
 from hedgerow.objectives.global_sums import AllRows
@@ -170,15 +170,9 @@ class Tweedie(LogLinkLoss):
 
     name: ClassVar[str] = "tweedie"
     row_kernel = row_kernels.TWEEDIE
+    parameter = "tweedie_power", Interval(1.0, 2.0, low_open=True, high_open=True)
     n_outputs: int = 1
     tweedie_power: float = 1.5
-
-    def __post_init__(self) -> None:
-        allowed = Interval(1.0, 2.0, low_open=True, high_open=True)
-        check_number(self.tweedie_power, "tweedie_power (1 is 'poisson', 2 is 'gamma')", allowed)
-
-    def numbers(self, output: int) -> FloatArray:
-        return np.array([float(self.tweedie_power)])
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         a, b = 1.0 - self.tweedie_power, 2.0 - self.tweedie_power

@@ -30,14 +30,11 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.objectives import derivatives, row_kernels
-from hedgerow.objectives.base import MeanLoss, RowLoss, check_number
+from hedgerow.objectives.base import MeanLoss, RowLoss
 from hedgerow.objectives.domain import LARGEST, check_spread, refuse_first
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRule, QuantileRule, Slopes, mean_rule, residuals
 from hedgerow.params import Interval
-
-_DELTA = Interval(0.0, LARGEST, low_open=True)
-_LEVEL = Interval(0.0, 1.0, low_open=True, high_open=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +65,9 @@ class _WithDelta(RowLoss):
 
     of_residuals: ClassVar[bool] = True
     squares: ClassVar[bool] = True
+    parameter = "delta", Interval(0.0, LARGEST, low_open=True)
     n_outputs: int = 1
     delta: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_number(self.delta, "delta", _DELTA)
-
-    def numbers(self, output: int) -> FloatArray:
-        return np.array([float(self.delta)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +156,9 @@ class Expectile(RowLoss):
     row_kernel = row_kernels.EXPECTILE
     of_residuals: ClassVar[bool] = True
     squares: ClassVar[bool] = True
+    parameter = "expectile", Interval(0.0, 1.0, low_open=True, high_open=True)
     n_outputs: int = 1
     expectile: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_number(self.expectile, "expectile", _LEVEL)
-
-    def numbers(self, output: int) -> FloatArray:
-        return np.array([float(self.expectile)])
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         r = raw[0] - target
