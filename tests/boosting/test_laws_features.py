@@ -86,7 +86,7 @@ def strangers(table: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
-@pytest.mark.fast(112)
+@pytest.mark.fast(90)
 @pytest.mark.parametrize("feature", FEATURES)
 def test_rows_of_weight_0_threads_and_memory_change_nothing(
     feature: str, threads_for_few_rows: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -129,7 +129,7 @@ def pieces(feature: str) -> set[str]:
 RECORDED = [name for name in FEATURES if not pieces(name) & NO_CURVE]
 
 
-@pytest.mark.fast(81)
+@pytest.mark.fast(65)
 @pytest.mark.parametrize("feature", RECORDED)
 def test_recorded_scores_are_those_of_predictions(feature: str) -> None:
     params, rows = parts_of(feature)
