@@ -1,12 +1,8 @@
-"""Linear leaves: equal to naive ones, safe for far values, supported by all readers of models.
-
-A vector leaf has a line for each output, which is the line that a tree of this output would have.
-"""
+"""Linear leaves: equal to naive ones, safe for far values, supported by all readers of models."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 from typing import Any
 
 import numpy as np
@@ -25,17 +21,13 @@ from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.kernels.prediction.slopes import (
     TERMS,
 )
-from hedgerow.model.forest import joined_forests, without_vectors
-from hedgerow.model.predict import Predictor
 from hedgerow.objectives import make_objective
-from hedgerow.objectives.targets import several_targets
 from hedgerow.params import BoostParams
 from tests.helpers import engine
 from tests.helpers.examples import examples
 from tests.reference import naive_slopes
 
 LINES: dict[str, Any] = {"linear_leaves": True, "early_stopping": False}
-VECTORS: dict[str, Any] = {**LINES, "multi_strategy": "multi_output_tree", "n_estimators": 8}
 LEVELS: dict[str, Any] = {"grow_policy": "symmetric", "max_leaves": None, "max_depth": 4}
 SHAPES: dict[str, dict[str, Any]] = {
     "leafwise": {"max_leaves": 8},
@@ -52,100 +44,43 @@ def table(n_rows=400, n_columns=4, seed=0, missing=0.0):
     return X, y
 
 
-def three_targets(X, y):
-    """Return targets of different columns."""
-    X = np.nan_to_num(X)
-    return np.column_stack([y, X[:, 1] / 10.0 - X[:, 0], np.sin(X[:, 2] / 100.0) * X[:, 0]])
-
-
 @pytest.fixture(scope="module")
 def rows():
     return table(missing=0.1)
 
 
-@functools.cache
-def trained(shape, vectors=False):
-    X, y = table(missing=0.1)
-    if vectors:
-        return train({**VECTORS, **SHAPES[shape]}, Dataset(X, three_targets(X, y)))
-    return train({**LINES, "n_estimators": 20, **SHAPES[shape]}, Dataset(X, y))
-
-
-@pytest.fixture(params=["leafwise", "symmetric"])
-def booster(request):
-    return trained(request.param)
-
-
-@pytest.fixture(params=SHAPES)
-def vector_booster(request):
-    return trained(request.param, vectors=True)
+@pytest.fixture(scope="module", params=SHAPES)
+def booster(request, rows):
+    return train({**LINES, "n_estimators": 20, **SHAPES[request.param]}, Dataset(*rows))
 
 
 # -- the naive twin -----------------------------------------------------------------
 
 
-def constants(forest):
-    """Return the values of nodes and outputs without their terms."""
-    return forest.value[:, None] if forest.vectors is None else forest.vectors
-
-
-def line_of(forest, node, output):
-    """Return the number of a line, and where its terms are."""
-    line = constants(forest).shape[1] * node + output
-    return line, slice(forest.slopes.start[line], forest.slopes.start[line + 1])
-
-
 def gradients(loss, y, raw, mass):
-    """Return the g and h of each output."""
-    if loss == "softmax":
-        p = np.exp(raw - raw.max(axis=0))
-        p /= p.sum(axis=0)
-        # Twice the diagonal of the hessian for more than two classes, as in other libraries.
-        return mass * (p - (np.arange(3)[:, None] == y)), mass * p * (1.0 - p) * 3.0 / 2.0
     if loss == "poisson":
-        return mass * (np.exp(raw) - y.T), mass * np.exp(raw)
+        return mass * (np.exp(raw) - y), mass * np.exp(raw)
     if loss == "logistic":
         p = 1.0 / (1.0 + np.exp(-raw))
         return mass * (p - y), mass * p * (1.0 - p)
-    return mass * (raw - y.T), mass * np.ones_like(raw)
+    return mass * (raw - y), mass * np.ones_like(raw)
 
 
-@pytest.mark.fast(20)
+@pytest.mark.fast(10)
 @pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("penalty", [1.0, 0.01])
-@pytest.mark.parametrize(
-    ("loss", "n_outputs"),
-    [
-        ("squared_error", 1),
-        ("logistic", 1),
-        ("poisson", 1),
-        ("squared_error", 3),
-        ("softmax", 3),
-        ("poisson", 3),
-    ],
-)
-def test_lines_equal_the_naive_ones(symmetric, weighted, loss, penalty, n_outputs) -> None:
+@pytest.mark.parametrize("loss", ["squared_error", "logistic", "poisson"])
+def test_lines_equal_the_naive_ones(symmetric, weighted, loss, penalty) -> None:
     X, y = table(missing=0.1, seed=3)
-    targets = three_targets(X, y) if n_outputs > 1 else y
-    target = {
-        "squared_error": targets,
-        "logistic": (y > 0.0).astype(float),
-        "poisson": np.abs(targets),
-        "softmax": np.digitize(y, [-0.5, 0.5]).astype(float),
-    }[loss]
+    y = {"squared_error": y, "logistic": (y > 0.0).astype(float), "poisson": np.abs(y)}[loss]
     mass = np.random.default_rng(1).uniform(0.5, 2.0, len(y)) if weighted else np.ones(len(y))
     params = {"linear_leaves": True, "linear_lambda": penalty, "subsample": 0.7, "max_leaves": 8}
     if symmetric:
         params |= LEVELS | {"max_depth": 3}
-    if n_outputs > 1:
-        params["multi_strategy"] = "multi_output_tree"
-    objective = make_objective(loss, 3 if loss == "softmax" else 1)
-    if target.ndim > 1:
-        objective = several_targets(objective, n_outputs)
-    weight = mass if weighted else None
-    raw = np.repeat(objective.initial_score(target, weight)[:, None], len(X), axis=1)
-    before, fit = raw.copy(), Fit(target, weight, raw, objective, BoostParams(**params), 1)
+    objective, weight = make_objective(loss), mass if weighted else None
+    raw = np.repeat(objective.initial_score(y, weight)[:, None], len(X), axis=1)
+    before, fit = raw.copy(), Fit(y, weight, raw, objective, BoostParams(**params), 1)
     matrix = engine.binned(X, weight=weight)
     with contextlib.closing(TreeGrower(matrix, fit, numbers=np.asfortranarray(X))) as made:
         tree = made.grow(0)
@@ -155,75 +90,54 @@ def test_lines_equal_the_naive_ones(symmetric, weighted, loss, penalty, n_output
     assert len(slopes.slope) > 0
     above = naive_slopes.paths(tree.feature, tree.left, tree.right)
     longest = 0.1 if loss == "poisson" else np.inf  # a step of 1, times the learning rate
-    g, h = gradients(loss, target, before, mass)
-    for output in range(n_outputs):
-        for number, leaf in enumerate(leaves):
-            here = inside[start[number] : start[number + 1]]
-            chosen, center, slope = naive_slopes.fit_leaf(
-                X[here], g[output, here], h[output, here], above[leaf], penalty
-            )
-            there = np.flatnonzero(slope)  # a column that is missing in the whole leaf has no term
-            line, own = line_of(tree, leaf, output)
-            assert slopes.column[own].tolist() == [chosen[t] for t in there]
-            np.testing.assert_allclose(slopes.center[own], center[there], rtol=1e-6)
-            scale = np.nanstd(X[here][:, slopes.column[own]], axis=0)
-            found, naive = scale * slopes.slope[own], 0.1 * scale * slope[there]
-            np.testing.assert_allclose(found, naive, rtol=1e-3, atol=1e-8)
-            terms = naive_slopes.terms_of(
-                X[here], slopes.column[own], slopes.slope[own], slopes.center[own]
-            )
-            terms = np.clip(terms, -longest, longest)
-            bounds = slopes.low[line], slopes.high[line]
-            np.testing.assert_allclose(bounds, (terms.min(), terms.max()), rtol=1e-9, atol=1e-15)
-            # Rows of the sample have their scores already.
-            expected = (
-                before[output, here] + constants(tree)[leaf, output] + np.clip(terms, *bounds)
-            )
-            np.testing.assert_allclose(raw[output, here], expected, rtol=1e-12, atol=1e-12)
+    g, h = gradients(loss, y, before[0], mass)
+    for number, leaf in enumerate(leaves):
+        here = inside[start[number] : start[number + 1]]
+        chosen, center, slope = naive_slopes.fit_leaf(
+            X[here], g[here], h[here], above[leaf], penalty
+        )
+        there = np.flatnonzero(slope)  # a column that is missing in the whole leaf has no term
+        own = slice(slopes.start[leaf], slopes.start[leaf + 1])
+        assert slopes.column[own].tolist() == [chosen[t] for t in there]
+        np.testing.assert_allclose(slopes.center[own], center[there], rtol=1e-6)
+        np.testing.assert_allclose(slopes.slope[own], 0.1 * slope[there], rtol=1e-4, atol=1e-12)
+        terms = naive_slopes.terms_of(
+            X[here], slopes.column[own], slopes.slope[own], slopes.center[own]
+        )
+        terms = np.clip(terms, -longest, longest)
+        bounds = slopes.low[leaf], slopes.high[leaf]
+        np.testing.assert_allclose(bounds, (terms.min(), terms.max()), rtol=1e-9, atol=1e-15)
+        # Rows of the sample have their scores already.
+        lines = [naive_slopes.line(slopes, own, row, *bounds) for row in X[here]]
+        np.testing.assert_array_equal(raw[0, here], before[0, here] + (tree.value[leaf] + lines))
     np.testing.assert_array_equal(raw[:, outside], before[:, outside])
-
-
-def lines_of_leaves(forest, X, leaves):
-    """Return the constants of the leaves of rows, their terms, and the bounds of these."""
-    raw = np.repeat(forest.base_score[:, None], len(X), axis=1)
-    within = np.stack([raw, raw])
-    for t in range(forest.n_trees):
-        tree = forest.tree(t)
-        for row, node in enumerate(leaves[:, t]):
-            for output, constant in enumerate(constants(tree)[node]):
-                line, own = line_of(tree, node, output)
-                bounds = tree.slopes.low[line], tree.slopes.high[line]
-                raw[output, row] += constant + naive_slopes.line(tree.slopes, own, X[row], *bounds)
-                within[:, output, row] += constant + np.array(bounds)
-    return raw, within
 
 
 @given(st.integers(0, 10_000), st.sampled_from([np.float32, np.float64]))
 @settings(max_examples=examples(25), deadline=None)
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("vectors", [False, True])
-def test_predictions_are_constants_plus_terms_within_bounds(vectors, shape, seed, dtype) -> None:
-    booster = trained(shape, vectors)
+def test_predictions_are_constants_plus_terms_within_bounds(booster, seed, dtype) -> None:
     rng = np.random.default_rng(seed)
     X = (rng.normal(size=(30, 4)) * 10.0 ** rng.integers(-3, 7, (30, 4))).astype(dtype)
     odd = rng.random(X.shape)
     X[odd < 0.1], X[odd > 0.95], X[(odd > 0.9) & (odd < 0.95)] = np.nan, np.inf, -np.inf
-    forest = booster.model.forest
-    expected, within = lines_of_leaves(forest, X.astype(float), booster.predict(X, kind="leaf"))
+    forest, leaves = booster.model.forest, booster.predict(X, kind="leaf")
+    expected = np.full(len(X), forest.base_score[0])
+    within = np.stack([expected, expected])
+    for t in range(forest.n_trees):
+        tree = forest.tree(t)
+        slopes = tree.slopes
+        for row, node in enumerate(leaves[:, t]):
+            own = slice(slopes.start[node], slopes.start[node + 1])
+            bounds = slopes.low[node], slopes.high[node]
+            line = naive_slopes.line(slopes, own, X[row].astype(float), *bounds)
+            expected[row] += tree.value[node] + line
+            within[:, row] += tree.value[node] + np.array(bounds)
     # Blocks of rows, a row at a time, and round by round: the same bits.
-    np.testing.assert_array_equal(booster.raw_scores(X), expected)
-    single = np.hstack([booster.raw_scores(row[None]) for row in X])
-    np.testing.assert_array_equal(single, expected)
-    np.testing.assert_array_equal(list(booster.staged_raw_scores(X))[-1], expected)
+    np.testing.assert_array_equal(booster.predict(X), expected)
+    np.testing.assert_array_equal([booster.predict(row[None])[0] for row in X], expected)
+    np.testing.assert_array_equal(list(booster.staged_predict(X))[-1], expected)
     assert (expected >= within[0] - 1e-9).all()
     assert (expected <= within[1] + 1e-9).all()
-    if forest.vectors is not None:
-        kinds = ["float"] * 4
-        no_records = Predictor(forest, kinds)
-        no_records._leaves = (*no_records._leaves[:3], (np.zeros(0, np.uint64), np.zeros(0)))
-        np.testing.assert_array_equal(no_records.raw_scores(X), expected)
-        apart = Predictor(without_vectors(forest), kinds)
-        np.testing.assert_array_equal(apart.raw_scores(X), expected)
 
 
 def test_many_rows_are_predicted_in_parts(booster) -> None:
@@ -452,57 +366,3 @@ def test_the_penalty_has_a_range_and_a_use(rows) -> None:
         HedgerowRegressor(linear_leaves=True, linear_lambda=-1.0, n_estimators=2).fit(*rows)
     with pytest.raises(ParameterError, match="no effect"):
         HedgerowRegressor(linear_leaves=False, linear_lambda=2.0, n_estimators=2).fit(*rows)
-
-
-# -- lines of vector leaves ---------------------------------------------------------
-
-
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-@pytest.mark.parametrize("n_outputs", [2, 5])
-def test_equal_targets_have_the_lines_of_one(shape, n_outputs, rows) -> None:
-    X, y = rows
-    params = {**VECTORS, **shape, "objective": "squared_error"}
-    alone = train({**params, "multi_strategy": "auto"}, Dataset(X, y)).model.forest
-    several = train(params, Dataset(X, np.repeat(y[:, None], n_outputs, axis=1))).model.forest
-    np.testing.assert_array_equal(several.feature, alone.feature)
-    np.testing.assert_array_equal(several.threshold, alone.threshold)
-    assert len(alone.slopes.slope) > 0
-    for k in range(n_outputs):
-        np.testing.assert_array_equal(several.vectors[:, k], alone.value)
-        lines = np.arange(len(alone.feature)) * n_outputs + k
-        counts = np.diff(several.slopes.start)[lines]
-        np.testing.assert_array_equal(counts, np.diff(alone.slopes.start))
-        np.testing.assert_array_equal(several.slopes.low[lines], alone.slopes.low)
-        np.testing.assert_array_equal(several.slopes.high[lines], alone.slopes.high)
-        terms = np.concatenate([several.slopes.start[n] + np.arange(c) for n, c in
-                                zip(lines, counts, strict=True)]).astype(int)  # fmt: skip
-        for name in ("column", "slope", "center"):
-            found = getattr(several.slopes, name)[terms]
-            np.testing.assert_array_equal(found, getattr(alone.slopes, name))
-
-
-def test_parts_of_forests_keep_their_lines(vector_booster, rows) -> None:
-    X, _ = rows
-    forest, kinds = vector_booster.model.forest, ["float"] * 4
-
-    def scores(part):
-        return Predictor(part, kinds).raw_scores(X)
-
-    whole = scores(forest)
-    np.testing.assert_array_equal(scores(joined_forests([forest], forest.base_score)), whole)
-    everything = forest.some_trees(np.arange(forest.n_trees), forest.base_score)
-    np.testing.assert_array_equal(scores(everything), whole)
-    np.testing.assert_array_equal(
-        scores(forest.first_rounds(3)), list(vector_booster.staged_raw_scores(X))[2]
-    )
-    turned = forest.some_trees(np.arange(forest.n_trees)[::-1], forest.base_score)
-    np.testing.assert_allclose(scores(turned), whole, rtol=1e-12)
-    parts = [scores(forest.tree(t)) for t in range(forest.n_trees)]
-    np.testing.assert_allclose(sum(parts) + forest.base_score[:, None], whole, rtol=1e-12)
-
-
-def test_an_explanation_of_pairs_adds_up(vector_booster, rows) -> None:
-    rows = rows[0][:12]
-    found = vector_booster.explain(rows, interactions=True)
-    total = found.values.sum(axis=(1, 2)) + found.base_values
-    np.testing.assert_allclose(total, vector_booster.raw_scores(rows).T, atol=1e-11)
