@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hedgerow import (
     HedgerowClassifier,
     HedgerowRanker,
     HedgerowRegressor,
+    Training,
     cross_fit,
     cv,
     load,
@@ -24,6 +26,7 @@ from hedgerow import (
 from hedgerow.errors import (
     DataError,
     DataTypeError,
+    LossError,
     ModelFormatError,
     ParameterError,
 )
@@ -40,6 +43,154 @@ def make_rows(n_rows: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]
 
 X, Y = make_rows()
 DATA, OTHER = Dataset(X[:200], Y[:200]), Dataset(X[200:], Y[200:])
+
+
+# -- a round at a time -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"subsample": 0.6, "colsample_bynode": 0.5},
+        {"boosting": "dart", "drop_rate": 0.5},
+        {"objective": "absolute_error"},
+        {"sampling": "goss"},
+        {"tree_method": "exact"},
+        {"grow_policy": "symmetric", "max_leaves": None, "max_depth": 3},
+        {"linear_leaves": True},
+    ],
+)
+def test_rounds_give_the_model_of_train(more: dict[str, Any]) -> None:
+    params = {**PLAIN, **more}
+    with Training(params, DATA, OTHER) as training:
+        for _ in range(7):
+            scores = training.update()
+        found = training.booster()
+    expected = train({**params, "n_estimators": 7, "early_stopping": False}, DATA, OTHER)
+    assert found.to_bytes() == expected.to_bytes()
+    assert scores == {"validation": {"loss": expected.evals_result["validation"]["loss"][-1]}}
+
+
+def test_forest_a_tree_at_a_time() -> None:
+    params = {"boosting": "rf", "subsample": 0.5, "max_leaves": 7}
+    with Training(params, DATA) as training:
+        for _ in range(5):
+            training.update()
+        found = training.booster()
+    expected = train({**params, "n_estimators": 5, "early_stopping": False}, DATA)
+    assert found.to_bytes() == expected.to_bytes()
+
+
+def test_looking_changes_nothing() -> None:
+    with Training(PLAIN, DATA) as training:
+        for number in range(4):
+            training.update()
+            before = training.booster()
+            assert before.num_rounds == training.num_rounds == number + 1
+            training.eval(OTHER)
+        last = training.booster()
+    assert (
+        last.to_bytes()
+        == train({**PLAIN, "n_estimators": 4, "early_stopping": False}, DATA).to_bytes()
+    )
+
+
+def test_changed_rates_are_those_of_a_list() -> None:
+    rates = [0.3, 0.3, 0.1, 0.05]
+    with Training({**PLAIN, "learning_rate": 0.3}, DATA) as training:
+        for number, rate in enumerate(rates):
+            if number:
+                training.set_params(learning_rate=rate)
+            training.update()
+        found = training.booster()
+    params = {**PLAIN, "learning_rate": rates, "n_estimators": 4, "early_stopping": False}
+    expected = train(params, DATA)
+    assert found.predict(X).tobytes() == expected.predict(X).tobytes()
+    assert found.model.training["parameters"]["learning_rate"] == rates
+
+
+@pytest.mark.parametrize("boosting", ["gbdt", "dart"])
+def test_changed_trees_are_those_of_going_on(boosting: str) -> None:
+    """Rounds after a change equal those of a continued fit with the new settings."""
+    with Training({**PLAIN, "boosting": boosting}, DATA) as training:
+        for _ in range(3):
+            training.update()
+        first = training.booster()
+        training.set_params(max_leaves=3, learning_rate=0.5, reg_lambda=5.0)
+        for _ in range(3):
+            training.update()
+        found = training.booster()
+    leaves = [int((found.model.forest.tree(t).feature < 0).sum()) for t in range(6)]
+    assert leaves[:3] == [7, 7, 7]
+    assert leaves[3:] == [3, 3, 3]
+    assert found.model.training["parameters"]["learning_rate"] == [0.2] * 3 + [0.5] * 3
+    if boosting == "gbdt":
+        params = {**PLAIN, "max_leaves": 3, "learning_rate": 0.5, "reg_lambda": 5.0}
+        more = train({**params, "n_estimators": 3, "early_stopping": False}, DATA, init_model=first)
+        np.testing.assert_allclose(found.predict(X), more.predict(X), rtol=1e-12)
+
+
+def test_going_on_from_a_model() -> None:
+    first = train({**PLAIN, "n_estimators": 3, "early_stopping": False}, DATA)
+    with Training(PLAIN, DATA, OTHER, init_model=first) as training:
+        assert training.num_rounds == 3
+        training.update()
+        training.update()
+        found = training.booster()
+    expected = train(
+        {**PLAIN, "n_estimators": 2, "early_stopping": False}, DATA, OTHER, init_model=first
+    )
+    assert found.to_bytes() == expected.to_bytes()
+
+
+def test_scores_by_name_and_of_the_training_rows() -> None:
+    with Training({**PLAIN, "eval_metric": ["mae", "mse"]}, DATA, {"a": OTHER, "train": DATA}) as t:
+        scores = t.update()
+        booster = t.booster()
+    assert scores["a"] == pytest.approx(booster.eval(OTHER, ["mae", "mse"]))
+    assert scores["train"] == pytest.approx(booster.eval(DATA, ["mae", "mse"]))
+
+
+def test_a_failed_round_keeps_the_others() -> None:
+    calls = []
+
+    def metric(y: Any, prediction: Any, weight: Any) -> float:
+        calls.append(1)
+        return math.nan if len(calls) == 3 else 1.0
+
+    training = Training({**PLAIN, "eval_metric": metric}, DATA, OTHER)
+    training.update()
+    training.update()
+    with pytest.raises(LossError, match="round 3"):
+        training.update()
+    assert training.booster().num_rounds == 2
+    with pytest.raises(ParameterError, match="closed"):
+        training.update()
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"n_estimators": 5}, "update"),
+        ({"patience": 5}, "the caller decides"),
+        ({"early_stopping": True}, "the caller decides"),
+        ({"learning_rate": [0.1, 0.2]}, "set_params"),
+        ({"max_leafs": 5}, "no parameter 'max_leafs'. Did you mean"),
+    ],
+)
+def test_training_refuses_what_has_no_effect(params: dict[str, Any], words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        Training(params, DATA)
+
+
+def test_set_params_refuses() -> None:
+    with Training(PLAIN, DATA) as training:
+        for wrong in ({"max_bins": 5}, {"learning_rate": -1.0}, {"max_leave": 3}):
+            with pytest.raises(ParameterError):
+                training.set_params(**wrong)
+        with pytest.raises(ParameterError, match="no round"):
+            training.booster()
 
 
 # -- eval ------------------------------------------------------------------------------

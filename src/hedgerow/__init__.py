@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from hedgerow.estimators.cross import CrossFit, cross_fit
     from hedgerow.explain import Explanation
     from hedgerow.foreign import from_catboost, from_lightgbm, from_xgboost
+    from hedgerow.stepwise import Training
     from hedgerow.training import train
     from hedgerow.versions import show_versions
 
@@ -79,6 +80,7 @@ __all__ = [
     "LossError",
     "ModelFormatError",
     "ParameterError",
+    "Training",
     "UnknownNameError",
     "__version__",
     "cross_fit",
@@ -122,6 +124,7 @@ _HOMES = {
     "convert.settings.xgboost": ("from_xgboost_params",),
     "foreign": ("from_catboost", "from_lightgbm", "from_xgboost"),
     "cross_validation": ("CrossValidation", "cv"),
+    "stepwise": ("Training",),
     "training": ("train",),
     "versions": ("show_versions",),
     "estimators.cross": ("CrossFit", "cross_fit"),

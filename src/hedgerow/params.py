@@ -57,6 +57,7 @@ class Parameter:
     """A row of the table of parameters, which the fields of :class:`BoostParams` are.
 
     allowed     an interval, or the choices; None: checked when the columns are known
+    set_per     ``"round"`` if it may change between rounds of :class:`hedgerow.Training`
     constrains  ``"columns"`` if it restricts the columns of splits; ``"scores"`` if it affects
                 leaf values, or the choice among cuts, beside the loss and its penalties
     optional    whether it may be None
@@ -66,6 +67,7 @@ class Parameter:
 
     default: Any
     allowed: Interval | tuple[Any, ...] | None
+    set_per: Literal["fit", "round"]
     constrains: Literal["scores", "columns"] | None = None
     optional: bool = False
     advanced: bool = False
@@ -98,10 +100,11 @@ class Parameter:
 def _row(
     default: Any,
     allowed: Interval | tuple[Any, ...] | None,
+    set_per: Literal["fit", "round"],
     **more: Any,
 ) -> Any:
     """Return a field of :class:`BoostParams` that holds its row of the table."""
-    row = Parameter(default, allowed, **more)
+    row = Parameter(default, allowed, set_per, **more)
     return field(default=default, metadata={"row": row})
 
 
@@ -186,68 +189,72 @@ class BoostParams:
         ``random_state`` of the estimators.
     """
 
-    n_estimators: int = _row(100, _MANY)
-    learning_rate: Any = _row(0.1, _POSITIVE, used=_BOOSTED)
+    n_estimators: int = _row(100, _MANY, "fit")
+    learning_rate: Any = _row(0.1, _POSITIVE, "round", used=_BOOSTED)
     max_leaves: int | None = _row(
-        31, Interval(2, 65_535, integer=True), optional=True, used=_SIZED_BY_LEAVES
+        31, Interval(2, 65_535, integer=True), "round", optional=True, used=_SIZED_BY_LEAVES
     )
-    max_depth: int | None = _row(None, Interval(1, 62, integer=True), optional=True)
-    min_samples_leaf: int = _row(20, _ROWS)
-    min_child_weight: float = _row(1e-3, _NOT_NEGATIVE)
-    reg_lambda: float = _row(1.0, _NOT_NEGATIVE)
-    reg_alpha: float = _row(0.0, _NOT_NEGATIVE)
-    gamma: float = _row(0.0, _NOT_NEGATIVE)
-    max_delta_step: float = _row(0.0, _NOT_NEGATIVE)
-    subsample: float = _row(1.0, _FRACTION, used=_NOT_GOSS)
-    sampling: Sampling = _row("uniform", get_args(Sampling))
-    goss_top_rate: float = _row(0.2, _BELOW_ONE, used=_GOSS)
-    goss_other_rate: float = _row(0.1, _FRACTION, used=_GOSS)
-    colsample_bytree: float = _row(1.0, _FRACTION)
-    colsample_bylevel: float = _row(1.0, _FRACTION)
-    colsample_bynode: float = _row(1.0, _FRACTION)
-    max_bins: int = _row(255, _BINS, used=_HIST)
-    grow_policy: GrowPolicy = _row("leafwise", get_args(GrowPolicy))
-    tree_method: TreeMethod = _row("hist", get_args(TreeMethod))
-    sketch: Sketch = _row("global", get_args(Sketch), advanced=True, used=_APPROX)
+    max_depth: int | None = _row(None, Interval(1, 62, integer=True), "round", optional=True)
+    min_samples_leaf: int = _row(20, _ROWS, "round")
+    min_child_weight: float = _row(1e-3, _NOT_NEGATIVE, "round")
+    reg_lambda: float = _row(1.0, _NOT_NEGATIVE, "round")
+    reg_alpha: float = _row(0.0, _NOT_NEGATIVE, "round")
+    gamma: float = _row(0.0, _NOT_NEGATIVE, "round")
+    max_delta_step: float = _row(0.0, _NOT_NEGATIVE, "round")
+    subsample: float = _row(1.0, _FRACTION, "round", used=_NOT_GOSS)
+    sampling: Sampling = _row("uniform", get_args(Sampling), "round")
+    goss_top_rate: float = _row(0.2, _BELOW_ONE, "round", used=_GOSS)
+    goss_other_rate: float = _row(0.1, _FRACTION, "round", used=_GOSS)
+    colsample_bytree: float = _row(1.0, _FRACTION, "round")
+    colsample_bylevel: float = _row(1.0, _FRACTION, "round")
+    colsample_bynode: float = _row(1.0, _FRACTION, "round")
+    max_bins: int = _row(255, _BINS, "fit", used=_HIST)
+    grow_policy: GrowPolicy = _row("leafwise", get_args(GrowPolicy), "fit")
+    tree_method: TreeMethod = _row("hist", get_args(TreeMethod), "fit")
+    sketch: Sketch = _row("global", get_args(Sketch), "fit", advanced=True, used=_APPROX)
     sketch_eps: float = _row(
-        0.03, Interval(0.0, 1.0, low_open=True, high_open=True), advanced=True, used=_APPROX
+        0.03, Interval(0.0, 1.0, low_open=True, high_open=True), "fit", advanced=True, used=_APPROX
     )
-    boosting: Boosting = _row("gbdt", get_args(Boosting))
-    leaf_estimation: LeafEstimation = _row("auto", get_args(LeafEstimation))
-    multi_strategy: MultiStrategy = _row("auto", get_args(MultiStrategy))
-    drop_rate: float = _row(0.1, _PROBABILITY, used=_DART)
-    skip_drop: float = _row(0.5, _PROBABILITY, used=_DART)
-    max_drop: int = _row(50, _MANY, used=_DART)
-    num_parallel_tree: int = _row(1, Interval(1, 1_000_000, integer=True), used=_NOT_FOREST)
-    oob_score: bool = _row(False, _SWITCH, used=_LEAVES_ROWS_OUT)
-    zero_as_missing: bool = _row(False, _SWITCH)
-    bundle_features: bool | Literal["auto"] = _row("auto", _SWITCH_OR_AUTO, used=_HIST)
-    bundle_order: BundleOrder = _row("count", get_args(BundleOrder), advanced=True, used=_BUNDLES)
+    boosting: Boosting = _row("gbdt", get_args(Boosting), "fit")
+    leaf_estimation: LeafEstimation = _row("auto", get_args(LeafEstimation), "fit")
+    multi_strategy: MultiStrategy = _row("auto", get_args(MultiStrategy), "fit")
+    drop_rate: float = _row(0.1, _PROBABILITY, "fit", used=_DART)
+    skip_drop: float = _row(0.5, _PROBABILITY, "fit", used=_DART)
+    max_drop: int = _row(50, _MANY, "fit", used=_DART)
+    num_parallel_tree: int = _row(1, Interval(1, 1_000_000, integer=True), "fit", used=_NOT_FOREST)
+    oob_score: bool = _row(False, _SWITCH, "fit", used=_LEAVES_ROWS_OUT)
+    zero_as_missing: bool = _row(False, _SWITCH, "fit")
+    bundle_features: bool | Literal["auto"] = _row("auto", _SWITCH_OR_AUTO, "fit", used=_HIST)
+    bundle_order: BundleOrder = _row(
+        "count", get_args(BundleOrder), "fit", advanced=True, used=_BUNDLES
+    )
     bundle_conflicts: BundleConflicts = _row(
-        "sum", get_args(BundleConflicts), advanced=True, used=_CONFLICTS
+        "sum", get_args(BundleConflicts), "fit", advanced=True, used=_CONFLICTS
     )
-    max_conflict_rate: float = _row(0.0, _BELOW_ONE, advanced=True, used=_BUNDLES)
-    max_cat_to_onehot: int = _row(4, _LEVELS)
-    max_cat_threshold: int = _row(32, _LEVELS)
-    cat_smooth: float = _row(10.0, _NOT_NEGATIVE)
-    cat_l2: float = _row(10.0, _NOT_NEGATIVE)
-    min_data_per_group: int = _row(100, _ROWS)
-    target_statistics: TargetStatistics = _row("auto", _SWITCH_OR_AUTO)
-    statistics_order: int = _row(2, Interval(1, 2, integer=True), advanced=True, used=_STATISTICS)
-    linear_leaves: bool = _row(False, _SWITCH)
-    linear_lambda: float = _row(1.0, _NOT_NEGATIVE, used=_LINEAR)
-    feature_crosses: Any = _row(None, None)
-    monotone_constraints: Any = _row(None, None, constrains="scores")
-    interaction_constraints: Any = _row(None, None, constrains="columns")
-    monotone_penalty: float = _row(0.0, _NOT_NEGATIVE, constrains="scores", used=_MONOTONE)
-    feature_penalties: Any = _row(None, None, constrains="scores")
-    feature_weights: Any = _row(None, None, used=_COLUMN_SAMPLES)
-    extra_trees: bool = _row(False, _SWITCH, constrains="scores", used=_HIST)
-    path_smooth: float = _row(0.0, _NOT_NEGATIVE, constrains="scores", used=_NO_SEARCH)
-    max_bins_by_feature: Any = _row(None, None, used=_HIST)
-    forced_bins: Any = _row(None, None, used=_HIST)
-    device: Device = _row("cpu", get_args(Device))
-    seed: int = _row(0, Interval(0, _MOST_INT, integer=True))
+    max_conflict_rate: float = _row(0.0, _BELOW_ONE, "fit", advanced=True, used=_BUNDLES)
+    max_cat_to_onehot: int = _row(4, _LEVELS, "round")
+    max_cat_threshold: int = _row(32, _LEVELS, "round")
+    cat_smooth: float = _row(10.0, _NOT_NEGATIVE, "round")
+    cat_l2: float = _row(10.0, _NOT_NEGATIVE, "round")
+    min_data_per_group: int = _row(100, _ROWS, "round")
+    target_statistics: TargetStatistics = _row("auto", _SWITCH_OR_AUTO, "fit")
+    statistics_order: int = _row(
+        2, Interval(1, 2, integer=True), "fit", advanced=True, used=_STATISTICS
+    )
+    linear_leaves: bool = _row(False, _SWITCH, "fit")
+    linear_lambda: float = _row(1.0, _NOT_NEGATIVE, "round", used=_LINEAR)
+    feature_crosses: Any = _row(None, None, "fit")
+    monotone_constraints: Any = _row(None, None, "fit", constrains="scores")
+    interaction_constraints: Any = _row(None, None, "fit", constrains="columns")
+    monotone_penalty: float = _row(0.0, _NOT_NEGATIVE, "fit", constrains="scores", used=_MONOTONE)
+    feature_penalties: Any = _row(None, None, "round", constrains="scores")
+    feature_weights: Any = _row(None, None, "round", used=_COLUMN_SAMPLES)
+    extra_trees: bool = _row(False, _SWITCH, "round", constrains="scores", used=_HIST)
+    path_smooth: float = _row(0.0, _NOT_NEGATIVE, "round", constrains="scores", used=_NO_SEARCH)
+    max_bins_by_feature: Any = _row(None, None, "fit", used=_HIST)
+    forced_bins: Any = _row(None, None, "fit", used=_HIST)
+    device: Device = _row("cpu", get_args(Device), "fit")
+    seed: int = _row(0, Interval(0, _MOST_INT, integer=True), "fit")
 
     def __post_init__(self) -> None:
         for name, parameter in PARAMETERS.items():

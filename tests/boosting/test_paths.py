@@ -147,6 +147,21 @@ def test_balanced_cross_fits_of_files_test_rows_in_any_order() -> None:
     np.testing.assert_array_equal(found.oof_prediction, expected.oof_prediction)
 
 
+@pytest.mark.parametrize("feature", ["plain", "classes + weights", "Cox", "exact", "of all"])
+def test_rounds_one_by_one_on_files(feature: str, small_chunks: None) -> None:
+    params, rows = parts_of(feature)
+    params.pop("n_estimators")
+    models = []
+    for data in (rows.in_memory(), rows.in_batches()):
+        with hedgerow.Training(params, data) as training:
+            for number in range(4):
+                training.update()
+                if number == 1:
+                    training.set_params(max_leaves=4)
+        models.append(training.booster().to_bytes())
+    assert models[0] == models[1]
+
+
 # -- validation rows, models to continue, and checkpoints -----------------------------------
 
 VALIDATED = """

@@ -20,6 +20,7 @@ from hedgerow import (
     Dataset,
     HedgerowRanker,
     HedgerowRegressor,
+    Training,
     cross_fit,
     cv,
     train,
@@ -105,6 +106,15 @@ def trained(name: str, rows: Any, **more: Any) -> bytes:
     return model_to_bytes(train(objective(name) | settings(name, **more), rows).model)
 
 
+def stepwise(name: str, given: dict[str, Any], folder: Path) -> bytes:
+    params = {key: value for key, value in settings(name).items() if key != "n_estimators"}
+    params["early_stopping"] = False
+    with Training(objective(name) | params, dataset(given)) as training:
+        for _ in range(4):
+            training.update()
+        return training.booster().to_bytes()
+
+
 def models_of_cv(name: str, given: dict[str, Any], folder: Path) -> bytes:
     found = cv(objective(name) | settings(name), dataset(given), 3, keep_models=True)
     return b"".join(booster.to_bytes() for booster in found.boosters)
@@ -157,6 +167,7 @@ DOORS: dict[str, Door] = {
     "train by folds": lambda name, given, folder: trained(
         name, dataset(given), early_stopping="cv", patience=2
     ),
+    "Training": stepwise,
     "cv": models_of_cv,
     "cross_fit": lambda name, given, folder: cross_fit(
         estimator(name), X, Y, 3, **of_fit(given)

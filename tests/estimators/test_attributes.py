@@ -15,11 +15,13 @@ from hedgerow import (
     CARTClassifier,
     CARTRegressor,
     Dataset,
+    DataTypeError,
     HedgerowClassifier,
     HedgerowError,
     HedgerowRanker,
     HedgerowRegressor,
     ParameterError,
+    Training,
     cross_fit,
     cv,
     train,
@@ -94,3 +96,12 @@ def test_attributes_of_other_models(name: str, model: Any) -> None:
         getattr(model, name)
     assert isinstance(caught.value, AttributeError)
     assert isinstance(caught.value, ParameterError)
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_running_training_is_not_copied(duplicate: Any) -> None:
+    with (
+        Training({}, Dataset(X, Y)) as training,
+        pytest.raises(DataTypeError, match="cannot be copied or pickled"),
+    ):
+        duplicate(training)

@@ -154,6 +154,7 @@ def test_arguments_of_training_functions() -> None:
     calls: list[tuple[Callable[..., Any], dict[str, Any], set[str]]] = [
         (hedgerow.train, {"params": few, "dataset": data}, set()),
         (hedgerow.cv, {"params": few, "dataset": data, "folds": 2}, {"groups"}),
+        (hedgerow.Training, {"params": {}, "dataset": data}, set()),
         (
             hedgerow.cross_fit,
             {"estimator": model, "X": X, "y": Y, "cv": 2},

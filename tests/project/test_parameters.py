@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow import Dataset, train
+from hedgerow import Dataset, ParameterError, Training, train
 from hedgerow.boosting.automatic.recipe import AUTOMATIC
 from hedgerow.estimators.common import joined_texts
 from hedgerow.params import ADVANCED_NAMES, PARAMETERS, Interval
+from hedgerow.stepwise import CHANGEABLE
 from tests.fuzz.configurations import NEEDED, OPTIONS, make_fit_together
 from tests.helpers.docstrings import BOOSTED, TREES, Entry, described, entries
 from tests.reference.naive import Rules
@@ -101,6 +103,8 @@ def test_the_page_has_what_docstrings_refer_to() -> None:
     short = {name for name, entry in described(BOOSTED[0]).items() if PAGE.name in entry.text}
     assert short
     assert [name for name in (*short, *ADVANCED_NAMES) if f"`{name}`" not in page] == []
+    listed = page.partition("these between rounds: ")[2].partition("\n\n")[0]
+    assert tuple(re.findall("`([a-z_0-9]+)`", listed)) == CHANGEABLE
 
 
 # -- samples, naive rules ------------------------------------------------------------------
@@ -179,8 +183,18 @@ def make_data(name: str) -> Dataset:
     return Dataset(X, y, categorical_features=[8, 9] if has_categories else None)
 
 
+def predictions_by_steps(params: dict[str, Any], changed: dict[str, Any], data: Dataset) -> Any:
+    """Train rounds of ``params``, changed before the first."""
+    with Training(params, data) as training:
+        training.set_params(**changed)
+        for _ in range(N_ROUNDS):
+            training.update()
+        return training.booster().predict(data.X)
+
+
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_samples_are_allowed_and_change_the_model(name: str) -> None:
+    """The same trees grow if a parameter of rounds is set before the first round."""
     row, data = PARAMETERS[name], make_data(name)
     usual = {**USUAL, **USED.get(name, {})}
     make_fit_together(usual)
@@ -196,4 +210,10 @@ def test_samples_are_allowed_and_change_the_model(name: str) -> None:
             data.X
         )
         has_effect |= found.tobytes() != plain.tobytes()
+        if row.set_per == "round":
+            changed = {key: params[key] for key in params if params[key] != usual.get(key)}
+            assert predictions_by_steps(usual, changed, data).tobytes() == found.tobytes()
     assert has_effect
+    if row.set_per == "fit":
+        with pytest.raises(ParameterError, match="cannot be changed"):
+            predictions_by_steps(USUAL, {name: SAMPLES[name][0]}, data)

@@ -5,7 +5,7 @@
     FitPlan        parameters, loss and metrics, checked and resolved
     PreparedRows   of a table, of files, of one of several ranks, or of a fold
     Ready          loss and metrics bound to the rows; a watch
-    rounds         :func:`grow_forest` runs them
+    rounds         :func:`grow_forest` runs all; hedgerow.Training one by one
     Model
 
 :mod:`hedgerow.boosting.loop.fit` encodes and bins all rows, and folds

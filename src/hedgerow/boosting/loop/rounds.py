@@ -194,6 +194,13 @@ class BoostState:
         waits = self.params.linear_leaves and isinstance(self.data.matrix, ChunkStore)
         return kinds.adds_scores(self.params, self.objective) and not waits
 
+    def set_params(self, params: BoostParams) -> None:
+        """Use other (resolved) parameters for the next rounds."""
+        self.params = params
+        if self._grower is not None:
+            self._grower.close()
+            self._grower = self._make_grower()
+
     def close(self) -> None:
         """End the worker threads."""
         if self._grower is not None:

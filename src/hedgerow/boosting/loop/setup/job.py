@@ -1,6 +1,6 @@
 """The one door of a fit: the rows that the user gave, the model to continue, validation rows.
 
-Estimators, :func:`hedgerow.train`, :func:`hedgerow.cv`,
+Estimators, :func:`hedgerow.train`, :func:`hedgerow.cv`, :class:`hedgerow.Training`,
 :func:`hedgerow.cross_fit` and ranks of a cluster make a :class:`Job`; reading it checks and
 converts everything that was given, in one way::
 
