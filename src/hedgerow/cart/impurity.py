@@ -86,26 +86,16 @@ def counts_impurity(criterion: int, counts: FloatArray, n_classes: int, total: f
 
 
 @kernel(inline=True, inner=True)
-def squares_score(left: float, left_mass: float, right: float, right_mass: float) -> float:
-    """Return ``left^2 / left_mass + right^2 / right_mass`` with one division."""
-    above = left * left * right_mass + right * right * left_mass
-    return above / (left_mass * right_mass)
-
-
-@kernel(inline=True, inner=True)
-def poisson_score(left: float, left_mass: float, right: float, right_mass: float) -> float:
-    """Return ``left log(left / left_mass) + right log(right / right_mass)``; sums of y are > 0."""
-    return left * logarithm(left / left_mass) + right * logarithm(right / right_mass)
-
-
-@kernel(inline=True, inner=True)
 def shares_score(
     criterion: int, left: float, left_mass: float, right: float, right_mass: float
 ) -> float:
     """Return the score of two sides by their sums of shares; minus infinity if undefined."""
-    if criterion != POISSON:
-        return squares_score(left, left_mass, right, right_mass)
-    return poisson_score(left, left_mass, right, right_mass) if min(left, right) > 0.0 else -np.inf
+    if criterion != POISSON:  # the sum of both squares over their masses, with one division
+        above = left * left * right_mass + right * right * left_mass
+        return above / (left_mass * right_mass)
+    if min(left, right) <= 0.0:
+        return -np.inf
+    return left * logarithm(left / left_mass) + right * logarithm(right / right_mass)
 
 
 @kernel(inner=True)
