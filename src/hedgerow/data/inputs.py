@@ -168,10 +168,8 @@ def brief_value(name: str, value: Any) -> str:
 
 
 def _number(value: Any) -> float:
-    """Return a number of a single row as float.
-
-    Integers may be missing keys.  Text is an error, which the reader of tables reports.
-    """
+    """Return a number of a single row as float."""
+    # Integers may be missing keys. Text is an error, which the reader of tables reports.
     if type(value) is str or (type(value) is int and value == MISSING_KEY):
         return math.nan
     return float(value)
@@ -286,11 +284,9 @@ class Inputs:
 
 
 def with_kept(block: FloatArray, values: AnyArray, kept: Sequence[int]) -> AnyArray:
-    """Complete a block of inputs, whose first rows are for the columns ``kept``.
-
-    If ``block`` has a multiple of the rows of ``values`` as columns, the kept columns are
-    repeated.
-    """
+    """Complete a block of inputs, whose first rows are for the columns ``kept``."""
+    # If ``block`` has a multiple of the rows of ``values`` as columns, the kept columns are
+    # repeated.
     inputs: AnyArray = block
     if values.dtype == np.int64:
         inputs = np.empty(block.shape, dtype=np.int64)

@@ -166,10 +166,8 @@ def _bulleted(names: Sequence[str]) -> list[str]:
 
 
 def read_names(names: Any) -> tuple[Any, ...] | None:
-    """Return ``feature_names`` as a tuple; None stays None.
-
-    The names themselves are checked with the table.
-    """
+    """Return ``feature_names`` as a tuple; None stays None."""
+    # The names themselves are checked with the table.
     if names is None:
         return None
     given = listed(names)
@@ -189,10 +187,8 @@ def default_names(n_features: int) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=64)
 def unnamed_schema(n_features: int, kind: ColumnKind) -> Schema:
-    """Return the schema of an array without names, whose columns are of one kind.
-
-    Cached: building it for 28 columns takes 10 us, reading one row takes 0.5 us.
-    """
+    """Return the schema of an array without names, whose columns are of one kind."""
+    # Cached: building it for 28 columns takes 10 us, reading one row takes 0.5 us.
     return Schema(tuple(Column(name, kind) for name in default_names(n_features)))
 
 

@@ -303,10 +303,8 @@ def with_columns(table: SparseTable, columns: AnyArray, schema: Schema) -> Spars
 
 
 def sparse_of(table: Table) -> SparseTable:
-    """Convert a dense table to a sparse one, without a dense copy.
-
-    Entries that are 0, and with ``zero_missing`` also missing values, are not stored.
-    """
+    """Convert a dense table to a sparse one, without a dense copy."""
+    # Entries that are 0, and with ``zero_missing`` also missing values, are not stored.
     values, schema = table.values, table.schema
     counts, columns, numbers = [np.zeros(1, np.int64)], [], []
     step = max(1, (1 << 22) // table.n_features)

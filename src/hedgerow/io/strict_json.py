@@ -110,10 +110,8 @@ def _plain(value: Any, name: str, depth: int) -> Any:
 
 
 def _are_plain_numbers(values: Sequence[Any]) -> bool:
-    """Return whether all values are Python's finite floats, or all are integers of 64 bits.
-
-    Lists with a number for each row are long; to go through them item by item takes seconds.
-    """
+    """Return whether all values are Python's finite floats, or all are integers of 64 bits."""
+    # Lists with a number for each row are long; to go through them item by item takes seconds.
     kinds = {*map(type, values)}
     if kinds == {float}:
         return all(map(math.isfinite, values))
@@ -121,12 +119,9 @@ def _are_plain_numbers(values: Sequence[Any]) -> bool:
 
 
 def _check_bounds(data: bytes, bounds: Bounds = OURS) -> None:
-    """Check nesting, containers and values before any object is built.
-
-    JSON has no backslashes outside of strings, so escapes can be removed first: pairs of
-    backslashes, then escaped quotes.  The remaining quotes alternately open and close
-    strings.
-    """
+    """Check nesting, containers and values before any object is built."""
+    # JSON has no backslashes outside of strings, so escapes can be removed first: pairs of
+    # backslashes, then escaped quotes. The remaining quotes alternately open and close strings.
     bare = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     letters = np.frombuffer(bare, dtype=np.uint8)
     inside = np.bitwise_xor.accumulate(letters == ord('"'))

@@ -53,11 +53,9 @@ class Cells:
         self._ordered: dict[int, IntArray] = {}
 
     def ordered(self, column: int) -> IntArray:
-        """Return the keys of the cells of present values, ascending for numbers.
-
-        The last cell of a category column is that of unknown categories, unless they count
-        as missing.
-        """
+        """Return the keys of the cells of present values, ascending for numbers."""
+        # The last cell of a category column is that of unknown categories, unless they count as
+        # missing.
         if column not in self._ordered:
             kind = self.schema.kinds[column]
             if kind == "category":

@@ -90,11 +90,9 @@ def level_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> LevelTa
 
 
 def _levels(forest: Forest, splits: Splits, threshold: AnyArray) -> _Levels | None:
-    """Find the splits of the levels; None if trees are not symmetric, or too deep.
-
-    A node without rows on one side has no split in trees of Hedgerow: its only child takes its
-    place.  So the splits of a path are some of the splits of the levels, in their order.
-    """
+    """Find the splits of the levels; None if trees are not symmetric, or too deep."""
+    # A node without rows on one side has no split in trees of Hedgerow: its only child takes its
+    # place. So the splits of a path are some of the splits of the levels, in their order.
     largest = int(np.argmax(np.diff(forest.tree_start)))
     # Rounds of the members of a blend alternate.
     some = {largest, *np.linspace(0, forest.n_trees - 1, 16, dtype=np.int64).tolist()}
@@ -124,10 +122,8 @@ def _n_splits(forest: Forest, splits: Splits, tree: int) -> int:
 
 
 def _ranks(n_splits: int, split: IntArray, inner: IntArray, splits: Splits) -> IntArray | None:
-    """Return a rank for each split that is above the ranks of all splits above it.
-
-    None if there is no such rank, because a path has two splits in the reverse order of another.
-    """
+    """Return a rank for each split that is above the ranks of all splits above it."""
+    # None if there is no such rank, because a path has two splits in the reverse order of another.
     above = np.concatenate([split[inner], split[inner]])
     below = np.concatenate([split[splits.left[inner]], split[splits.right[inner]]])
     pairs = distinct((above * n_splits + below)[below >= 0])

@@ -201,10 +201,8 @@ def node_arrays(source: Any, part: slice | IntArray = slice(None)) -> dict[str, 
 
 
 def joined_forests(forests: Sequence[Forest], base_score: FloatArray) -> Forest:
-    """Concatenate the trees of forests whose category levels have the bins of the last forest.
-
-    Trees with vectors do not go with trees without; a forest without trees goes with both.
-    """
+    """Concatenate the trees of forests whose category levels have the bins of the last forest."""
+    # Trees with vectors do not go with trees without; a forest without trees goes with both.
     of_nodes: dict[str, Any] = {
         name: np.concatenate([getattr(forest, name) for forest in forests]) for name in NODE_FIELDS
     }
@@ -253,11 +251,9 @@ def used_columns(forest: Forest) -> IntArray:
 
 
 def renumbered(forest: Forest, column_map: npt.NDArray[np.int32], n_features: int) -> Forest:
-    """Replace column ``j`` of the forest by column ``column_map[j]`` of ``n_features``.
-
-    ``column_map`` has an entry for each column of ``forest``; entries of unused columns do
-    not matter.  The caller changes the category tables.
-    """
+    """Replace column ``j`` of the forest by column ``column_map[j]`` of ``n_features``."""
+    # ``column_map`` has an entry for each column of ``forest``; entries of unused columns do not
+    # matter. The caller changes the category tables.
     feature = np.where(forest.feature >= 0, column_map[forest.feature], np.int32(-1))
     slopes = forest.slopes
     if slopes is not None:
@@ -281,11 +277,9 @@ def average_forests(forests: Sequence[Forest]) -> Forest:
 
 
 def blended_forests(forests: Sequence[Forest], weights: Sequence[float]) -> Forest:
-    """Return a forest whose raw score is the weighted sum of the raw scores of ``forests``.
-
-    Its first rounds are about the same share of the rounds of each forest, so they are a model,
-    too.
-    """
+    """Return a forest whose raw score is the weighted sum of the raw scores of ``forests``."""
+    # Its first rounds are about the same share of the rounds of each forest, so they are a model,
+    # too.
     base = np.sum([w * f.base_score for f, w in zip(forests, weights, strict=True)], axis=0)
     if any(forest.vectors is None for forest in forests):
         forests = [without_vectors(forest) for forest in forests]

@@ -146,10 +146,8 @@ class HeldForest:
             stream.wait()
 
     def scores(self, X: GpuArray, first_tree: int, stop_tree: int) -> GpuScores | None:
-        """See :meth:`GpuScorer.scores`.
-
-        The scores of some rows are copied while those of the next are computed.
-        """
+        """See :meth:`GpuScorer.scores`."""
+        # The scores of some rows are copied while those of the next are computed.
         n_rows, raw = X.shape[0], np.empty((self._forest.base.length, X.shape[0]))
         step = min(n_rows, max(_CHUNK_ROWS, -(-n_rows // _MOST_CHUNKS)))
         step = min(step, max(LEAST_ROWS, CHUNK_BYTES // (8 * len(raw) + self._n_categories)))
@@ -291,11 +289,9 @@ def flat_levels(model: Model) -> FlatLevels | None:
 
 
 def flat_forest(model: Model, tables: EngineTables, itemsize: int) -> FlatForest:
-    """Return the arrays of a forest for values of 4 or 8 bytes.
-
-    The nodes are those of the walk (:class:`hedgerow.model.layout.WalkTables`), with the column in
-    place of the slot.
-    """
+    """Return the arrays of a forest for values of 4 or 8 bytes."""
+    # The nodes are those of the walk (:class:`hedgerow.model.layout.WalkTables`), with the column
+    # in place of the slot.
     forest = model.forest
     slots, nodes, value, node, _, roots, _ = tables.walk32 if itemsize == 4 else tables.walk64
     threshold, step = nodes.reshape(-1, 2).T.copy()

@@ -112,12 +112,10 @@ class MaskTables(NamedTuple):
 
 
 def find_splits(forest: Forest) -> Splits:
-    """Return the splits of ``forest`` in the form that the other functions use.
-
-    A missing value that goes right has the highest key of its slot, which must be above the
-    threshold.  This fails only for the largest integer as threshold, which means "all but
-    missing go left".  Such a split is mirrored to "missing goes left, all others right".
-    """
+    """Return the splits of ``forest`` in the form that the other functions use."""
+    # A missing value that goes right has the highest key of its slot, which must be above the
+    # threshold. This fails only for the largest integer as threshold, which means "all but missing
+    # go left". Such a split is mirrored to "missing goes left, all others right".
     sizes = np.diff(forest.tree_start)
     tree = np.repeat(np.arange(forest.n_trees), sizes)
     base = forest.tree_start[tree]
@@ -142,11 +140,9 @@ def find_splits(forest: Forest) -> Splits:
 
 
 def _same_sets(forest: Forest) -> IntArray:
-    """Number the sets of all categorical splits; equal splits share a number.
-
-    Columns with few categories have few distinct sets, however many trees there are.  Each
-    set is looked up once per row.
-    """
+    """Number the sets of all categorical splits; equal splits share a number."""
+    # Columns with few categories have few distinct sets, however many trees there are. Each set is
+    # looked up once per row.
     nodes = np.flatnonzero(forest.has_sets)
     if len(nodes) == 0:
         return nodes
@@ -193,11 +189,9 @@ def set_tables(forest: Forest) -> tuple[IntArray, Uint64Array]:
 
 
 def narrow_thresholds(threshold: IntArray) -> npt.NDArray[np.int32]:
-    """Convert 64-bit thresholds to 32-bit ones that separate the same float32 values.
-
-    No value has the key -1, which belongs to -0.0.  A threshold of -1 may occur as the middle
-    of two keys, and is equivalent to -2.
-    """
+    """Convert 64-bit thresholds to 32-bit ones that separate the same float32 values."""
+    # No value has the key -1, which belongs to -0.0. A threshold of -1 may occur as the middle of
+    # two keys, and is equivalent to -2.
     lowest, highest = -_INFINITE_KEY_64 - 1, _INFINITE_KEY_64
     finite = np.clip(np.where(threshold == -1, -2, threshold), lowest, highest)
     keys = float32_threshold_keys(finite)
@@ -205,10 +199,8 @@ def narrow_thresholds(threshold: IntArray) -> npt.NDArray[np.int32]:
 
 
 def rank_thresholds(forest: Forest, splits: Splits) -> tuple[npt.NDArray[np.int32], Ranks]:
-    """Return the rank of each threshold within its column, and tables to rank keys.
-
-    Keys of category sets are 0 and 1, and do not change.
-    """
+    """Return the rank of each threshold within its column, and tables to rank keys."""
+    # Keys of category sets are 0 and 1, and do not change.
     slots = splits.slots
     column = np.where(slots < 0, slots, slots >> 1)
     first = np.searchsorted(column, column)  # the first slot of the column: slots are sorted
@@ -270,11 +262,9 @@ def holds_numbers(forest: Forest) -> bool:
 
 
 def _divide(forest: Forest, splits: Splits) -> tuple[BoolArray, IntArray]:
-    """Divide trees into parts; return the mask of their top nodes, and exits of each node.
-
-    The division goes from the leaves up.  If a node would have more than 32 exits, its larger
-    child becomes a new part, and also the other child if necessary.
-    """
+    """Divide trees into parts; return the mask of their top nodes, and exits of each node."""
+    # The division goes from the leaves up. If a node would have more than 32 exits, its larger
+    # child becomes a new part, and also the other child if necessary.
     top = np.zeros(len(splits.tree), dtype=np.bool_)
     top[forest.tree_start[:-1]] = True
     exits = np.ones(len(splits.tree), dtype=np.int64)
@@ -293,11 +283,9 @@ def _divide(forest: Forest, splits: Splits) -> tuple[BoolArray, IntArray]:
 def _merge_equal_splits(
     part: IntArray, slot: IntArray, threshold: AnyArray, inner: IntArray, keeps: AnyArray
 ) -> tuple[IntArray, npt.NDArray[np.uint32]]:
-    """Merge equal splits of a part, and the masks of the exits that they keep.
-
-    If a row is above the threshold, each split clears its own exits.  Symmetric trees have
-    one split on each level, so a tree of 32 leaves needs five splits instead of 31.
-    """
+    """Merge equal splits of a part, and the masks of the exits that they keep."""
+    # If a row is above the threshold, each split clears its own exits. Symmetric trees have one
+    # split on each level, so a tree of 32 leaves needs five splits instead of 31.
     order, fresh = equal_rows(part[inner], slot[inner], threshold[inner])
     inner, keeps, starts = inner[order], keeps[order], np.flatnonzero(fresh)
     if len(inner) == 0:
@@ -306,11 +294,9 @@ def _merge_equal_splits(
 
 
 def mask_tables(forest: Forest, splits: Splits) -> tuple[MaskTables, IntArray]:
-    """Build the tables of the mask engine, with thresholds of 64 bits.
-
-    Also return the node of each split of the tables, and -1 for padding, for
-    :func:`with_thresholds`.
-    """
+    """Build the tables of the mask engine, with thresholds of 64 bits."""
+    # Also return the node of each split of the tables, and -1 for padding, for
+    # :func:`with_thresholds`.
     top, exits = _divide(forest, splits)
     seen = np.where(top, 1, exits)
     tops = np.flatnonzero(top)
@@ -373,11 +359,9 @@ def with_thresholds(tables: MaskTables, node: IntArray, threshold: AnyArray) -> 
 
 
 def flat_view(values: AnyArray) -> tuple[AnyArray, int, int, int]:
-    """Return a flat array, origin and steps of a table with any strides.
-
-    A copy is made only if the addresses of the elements are not multiples of their size, as
-    for a field of packed records.
-    """
+    """Return a flat array, origin and steps of a table with any strides."""
+    # A copy is made only if the addresses of the elements are not multiples of their size, as for a
+    # field of packed records.
     size = values.itemsize
     if not values.flags.aligned or any(stride % size for stride in values.strides):
         values = np.ascontiguousarray(values)

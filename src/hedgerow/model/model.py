@@ -117,11 +117,9 @@ def trees_of_rounds(model: Model, first_round: int, n_rounds: int | None) -> tup
 
 
 def mean_of_trees(model: Model, raw: FloatArray, n_trees: int) -> FloatArray:
-    """Rescale raw scores of some trees of a random forest to the mean of these trees.
-
-    Leaf values of a random forest are divided by the number of all trees.  The raw scores of other
-    models do not change.
-    """
+    """Rescale raw scores of some trees of a random forest to the mean of these trees."""
+    # Leaf values of a random forest are divided by the number of all trees. The raw scores of other
+    # models do not change.
     if n_trees in (0, model.forest.n_trees) or _boosting_of(model) != "rf":
         return raw
     base = model.forest.base_score[:, None]

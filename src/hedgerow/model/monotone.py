@@ -226,11 +226,9 @@ def _verify(
 
 
 def _disorder(cells: Cells, tree: int, column: int, sign: int) -> IntArray | None:
-    """Return None if a tree is monotone, else keys of a row where it is not.
-
-    The keys have a second row, 1 for columns that the tree restricts.  The result is empty
-    if the tree has too many leaves to compare.
-    """
+    """Return None if a tree is monotone, else keys of a row where it is not."""
+    # The keys have a second row, 1 for columns that the tree restricts. The result is empty if the
+    # tree has too many leaves to compare.
     start, end = cells.forest.tree_start[tree], cells.forest.tree_start[tree + 1]
     if not (cells.forest.feature[start:end] == column).any():
         return None
@@ -283,11 +281,9 @@ def _ranges(forest: Forest, least: FloatArray, most: FloatArray) -> tuple[FloatA
 def _pair_out_of_order(
     boxes: Boxes, node: int, column: int, value: FloatArray
 ) -> tuple[int, int] | None:
-    """Return two leaves in the wrong order that the split at ``node`` separates.
-
-    Their boxes overlap in all other columns.  The result is (-1, -1) if there are none, and
-    None if there are too many pairs to compare.
-    """
+    """Return two leaves in the wrong order that the split at ``node`` separates."""
+    # Their boxes overlap in all other columns. The result is (-1, -1) if there are none, and None
+    # if there are too many pairs to compare.
     forest, part = boxes.cells.forest, boxes.part_of(column)
     sides = []
     for child in (forest.left[node], forest.right[node]):

@@ -212,11 +212,9 @@ class Predictor:
         n_threads: int,
         task: Callable[[Predictor, AnyArray, int], None],
     ) -> None:
-        """Call ``task(compact, block, start)`` for each block of rows.
-
-        ``block`` is a dense copy of the columns that the forest uses, and ``compact`` a
-        predictor for only these columns.
-        """
+        """Call ``task(compact, block, start)`` for each block of rows."""
+        # ``block`` is a dense copy of the columns that the forest uses, and ``compact`` a predictor
+        # for only these columns.
         if table.n_features != self._n_features:
             raise DataError(f"values must have {self._n_features} columns, got {table.n_features}.")
         columns, compact = self._compact
@@ -328,11 +326,9 @@ def codings_of(kinds: Sequence[ColumnKind]) -> Mapping[Any, AnyArray]:
 
 
 def kernel_rows(values: AnyArray, codings: Mapping[Any, AnyArray], n_features: int) -> Rows:
-    """View a table as one flat, read-only array of bits, without copying it.
-
-    The view is always read-only because the user's array may be, so the kernels are
-    compiled for only one kind of array.
-    """
+    """View a table as one flat, read-only array of bits, without copying it."""
+    # The view is always read-only because the user's array may be, so the kernels are compiled for
+    # only one kind of array.
     coding = codings.get(values.dtype)
     if coding is None:
         allowed = ", ".join(str(dtype) for dtype in codings)

@@ -114,11 +114,9 @@ def find_sparse_cuts(
 def _cuts_of_constants(
     values: AnyArray, start: IntArray, unrecorded: FloatArray, forced: dict[int, AnyArray]
 ) -> tuple[list[tuple[AnyArray, AnyArray]], IntArray]:
-    """Return the cuts of columns with at most one stored value, and the other columns.
-
-    Such columns, typically indicators, need no sorting: their only cut is between 0 and
-    the value, if both occur.
-    """
+    """Return the cuts of columns with at most one stored value, and the other columns."""
+    # Such columns, typically indicators, need no sorting: their only cut is between 0 and the
+    # value, if both occur.
     n_features = len(start) - 1
     none = values[:0]
     found = [(none, none)] * n_features
@@ -142,10 +140,8 @@ def _cuts_of_constants(
 def _with_zeros(
     column: AnyArray, masses: FloatArray | None, unrecorded: float
 ) -> tuple[AnyArray, FloatArray]:
-    """Return the sorted non-missing values with a single 0, and the mass before each.
-
-    ``column`` is sorted in place.
-    """
+    """Return the sorted non-missing values with a single 0, and the mass before each."""
+    # ``column`` is sorted in place.
     counts = np.arange(len(column) + 1, dtype=np.float64)
     ordered, mass_before = fb.sort_column(column, masses, counts)
     left, right = (int(np.searchsorted(ordered, 0, side=side)) for side in ("left", "right"))
@@ -364,11 +360,9 @@ def _bin_levels(
     most_bins: IntArray,
     level_mass: Mapping[int, FloatArray],
 ) -> list[BinArray]:
-    """Assign the levels of each category column to bins; other columns get an empty array.
-
-    If a column has more levels than bins, its heaviest levels have their own bins (ties go to
-    the lower code), and all other levels share the last bin.
-    """
+    """Assign the levels of each category column to bins; other columns get an empty array."""
+    # If a column has more levels than bins, its heaviest levels have their own bins (ties go to the
+    # lower code), and all other levels share the last bin.
     found = []
     for j, column in enumerate(table.schema.columns):
         n_levels = len(column.levels)
@@ -386,10 +380,9 @@ def _bin_levels(
 
 
 def joined_bins(first: BinSpec, second: BinSpec, schema: Schema, at: int | None = None) -> BinSpec:
-    """Return the bins of the columns of two tables together; ``schema`` has all columns.
-
-    The columns of the second table stand before column ``at`` of the first; by default at the end.
-    """
+    """Return the bins of the columns of two tables together; ``schema`` has all columns."""
+    # The columns of the second table stand before column ``at`` of the first; by default at the
+    # end.
     at = first.n_features if at is None else at
 
     def together(of: Callable[[BinSpec], tuple[AnyArray, IntArray]]) -> tuple[AnyArray, IntArray]:
@@ -406,10 +399,8 @@ def joined_bins(first: BinSpec, second: BinSpec, schema: Schema, at: int | None 
 
 
 def sampled_rows(n_rows: int, seed: int) -> IntArray:
-    """Select all rows, or about ``SAMPLE_ROWS`` of more by a hash of seed and row number.
-
-    This is for columns whose values depend on the order of the rows.
-    """
+    """Select all rows, or about ``SAMPLE_ROWS`` of more by a hash of seed and row number."""
+    # This is for columns whose values depend on the order of the rows.
     if n_rows <= cs.SAMPLE_ROWS:
         return np.arange(n_rows, dtype=np.int64)
     limit = np.uint64((cs.SAMPLE_ROWS << 64) // n_rows)
@@ -488,11 +479,9 @@ def _cuts_between(found: list[tuple[AnyArray, AnyArray]], schema: Schema) -> Int
 
 
 def midpoints(below: FloatArray, above: FloatArray) -> FloatArray:
-    """Return float64 numbers ``t`` near the middle with ``below <= t < above``.
-
-    An infinity counts as the largest finite number, so a cut is finite wherever a
-    finite number lies between its neighbours.
-    """
+    """Return float64 numbers ``t`` near the middle with ``below <= t < above``."""
+    # An infinity counts as the largest finite number, so a cut is finite wherever a finite number
+    # lies between its neighbours.
     low = np.maximum(below, -_LARGEST_FLOAT)
     high = np.minimum(above, _LARGEST_FLOAT)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):

@@ -168,11 +168,9 @@ def lay_out(table: SparseTable, spec: BinSpec, rules: BundleRules, n_threads: in
 
 
 def may_pay(table: Table, rules: BundleRules) -> bool:
-    """Decide whether to search a dense table for bundles.
-
-    ``"auto"`` estimates from a sample of rows.  The active rows of a bundle are at most all
-    rows, so the sum of the fractions of active rows bounds the columns that bundles save.
-    """
+    """Decide whether to search a dense table for bundles."""
+    # ``"auto"`` estimates from a sample of rows. The active rows of a bundle are at most all rows,
+    # so the sum of the fractions of active rows bounds the columns that bundles save.
     if rules.when != "auto":
         return bool(rules.when)
     if "category" in table.schema.kinds:
@@ -237,10 +235,8 @@ def _list_parts(
 
 
 def _default_range(spec: BinSpec, default_bin: npt.NDArray[np.int32]) -> tuple[IntArray, IntArray]:
-    """Return the smallest and largest key in the default bin of each feature.
-
-    The keys are meaningless if the default is missing.
-    """
+    """Return the smallest and largest key in the default bin of each feature."""
+    # The keys are meaningless if the default is missing.
     limits = np.iinfo(np.int64)
     cuts = np.append(spec.cut_keys, 0)
     at = spec.cut_start[:-1] + np.minimum(default_bin, spec.bin_counts - 1)
@@ -259,11 +255,9 @@ def cells_needed(table: SparseTable, spec: BinSpec) -> IntArray:
 
 
 def degrees(start: IntArray, rows: RowArray, n_rows: int) -> IntArray:
-    """Return the weighted degree of each feature in the conflict graph.
-
-    The weight of an edge is the number of rows in which both features are active.  Each
-    active row of a feature thus adds the number of other active features.
-    """
+    """Return the weighted degree of each feature in the conflict graph."""
+    # The weight of an edge is the number of rows in which both features are active. Each active row
+    # of a feature thus adds the number of other active features.
     others = np.bincount(rows, minlength=n_rows) - 1
     before = np.concatenate(([0], np.cumsum(others[rows])))
     return before[start[1:]] - before[start[:-1]]

@@ -171,11 +171,9 @@ def mixed(hashes: Hashes, n_threads: int = 1) -> Hashes:
 def lowest_contents(
     hashes: Hashes, mass: IntArray, most: int
 ) -> tuple[IntArray, IntArray, np.uint64 | None]:
-    """Find the contents with the lowest hashes: a row of each, and the mass of all rows like it.
-
-    Also return the hash from which on contents are left out; None if there are no more than
-    ``most``.
-    """
+    """Find the contents with the lowest hashes: a row of each, and the mass of all rows like it."""
+    # Also return the hash from which on contents are left out; None if there are no more than
+    # ``most``.
     if len(hashes) == 0:
         return _NO_ROWS, _NO_ROWS, None
     order = np.argsort(hashes)
@@ -223,10 +221,8 @@ def masses_of_levels(values: AnyArray, n_levels: int, mass: FloatArray | None) -
 
 
 def codes_of(values: AnyArray, n_levels: int) -> IntArray:
-    """Return the level codes of a category column of a table.
-
-    An unknown category has the code ``n_levels``, a missing value ``n_levels + 1``.
-    """
+    """Return the level codes of a category column of a table."""
+    # An unknown category has the code ``n_levels``, a missing value ``n_levels + 1``.
     floats = floats_of_column(values, "category")
     missing = np.isnan(floats)
     codes: IntArray = np.where(missing, n_levels + 1, floats).astype(np.int64)

@@ -161,10 +161,8 @@ class FewValues:
             self._append(places[columns], values)
 
     def finish(self, schema: Schema, dtype: Any, n_rows: int = 0) -> dict[int, AnyArray]:
-        """Return the ascending values of each column that has few, as in a table of ``dtype``.
-
-        ``n_rows`` are the sparse rows, whose values that are not recorded are 0.
-        """
+        """Return the ascending values of each column that has few, as in a table of ``dtype``."""
+        # ``n_rows`` are the sparse rows, whose values that are not recorded are 0.
         self._widen(schema.n_features)
         self._join()
         if self._is_full:

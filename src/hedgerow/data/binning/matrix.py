@@ -118,10 +118,8 @@ class BinnedMatrix:
         return int(self.by_row.shape[2])
 
     def take(self, rows: IntArray, columns: bool = True) -> BinnedMatrix:
-        """Select rows by position, with the same cuts.
-
-        ``columns`` says whether to copy ``by_column``, which growing needs.
-        """
+        """Select rows by position, with the same cuts."""
+        # ``columns`` says whether to copy ``by_column``, which growing needs.
         n_rows = len(rows)
         by_row = aligned_empty((self.n_tiles, n_rows + PAD, self.tile_width), np.uint8)
         n_columns = len(self.by_column) if columns else 0
@@ -151,11 +149,9 @@ def bin_table(
     columns: bool = True,
     layout: Layout | None = None,
 ) -> BinnedMatrix:
-    """Replace every value of a table, read with ``spec.schema``, by its bin.
-
-    ``columns`` says whether to build ``by_column``, which growing needs and a validation set does
-    not.  ``layout`` has the columns of a sparse table; by default each feature has its own.
-    """
+    """Replace every value of a table, read with ``spec.schema``, by its bin."""
+    # ``columns`` says whether to build ``by_column``, which growing needs and a validation set does
+    # not. ``layout`` has the columns of a sparse table; by default each feature has its own.
     if table.schema is not spec.schema and table.schema.kinds != spec.schema.kinds:
         raise DataError(
             "the table and the bins were made for different columns: "
@@ -246,12 +242,10 @@ def check_bundled(spec: BinSpec, rules: BundleRules) -> None:
 def bin_unseen(
     table: AnyTable, trained: BinnedMatrix, n_threads: int = 1
 ) -> BinnedMatrix | AnyTable:
-    """Bin validation rows like the training rows, in the layout by row only.
-
-    The table itself is returned if the bins cannot represent it: if a row has two active
-    features of a bundle, or a missing value in a feature without any in training.  Prediction from
-    values is slower but always correct.
-    """
+    """Bin validation rows like the training rows, in the layout by row only."""
+    # The table itself is returned if the bins cannot represent it: if a row has two active features
+    # of a bundle, or a missing value in a feature without any in training. Prediction from values
+    # is slower but always correct.
     spec, layout = trained.spec, trained.layout
     if layout is None:
         return bin_table(table, spec, n_threads, columns=False)

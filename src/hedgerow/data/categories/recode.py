@@ -25,11 +25,9 @@ from hedgerow.errors import DataError
 def drop_unused_levels(
     table: Table, most: int = lv.MOST_LEVELS, weight: FloatArray | None = None
 ) -> Table:
-    """Drop levels that do not occur, and all but the ``most`` heaviest ones.
-
-    Ties go to the lower level, and dropped categories become missing values.  Each row counts its
-    positive ``weight``, by default 1.
-    """
+    """Drop levels that do not occur, and all but the ``most`` heaviest ones."""
+    # Ties go to the lower level, and dropped categories become missing values. Each row counts its
+    # positive ``weight``, by default 1.
     columns, new_codes = list(table.schema.columns), {}
     for j, column in enumerate(columns):
         if column.kind != "category":

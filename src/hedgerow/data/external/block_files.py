@@ -163,11 +163,9 @@ def _write_at(file: FileIO, data: memoryview, offset: int) -> int:
 def mapped_array(
     folder: str | os.PathLike[str], shape: int | tuple[int, ...], dtype: npt.DTypeLike
 ) -> AnyArray:
-    """Return an array in a new file, whose values are not set.
-
-    Its disk space is reserved: a full disk raises an error here and does not kill the process
-    later.  The space is free when nothing refers to the array any more.
-    """
+    """Return an array in a new file, whose values are not set."""
+    # Its disk space is reserved: a full disk raises an error here and does not kill the process
+    # later. The space is free when nothing refers to the array any more.
     size = math.prod(np.atleast_1d(shape).tolist()) * np.dtype(dtype).itemsize
     with scratch_file(folder) as file, explained("reserve space in", folder):
         if size and hasattr(os, "posix_fallocate"):

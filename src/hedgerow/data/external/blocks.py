@@ -86,11 +86,9 @@ class ColumnBlocks:
 def sort_columns(
     table: Table, n_threads: int = 1, empty: Empty = in_memory, memory: int | None = None
 ) -> ColumnBlocks:
-    """Sort every column of a table once.
-
-    ``empty`` returns space for the entries.  Within ``memory`` bytes columns are sorted side by
-    side, but at least one is.  The blocks do not depend on the number of threads.
-    """
+    """Sort every column of a table once."""
+    # ``empty`` returns space for the entries. Within ``memory`` bytes columns are sorted side by
+    # side, but at least one is. The blocks do not depend on the number of threads.
     if table.n_rows >= _MOST_ROWS:
         raise DataError(
             f"the table has {table.n_rows} rows; sorted columns number at most {_MOST_ROWS - 1}: "

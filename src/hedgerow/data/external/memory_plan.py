@@ -118,10 +118,8 @@ def divide_memory(
 
 
 def fits_in_one_chunk(limit: int, shape: RowShape, sizes: Sequence[int]) -> bool:
-    """Return whether all chunks with this many rows fit into a memory limit as a single one.
-
-    They are copied one at a time to where the single one is.
-    """
+    """Return whether all chunks with this many rows fit into a memory limit as a single one."""
+    # They are copied one at a time to where the single one is.
     n_rows = sum(sizes)
     if len(sizes) < 2 or n_rows > MOST_JOINED_ROWS:
         return False

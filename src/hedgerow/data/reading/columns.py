@@ -175,10 +175,8 @@ def too_far(name: str, value: object, row: int) -> DataError:
 
 
 def text_message(name: str, type_name: object, *, named: bool = False) -> str:
-    """Return the error text for a column of text, lists or other objects.
-
-    ``named`` says whether ``categorical_features`` selects columns.
-    """
+    """Return the error text for a column of text, lists or other objects."""
+    # ``named`` says whether ``categorical_features`` selects columns.
     if named:
         return (
             f"column {name!r} has type {type_name}, but is not among categorical_features: name "
@@ -262,11 +260,9 @@ def keys_by_kind(values: AnyArray, is_int: AnyArray) -> IntArray:
 
 
 def as_floats(values: AnyArray) -> AnyArray:
-    """Convert plain values for comparison with float64 cuts; integers are rounded up.
-
-    For an integer ``x`` and a float64 ``t``, ``x <= t`` holds if and only if it holds for
-    the smallest float64 that is not below ``x``.
-    """
+    """Convert plain values for comparison with float64 cuts; integers are rounded up."""
+    # For an integer ``x`` and a float64 ``t``, ``x <= t`` holds if and only if it holds for the
+    # smallest float64 that is not below ``x``.
     if values.dtype != np.int64:
         return values
     floats = values.astype(np.float64)

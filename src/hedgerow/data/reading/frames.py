@@ -236,10 +236,8 @@ def as_frame(X: object) -> Frame | None:
 
 
 def warn_of_labels(frame: Frame) -> None:
-    """Warn if labels that are no text suggest an order of the columns, which has no effect.
-
-    The labels 0, 1, 2, ... are those of a frame made from an array.
-    """
+    """Warn if labels that are no text suggest an order of the columns, which has no effect."""
+    # The labels 0, 1, 2, ... are those of a frame made from an array.
     if frame.named:
         return
     labels = list(frame.native.columns)
@@ -413,10 +411,8 @@ def _read_categories(series: Any, name: str) -> ReadColumn:
 
 
 def make_frame(columns: dict[str, list[Any]], backend: FrameLibrary) -> Any:
-    """Build a data frame of the library ``backend``; None returns the dict itself.
-
-    For polars and pyarrow, columns with lists of text and lists of numbers become text.
-    """
+    """Build a data frame of the library ``backend``; None returns the dict itself."""
+    # For polars and pyarrow, columns with lists of text and lists of numbers become text.
     known = ("pandas", "polars", "pyarrow")
     if backend is None:
         return columns

@@ -242,10 +242,8 @@ def named_columns(X: Any) -> dict[str, AnyArray]:
 
 
 def _is_series(values: Any) -> bool:
-    """Return whether this is a column of a data frame.
-
-    Scalars of NumPy convert to arrays, too; its text even has a length.
-    """
+    """Return whether this is a column of a data frame."""
+    # Scalars of NumPy convert to arrays, too; its text even has a length.
     if isinstance(values, np.ndarray | np.generic) or not hasattr(values, "__array__"):
         return False
     return hasattr(values, "__len__")

@@ -278,10 +278,8 @@ def _new_table(
 
 
 def with_schema(columns: _Columns, schema: Schema, *, typed: bool = True) -> Table:
-    """Convert columns to the kinds and levels of a schema.
-
-    ``typed`` says whether each column has a type, so that numbers are not dates.
-    """
+    """Convert columns to the kinds and levels of a schema."""
+    # ``typed`` says whether each column has a type, so that numbers are not dates.
     is_same = not (typed and schema.has_temporal) and not schema.has_categories
     if isinstance(columns, np.ndarray) and is_same:
         if not schema.has_int:

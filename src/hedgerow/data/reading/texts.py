@@ -33,10 +33,8 @@ _FEW = 100
 
 
 def parse(texts: Any, decimal: str = ".") -> tuple[TextKind, Any]:
-    """Return the kind of an Arrow column of text and the column in the type of that kind.
-
-    ``decimal`` is the decimal mark.
-    """
+    """Return the kind of an Arrow column of text and the column in the type of that kind."""
+    # ``decimal`` is the decimal mark.
     if texts.null_count == len(texts):
         return "nothing", convert(texts, "nothing")
     for kind in _KINDS:

@@ -189,10 +189,8 @@ def check_names(path: str, names: Sequence[str]) -> None:
 def make_roles(
     target: Any, drop: Any, features: Any = None, given: Mapping[str, Any] | None = None
 ) -> Roles:
-    """Return the roles of columns; raise ``ParameterError`` for a value that is no name.
-
-    ``given`` are the columns of values of rows, by argument of :class:`hedgerow.Dataset`.
-    """
+    """Return the roles of columns; raise ``ParameterError`` for a value that is no name."""
+    # ``given`` are the columns of values of rows, by argument of :class:`hedgerow.Dataset`.
 
     def one(value: Any, role: str) -> str:
         if not isinstance(value, str):

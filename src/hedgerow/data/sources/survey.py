@@ -82,10 +82,8 @@ class _Surveyed:
         return column.plain(col.text_message(self.label, column.dtype, named=is_named)), False
 
     def numbers_of(self, column: col.ReadColumn, part: AnyArray, is_coded: bool) -> AnyArray | None:
-        """Return the part of a column of numbers; None for categories, which are no content.
-
-        Parts without values are what the column is, as far as other parts tell.
-        """
+        """Return the part of a column of numbers; None for categories, which are no content."""
+        # Parts without values are what the column is, as far as other parts tell.
         if self.chosen:
             return None
         if self.chosen is None and (column.sort is None or is_coded):
