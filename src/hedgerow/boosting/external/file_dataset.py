@@ -55,9 +55,6 @@ from hedgerow.data.sources.base import ReadRequest
 from hedgerow.data.sources.batches import batch_table
 from hedgerow.data.sources.opening import (
     Source,
-    find_text_kinds,
-    keep_text,
-    set_text_kinds,
 )
 from hedgerow.data.sources.survey import Found, Survey
 from hedgerow.data.sparse import AnyTable
@@ -245,9 +242,11 @@ class FileDataset(Dataset):
         """Infer the types of text columns from all files of all processes."""
         if self._has_types:
             return
-        own = json.dumps(find_text_kinds(self.source.parts, self._room)).encode()
+        texts = self.source.texts
+        own = json.dumps(joined_kinds(part.find_kinds(self._room) for part in texts)).encode()
         kinds = joined_kinds(map(json.loads, self.communicator.allgather(own)))
-        set_text_kinds(self.source.parts, kinds)
+        for part in texts:
+            part.kinds = kinds
         self._has_types = True
 
     # -- survey --------------------------------------------------------------------
@@ -266,7 +265,8 @@ class FileDataset(Dataset):
         self.requested = replace(self.requested, zero_missing=bool(params.zero_as_missing))
         roles, labels = self.source.roles, self._reader.labels
         if labels is not None and classes is not None and isinstance(classes[0], str):
-            keep_text(self.source.parts, roles.targets)
+            for part in self.source.texts:
+                part.text.update(roles.targets)
         self._find_types()
         self.close()
         alone = self.communicator.size == 1 and roles.weight is None
@@ -382,7 +382,8 @@ class FileDataset(Dataset):
         self._columns, self._is_strict = names, True
         self._types_known = any(part.types_known for part in self.source.parts)
         texts = [c.name for c in schema.columns if c.levels and isinstance(c.levels[0], str)]
-        keep_text(self.source.parts, texts)
+        for part in self.source.texts:
+            part.text.update(texts)
 
 
 def cache_folders(cache_dir: Any) -> tuple[str, ...]:

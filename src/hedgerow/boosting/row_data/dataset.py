@@ -255,10 +255,14 @@ unknown_category, cache_dir, memory_limit
         """
         from hedgerow.boosting.external.file_dataset import dataset_of
         from hedgerow.data.sources.base import make_roles
-        from hedgerow.data.sources.opening import open_function
+        from hedgerow.data.sources.batches import FunctionPart
+        from hedgerow.data.sources.opening import Source
 
         return dataset_of(
-            open_function(batches, make_roles(target, drop, features, given_values(locals()))),
+            Source(
+                (FunctionPart(batches),),
+                make_roles(target, drop, features, given_values(locals())),
+            ),
             feature_names=feature_names,
             categorical_features=categorical_features,
             unknown_category=unknown_category,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from hedgerow.data.reading.texts import TextKind, joined_kinds
 from hedgerow.data.sources.arrow_files import ArrowPart, partition_values
 from hedgerow.data.sources.base import Part, Roles, check_same_columns
-from hedgerow.data.sources.batches import BatchFunction, FunctionPart
+from hedgerow.data.sources.batches import FunctionPart
 from hedgerow.data.sources.paths import Paths, find_files
 from hedgerow.data.sources.text_files import TextPart
 from hedgerow.errors import ParameterError
@@ -23,6 +21,11 @@ class Source:
 
     parts: tuple[Part, ...]
     roles: Roles
+
+    @property
+    def texts(self) -> list[TextPart]:
+        """The text files among the parts."""
+        return [part for part in self.parts if isinstance(part, TextPart)]
 
     @property
     def name(self) -> str:
@@ -68,27 +71,3 @@ def open_parts(paths: Paths, *, types_known: bool = False) -> tuple[FilePart, ..
         TextPart(file) if file.format == "csv" else ArrowPart(file, named, types_known)
         for file, named in zip(files, values, strict=True)
     )
-
-
-def open_function(function: BatchFunction, roles: Roles) -> Source:
-    """Return a source of one part."""
-    return Source((FunctionPart(function),), roles)
-
-
-def find_text_kinds(parts: Sequence[Part], max_bytes: int) -> dict[str, TextKind]:
-    """Return the kinds of the columns of all text files among ``parts``."""
-    return joined_kinds(p.find_kinds(max_bytes) for p in parts if isinstance(p, TextPart))
-
-
-def set_text_kinds(parts: Sequence[Part], kinds: Mapping[str, TextKind]) -> None:
-    """Set the kinds of columns in all text files among ``parts``."""
-    for part in parts:
-        if isinstance(part, TextPart):
-            part.kinds = kinds
-
-
-def keep_text(parts: Sequence[Part], names: Collection[str]) -> None:
-    """Let text files keep some columns as text, even if all values look like numbers."""
-    for part in parts:
-        if isinstance(part, TextPart):
-            part.text.update(names)
