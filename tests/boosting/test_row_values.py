@@ -25,8 +25,8 @@ from hedgerow import (
     cv,
     train,
 )
+from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.row_data.row_values import ROW_VALUES, RowValue
-from hedgerow.cli import tables
 from hedgerow.cli.main import main
 from hedgerow.errors import HedgerowError
 from hedgerow.io import model_to_bytes
@@ -134,7 +134,7 @@ def command_line(name: str, given: dict[str, Any], folder: Path) -> bytes:
 
 
 def files_of_command_line(name: str, given: dict[str, Any], folder: Path) -> bytes:
-    with mock.patch.object(tables, "bytes_in_memory", return_value=10**12):
+    with mock.patch.object(FileDataset, "bytes_of_table", 10**12):
         return command_line(name, given, folder)
 
 
