@@ -41,11 +41,11 @@ from hedgerow.inspection.background import Inspected
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.io.forms import ModelForms
 from hedgerow.io.streaming import StreamedPredictions
-from hedgerow.metrics import task_of
 from hedgerow.model.model import Model, check_stages, mean_of_trees, trees_of_rounds
 from hedgerow.model.monotone import MonotoneChecks
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective, SeveralTargets, objective_of_record, parameters_of
+from hedgerow.objectives.catalogue import task_of
 from hedgerow.once import once
 from hedgerow.params import PredictionKind
 from hedgerow.peers import OF_BOOSTER, OF_PREDICT, NamesOfPeers, refuse_arguments

@@ -20,7 +20,7 @@ from hedgerow.boosting.validation.folds import Fold, among_weighted, folds_of, f
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.errors import ParameterError, brief
-from hedgerow.metrics import task_of
+from hedgerow.objectives.catalogue import task_of
 from hedgerow.peers import OF_CV, advised
 from hedgerow.shown import Viewed
 from hedgerow.threads import resolve_threads

@@ -21,9 +21,10 @@ from hedgerow.data import Column, Schema
 from hedgerow.data.categories.columns import check_unknown
 from hedgerow.errors import HedgerowError
 from hedgerow.estimators.labels import label_classes
-from hedgerow.metrics import make_metrics, scored_as, task_of
+from hedgerow.metrics import make_metrics
 from hedgerow.model.model import Model
 from hedgerow.objectives import make_objective
+from hedgerow.objectives.catalogue import scored_as, task_of
 from hedgerow.plot.curves import score_at
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from hedgerow.io import strict_json
 from hedgerow.io.container import SNIFF_BYTES
 from hedgerow.io.model_file import load_model
 from hedgerow.io.strict_json import Bounds
-from hedgerow.metrics import task_of
 from hedgerow.model.model import Model
 from hedgerow.objectives import objective_of_record
+from hedgerow.objectives.catalogue import task_of
 
 _CHANCES = {"lightgbm": "LightGBM", "xgboost": "XGBoost"}
 """Libraries whose boosters predict the probabilities of classes."""

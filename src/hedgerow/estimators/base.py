@@ -20,10 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 from hedgerow import params as allowed
 from hedgerow.argument_types import check_bool
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.row_data.classes import n_classes_of
 from hedgerow.boosting.row_data.targets import Targets, targets_of_rows
-from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import UnknownCategory
 from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.errors import (
@@ -37,8 +35,6 @@ from hedgerow.estimators.explaining import Explanations
 from hedgerow.estimators.labels import classes_of_labels
 from hedgerow.estimators.model_files import ModelFiles
 from hedgerow.estimators.reports import FittedReports
-from hedgerow.inspection.background import Inspected
-from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM, Objective
 from hedgerow.params import (
@@ -57,14 +53,17 @@ from hedgerow.schedules import LearningRate
 if TYPE_CHECKING:
     from hedgerow.booster import Booster
     from hedgerow.boosting.external.file_dataset import FileDataset
+    from hedgerow.boosting.loop.callbacks import Callback
     from hedgerow.boosting.loop.setup.job import Job, KnownTargets
     from hedgerow.boosting.loop.setup.loss_spec import LossSpec
     from hedgerow.boosting.resume.continuing import Start
     from hedgerow.boosting.row_data.dataset import Dataset
+    from hedgerow.boosting.validation.stopping import StoppingParams
+    from hedgerow.inspection.background import Inspected
+    from hedgerow.metrics import MetricChoice
 
 OwnObjective: TypeAlias = "str | Callable[..., Any] | Objective"
 Auto: TypeAlias = "Literal['auto']"
-EvalMetric: TypeAlias = MetricChoice
 
 _FITTED = (
     "booster_",
@@ -343,7 +342,7 @@ class HedgerowEstimator(
     forced_bins: allowed.ForcedBins = None
     advanced: Mapping[str, object] | None = None
     objective: OwnObjective = "auto"
-    eval_metric: EvalMetric = None
+    eval_metric: MetricChoice = None
     early_stopping: bool | Literal["auto", "cv"] = "auto"
     folds: Any = None
     blend: bool | int | Auto | Sequence[Mapping[str, Any]] = "auto"
@@ -489,6 +488,7 @@ class HedgerowEstimator(
 
     def _stopping(self) -> StoppingParams:
         from hedgerow.boosting.automatic.blending import check_blend
+        from hedgerow.boosting.validation.stopping import StoppingParams
 
         check_blend(self.blend)
         return StoppingParams(
@@ -682,6 +682,8 @@ class HedgerowEstimator(
     # -- prediction ----------------------------------------------------------
 
     def _inspected(self) -> Inspected:
+        from hedgerow.inspection.background import Inspected
+
         check_is_fitted(self)
         booster = self.booster_
         return Inspected(booster.model, booster.classes, booster.target_names)

@@ -20,11 +20,11 @@ from hedgerow.data.schema import Column, position_of
 from hedgerow.data.sparse import SparseTable
 from hedgerow.errors import DataError, DataTypeError, ParameterError, brief, did_you_mean
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
-from hedgerow.metrics import task_of
 from hedgerow.model.cells import Cells
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, objective_of_record
+from hedgerow.objectives.catalogue import task_of
 from hedgerow.once import once
 from hedgerow.params import Interval
 from hedgerow.threads import resolve_threads

@@ -24,21 +24,20 @@ import numpy as np
 from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.row_data.classes import column_of, indices_of
-from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.boosting.row_data.targets import targets_of_rows
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
 from hedgerow.inspection import background as bg
 from hedgerow.inspection import partial
-from hedgerow.metrics import Metric, MetricChoice, make_metrics, metrics_of_queries, scored_as
-from hedgerow.metrics.queries import query_rows
 from hedgerow.model.model import ImportanceKind, Model, feature_importance
 from hedgerow.objectives import Objective, SeveralTargets
+from hedgerow.objectives.catalogue import scored_as
 from hedgerow.params import Interval
 from hedgerow.shown import Viewed, some_of
 
 if TYPE_CHECKING:
     from hedgerow.explain.explanation import Explanation
+    from hedgerow.metrics import Metric, MetricChoice
 
 AnyImportance: TypeAlias = Literal["gain", "split", "cover", "permutation", "shap"]
 
@@ -285,6 +284,8 @@ def read_targets(
 
 def read_queries(objective: Objective, qid: Any, n_rows: int) -> IntArray | None:
     """Return the query of each row; raise unless rankings, and only they, have queries."""
+    from hedgerow.boosting.row_data.queries import read_qid  # an estimator imports this module
+
     is_ranking = scored_as(objective) == "ranking"
     if is_ranking != (qid is not None):
         raise ParameterError(
@@ -297,6 +298,9 @@ def read_queries(objective: Objective, qid: Any, n_rows: int) -> IntArray | None
 
 def _metric(background: bg.Background, metric: MetricChoice, qid: Any) -> Metric:
     """Return the metric of the rows; for a ranking, of their queries."""
+    from hedgerow.metrics import make_metrics, metrics_of_queries
+    from hedgerow.metrics.queries import query_rows
+
     objective, n_rows = background.objective, background.n_rows
     metrics: Sequence[Metric] = make_metrics(metric, objective)
     if len(metrics) != 1:

@@ -24,8 +24,6 @@ from hedgerow.metrics.base import (
     evaluate,
     evaluate_rounds,
     not_nan,
-    scored_as,
-    task_of,
 )
 from hedgerow.metrics.catalogue import ALIASES, METRICS
 from hedgerow.metrics.making import make_metrics, metrics_of_queries
@@ -42,6 +40,4 @@ __all__ = [
     "make_metrics",
     "metrics_of_queries",
     "not_nan",
-    "scored_as",
-    "task_of",
 ]

@@ -15,13 +15,14 @@ import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, read_only
 from hedgerow.errors import DataError, HedgerowError, LossError
 from hedgerow.metrics.scores import Explained, Mean, RowSums
+from hedgerow.objectives.catalogue import AnyTask
 
 if TYPE_CHECKING:
     from hedgerow.objectives.base import Objective
@@ -32,10 +33,7 @@ MetricFunction: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray | None]
 ``weight`` is None if all weights are equal; rows of weight 0 are left out.
 """
 
-Task: TypeAlias = Literal[
-    "regression", "two classes", "classes", "labels", "quantiles", "survival", "ranking"
-]
-
+Task: TypeAlias = AnyTask
 
 UNNAMED = "the metric"
 """Beginning of errors of functions that several metrics share."""
@@ -113,18 +111,6 @@ def built_in(
     sums = score if isinstance(score, Mean | Explained) else None
     counted = partial(of_counted_rows, name, score, from_raw)
     return Metric(name, counted, higher, tasks, from_raw, sums, what, built_in=True)
-
-
-def task_of(objective: Objective) -> Task:
-    """Return the kind of target of an objective."""
-    known: Task = getattr(objective, "task", "regression")
-    return known
-
-
-def scored_as(objective: Objective) -> Task:
-    """Return the kind of predictions for metrics; few metrics take several numbers per row."""
-    known: Task = getattr(objective, "scored_as", task_of(objective))
-    return known
 
 
 MetricChoice: TypeAlias = (

@@ -19,6 +19,7 @@ from hedgerow.metrics.catalogue import ALIASES, METRICS, find_metric
 from hedgerow.metrics.curves import concordance
 from hedgerow.metrics.ranking import NAMES, RankingMetric, ranking_metric
 from hedgerow.metrics.scores import Center, Mean, RowSums
+from hedgerow.objectives.catalogue import AnyTask, scored_as
 from hedgerow.objectives.targets import SeveralTargets, mean_of
 from hedgerow.peers import metric_hint
 
@@ -57,7 +58,7 @@ def make_metrics(
 
 
 def _make_metric(item: object, objective: Objective) -> mb.Metric:
-    task = mb.scored_as(objective)
+    task = scored_as(objective)
     own_function = callable(item) and not sk.is_scorer(item)
     if isinstance(objective, SeveralTargets) and not own_function:
         single = _make_metric(item, objective.single)
@@ -81,7 +82,7 @@ def _make_metric(item: object, objective: Objective) -> mb.Metric:
     return _by_name(item, objective, task)
 
 
-def _by_name(item: object, objective: Objective, task: mb.Task) -> mb.Metric:
+def _by_name(item: object, objective: Objective, task: AnyTask) -> mb.Metric:
     """Return a metric of the catalogue, or a scorer of scikit-learn."""
     usable = [_LOSS, *(name for name, metric in METRICS.items() if task in metric.tasks)]
     usable += NAMES if task == "ranking" else ()
@@ -130,7 +131,7 @@ def _score_of_raw(name: str, objective: Any, y_true: FloatArray, raw: FloatArray
     return -found.log_pdf(y_true) if name == "nll" else found.crps(y_true)
 
 
-def _unfit(item: object, tasks: Sequence[str], task: mb.Task, usable: list[str]) -> ParameterError:
+def _unfit(item: object, tasks: Sequence[str], task: AnyTask, usable: list[str]) -> ParameterError:
     return ParameterError(
         f"eval_metric {brief(item)} is for {' or '.join(tasks)}, but this model is for "
         f"{task}; use one of {', '.join(map(repr, usable))}."

@@ -57,6 +57,21 @@ CUSTOM = "custom"
 Task = Literal["regression", "two classes", "classes"]
 """What a loss of a user is for."""
 
+AnyTask = Task | Literal["labels", "quantiles", "survival", "ranking"]
+"""What a loss is for."""
+
+
+def task_of(objective: Objective) -> AnyTask:
+    """Return the kind of target of an objective."""
+    known: AnyTask = getattr(objective, "task", "regression")
+    return known
+
+
+def scored_as(objective: Objective) -> AnyTask:
+    """Return the kind of predictions for metrics; few metrics take several numbers per row."""
+    known: AnyTask = getattr(objective, "scored_as", task_of(objective))
+    return known
+
 
 def objective_class(name: str) -> Callable[..., Objective]:
     """Return the class of an objective.

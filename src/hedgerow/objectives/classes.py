@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit, log_expit, logsumexp, xlog1py, xlogy
@@ -24,11 +24,11 @@ from hedgerow.arrays import FloatArray
 from hedgerow.objectives import derivatives, row_kernels
 from hedgerow.objectives import line_search as ls
 from hedgerow.objectives.base import MeanLoss, RowLoss, check_number
+from hedgerow.objectives.catalogue import Task
 from hedgerow.objectives.domain import CLASSES, TWO_CLASSES, Domain
 from hedgerow.objectives.global_sums import AllRows, root_of_mean
 from hedgerow.params import Interval
 
-Task = Literal["regression", "two classes", "classes"]
 _FARTHEST_START = 34.5
 """Log-odds of a probability of 1 - 1e-15: the initial score for rows of one class."""
 _FAR = derivatives.FARTHEST_MARGIN

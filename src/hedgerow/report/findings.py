@@ -27,10 +27,10 @@ from hedgerow.data.reading.frames import columns_by_name
 from hedgerow.errors import DataError
 from hedgerow.inspection import Importances, PartialDependence, permutation_importance
 from hedgerow.inspection.importance import read_queries, read_targets
-from hedgerow.metrics import Metric, make_metrics, metrics_of_queries, scored_as
+from hedgerow.metrics import Metric, make_metrics, metrics_of_queries
 from hedgerow.metrics.queries import query_rows
 from hedgerow.objectives import Objective
-from hedgerow.objectives.catalogue import SURVIVAL
+from hedgerow.objectives.catalogue import SURVIVAL, scored_as
 from hedgerow.plot.classifier import calibration_of
 
 RESAMPLES = 200

@@ -16,8 +16,8 @@ from typing import Any, Literal, TypeAlias
 from hedgerow.booster import Booster, load
 from hedgerow.data.schema import Schema
 from hedgerow.errors import HedgerowError, ModelFormatError
-from hedgerow.metrics import task_of
 from hedgerow.objectives import objective_of_record
+from hedgerow.objectives.catalogue import task_of
 
 Signature: TypeAlias = tuple[int, int, int]
 """Identity of a file: its inode, its size and the time of its last change."""

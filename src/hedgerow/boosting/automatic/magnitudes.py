@@ -18,10 +18,10 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.errors import DataError, HedgerowWarning
-from hedgerow.metrics import scored_as
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, SeveralTargets
+from hedgerow.objectives.catalogue import scored_as
 from hedgerow.objectives.domain import LARGEST_SPREAD
 from hedgerow.objectives.global_sums import AllRows, largest_of_ranks
 from hedgerow.params import BoostParams

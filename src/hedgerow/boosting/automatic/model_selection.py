@@ -49,8 +49,8 @@ from hedgerow.boosting.validation.folds import Fold, can_judge, folds_to_test, f
 from hedgerow.boosting.validation.stopping import BestRound, Candidate, Search, StoppingParams
 from hedgerow.data.schema import Schema
 from hedgerow.errors import DataError
-from hedgerow.metrics import task_of
 from hedgerow.objectives import Objective
+from hedgerow.objectives.catalogue import task_of
 from hedgerow.once import once
 from hedgerow.params import BoostParams
 

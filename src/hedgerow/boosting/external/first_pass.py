@@ -45,8 +45,8 @@ from hedgerow.data.reading.mapped_table import MappedTable, RowFile, RowSpace
 from hedgerow.data.schema import check_same_names, with_more_levels
 from hedgerow.errors import AllRowsNeededError, brief
 from hedgerow.growing.limits.constraints import resolve_constraints
-from hedgerow.metrics import scored_as
 from hedgerow.objectives import Objective
+from hedgerow.objectives.catalogue import scored_as
 from hedgerow.params import BoostParams
 
 _ASIDE_SHARE = 0.2

@@ -21,11 +21,11 @@ from hedgerow.errors import LossError, ParameterError, StorageError
 from hedgerow.metrics import (
     Metric,
     make_metrics,
-    scored_as,
 )
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, loss_record
+from hedgerow.objectives.catalogue import scored_as
 from hedgerow.params import BoostParams
 from hedgerow.schedules import rate_record
 

@@ -44,12 +44,12 @@ from hedgerow.data import SparseTable, numbers_of
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.growing.core.setup import newton_limit
 from hedgerow.kernels.primitives.exact_sum import exact_sum
-from hedgerow.metrics import scored_as
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import AVERAGED, BLEND, Model
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import CUSTOM, Objective
+from hedgerow.objectives.catalogue import scored_as
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows, unit_of
 from hedgerow.objectives.precomputed import gradients_at

@@ -26,17 +26,19 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.checks import check_weight, one_axis, values_of_rows
 from hedgerow.errors import DataError, DataTypeError, ModelFormatError, brief
-from hedgerow.metrics import task_of
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, SeveralTargets
+from hedgerow.objectives.catalogue import task_of
+
+if TYPE_CHECKING:
+    from hedgerow.boosting.loop.sample import Sample
 
 RECORD = "class_weight"
 """Key of class weights in the training record."""

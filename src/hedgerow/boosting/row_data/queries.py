@@ -27,9 +27,10 @@ from hedgerow.boosting.validation.stopping import StoppingParams, queries_aside,
 from hedgerow.comm.base import Alone, Communicator, gather_numbers
 from hedgerow.cuda.arrays import host_array
 from hedgerow.errors import DataError, HedgerowWarning, ParameterError
-from hedgerow.metrics import Metric, metrics_of_queries, scored_as, task_of
+from hedgerow.metrics import Metric, metrics_of_queries
 from hedgerow.metrics.queries import first_seen, query_rows
 from hedgerow.objectives import Objective
+from hedgerow.objectives.catalogue import scored_as, task_of
 from hedgerow.params import BoostParams
 
 if TYPE_CHECKING:

@@ -35,8 +35,8 @@ from hedgerow.boosting.loop.setup.job import FitSpec
 from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.boosting.validation.stopping import hash_rows
 from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
-from hedgerow.metrics import task_of
 from hedgerow.metrics.queries import first_seen
+from hedgerow.objectives.catalogue import task_of
 
 FOLD_STREAM = 3
 """Stream of :mod:`hedgerow.kernels.primitives.hashing` that assigns rows to folds."""

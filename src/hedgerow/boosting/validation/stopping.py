@@ -27,13 +27,13 @@ from hedgerow.argument_types import check_bool
 from hedgerow.arrays import BoolArray, FloatArray, IntArray, distinct
 from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
 from hedgerow.errors import DataError, ParameterError, brief
-from hedgerow.metrics import Metric
 from hedgerow.params import BoostParams, Interval
 
 if TYPE_CHECKING:
     from hedgerow.boosting.automatic.blending import Blend, Member
     from hedgerow.boosting.automatic.cost import Allowance
     from hedgerow.boosting.resume.continuing import Start
+    from hedgerow.metrics import Metric
 
 
 VALIDATION_STREAM = 2
