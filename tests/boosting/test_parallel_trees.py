@@ -222,7 +222,7 @@ def test_stages_and_prefixes(kind) -> None:
 def test_forged_numbers_of_trees() -> None:
     content = fitted({"num_parallel_tree": P, **SAMPLED}).to_bytes()
     for wrong in ("0", "-3", "4", "3.0", " 3", "", "9" * 30, "7", None):
-        with pytest.raises(ModelFormatError, match=r"num_parallel_tree|evenly"):
+        with pytest.raises(ModelFormatError, match=r"num_parallel_tree|evenly|schema_version"):
             model_from_bytes(with_metadata(content, num_parallel_tree=wrong))
     model, _ = model_from_bytes(content)
     for wrong_number in (0, -3, 4):

@@ -213,9 +213,7 @@ def search(g, h, n, n_bins, node, rules, units=(1.0, 1.0)):
         lanes = ColumnLanes(features, features * histogram.stride)
         best = search_columns(histogram, lanes, searched, constraints, best)
     found = complete_split(histogram, sums, unit, best)
-    left = NodeSums(found.g_left, found.h_left, found.n_left)
-    gain = split_gain(constraints, np.int64(0), found.score, left, sums, unit, engine_rules)
-    return found, gain
+    return found, split_gain(constraints, found.score, sums, unit, engine_rules)
 
 
 class FoundSet(NamedTuple):
