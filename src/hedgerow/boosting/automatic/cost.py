@@ -210,7 +210,7 @@ _HURRIED_SUBSAMPLE = 0.65
 """Share of the rows if a round has several trees, which would otherwise overfit."""
 _PATIENT_PATH = 2.5
 _PATHS_FOR_FOLDS = 2.0
-"""Folds and model take the time of a model with twice the path: `docs/defaults-experiments.md`."""
+"""Folds and model take about the time of a model with twice the path."""
 _MOST_ROUNDS = 100_000
 _SECONDS_BESIDE = 2e-4
 """Time of a round besides its trees."""
