@@ -39,7 +39,6 @@ InteractionConstraints: TypeAlias = (
     "Sequence[Sequence[str | int]] | Literal['pairwise', 'no_interactions'] | None"
 )
 ByFeature: TypeAlias = "Mapping[str | int, float] | Sequence[float] | None"
-ForcedBins: TypeAlias = "Mapping[str | int, Sequence[float]] | None"
 _DIRECTIONS = {"increasing": 1, "decreasing": -1}
 CHECKPOINT_SECONDS = 10.0
 """Default time between two writes of a checkpoint.  A fit that is killed loses at most about
@@ -252,7 +251,6 @@ class BoostParams:
     extra_trees: bool = _row(False, _SWITCH, "round", constrains="scores", used=_HIST)
     path_smooth: float = _row(0.0, _NOT_NEGATIVE, "round", constrains="scores", used=_NO_SEARCH)
     max_bins_by_feature: Any = _row(None, None, "fit", used=_HIST)
-    forced_bins: Any = _row(None, None, "fit", used=_HIST)
     device: Device = _row("cpu", get_args(Device), "fit")
     seed: int = _row(0, Interval(0, _MOST_INT, integer=True), "fit")
 

@@ -203,9 +203,6 @@ BAD = {
         lambda: GOOD, {"monotone_constraints": {"colour": 1}}, {},
         ["monotone_constraints", "'colour'"],
     ),
-    "forced category": (
-        lambda: GOOD, {"forced_bins": {"colour": [1.0]}}, {}, ["forced_bins", "'colour'"]
-    ),
     "sparse categories": (
         lambda: SPARSE_GOOD, {"categorical_features": [1]}, {}, ["'x1'", "category"]
     ),

@@ -44,9 +44,9 @@ def mixed(seed, n_rows=150, n_features=14, missing=0.02):
     return (X + 0.0).astype(np.float32)
 
 
-def prepared(X, zero_missing=False, max_bins=255, forced=None):
+def prepared(X, zero_missing=False, max_bins=255):
     table = read_any(sparse.csr_array(X), zero_missing=zero_missing)
-    return table, fit_bins(table, max_bins, forced=forced)
+    return table, fit_bins(table, max_bins)
 
 
 every_rule = st.builds(
@@ -167,7 +167,7 @@ def test_trees_are_the_same_bytes_with_and_without_bundles(
     params, policy = grown_by
     rng = np.random.default_rng(seed)
     X = np.hstack([mixed(seed, 300, 12), one_hot(seed, 300, (3, 8)), -one_hot(seed + 1, 300, (6,))])
-    table, spec = prepared(X, zero_missing, forced={"x0": (0.5,), "x14": (0.5,)})
+    table, spec = prepared(X, zero_missing)
     y = np.nansum(X[:, ::3], axis=1) + rng.standard_normal(len(X))
     weight = rng.random(len(X)) + 0.1 if weighted else None
     if policy == "symmetric":

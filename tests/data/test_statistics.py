@@ -601,11 +601,9 @@ def test_monotone_beside_statistics():
 def test_bins_by_feature_are_those_of_the_columns():
     X, y = shop()
     params = {"n_estimators": 10, "max_bins_by_feature": {"size": 2, "user": 3}}
-    model = HedgerowClassifier(**params, forced_bins={"size": [0.25]}).fit(X, y).booster_.model
+    model = HedgerowClassifier(**params).fit(X, y).booster_.model
     for i, source in enumerate(model.inputs.sources):
         chosen = model.forest.threshold[model.forest.feature == i]
         most = {0: 2, 1: 1}.get(source[0]) if source != (2,) else None
         if most is not None:
             assert len(np.unique(chosen)) <= most
-    sizes = model.forest.threshold[model.forest.feature == model.inputs.kept.index(1)]
-    assert set(floats_of_keys(sizes)) <= {0.25}

@@ -136,7 +136,6 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "path_smooth": (0.5, 100.0),
     "monotone_penalty": (0.5, 3.0),
     "max_bins_by_feature": ("draw",),
-    "forced_bins": ("draw",),
     "categorical_features": ("draw", None),
     "early_stopping": (True, "cv"),
     "patience": (1, 3),
@@ -161,7 +160,7 @@ CORE = (
     *("learning_rate", "max_leaves", "max_depth", "min_samples_leaf", "reg_lambda", "reg_alpha"),
     *("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode", "max_bins"),
     *("grow_policy", "bundle_features", "max_conflict_rate", "bundle_order", "zero_as_missing"),
-    *("multi_strategy", "linear_leaves", "min_child_weight", "forced_bins", "boosting"),
+    *("multi_strategy", "linear_leaves", "min_child_weight", "boosting"),
     "num_parallel_tree",
 )
 """Options that need few compiled kernels."""
@@ -319,7 +318,7 @@ _NOT_BESIDE = {
     ),
     ("linear_leaves", True): (*("tree_method", "leaf_estimation", "path_smooth"),),
     ("tree_method", "exact"): (
-        *("forced_bins", "max_bins_by_feature", "max_conflict_rate", "bundle_order"),
+        *("max_bins_by_feature", "max_conflict_rate", "bundle_order"),
         *("bundle_conflicts", "bundle_features", "sampling", "categorical_features"),
         *("extra_trees"),
     ),
@@ -383,11 +382,6 @@ def _draw_value(rng: np.random.Generator, name: str, table: DrawnTable) -> Any:
         return {names[j]: float(rng.choice([0.1, 5.0])) for j in some}
     if name == "max_bins_by_feature":
         return {names[j]: int(rng.choice([2, 5, 255])) for j in some}
-    if name == "forced_bins":
-        return {
-            names[j]: sorted(rng.choice([-1.5, 0.0, 0.5, 2.0, 7.0], 2, replace=False).tolist())
-            for j in some
-        }
     return [names[j] for j in some]
 
 

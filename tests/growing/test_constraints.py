@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, ParameterError, train
 from hedgerow.data import fit_bins, read_table
-from hedgerow.data.binning.forced_bins import share_bins
 from hedgerow.data.schema import Column, Schema
 from hedgerow.growing.core.stages.branches import make_constraints, permit_columns
 from hedgerow.growing.core.state import NODE_FEATURE, NODE_FIELDS
 from hedgerow.growing.limits.constraints import resolve_constraints
-from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 
@@ -71,8 +69,6 @@ def test_columns_in_no_group_are_a_group() -> None:
         ("feature_penalties", {"age": 1}),
         ("max_bins_by_feature", {"age": 255}),
         ("interaction_constraints", [NAMES, ["age"]]),
-        ("forced_bins", {}),
-        ("forced_bins", {"age": []}),
     ],
 )
 def test_what_asks_for_nothing_is_none(name, value) -> None:
@@ -85,10 +81,8 @@ def test_resolving_again_changes_nothing() -> None:
         interaction_constraints=[["age", "income"]],
         feature_penalties={"rooms": 0.5},
         max_bins_by_feature={"day": 7},
-        forced_bins={"day": [1.5, 9], "age": [0.5]},
     )
     assert resolve_constraints(once, SCHEMA, make_objective("squared_error")) == once
-    assert once.forced_bins == {"day": (1, 9), "age": (0.5,)}  # days are whole numbers
 
 
 BAD = [
@@ -114,15 +108,6 @@ BAD = [
     ({"feature_penalties": [0, 0, 0, 0]}, "0 for every column"),
     ({"max_bins_by_feature": {"age": 1}}, "from 2 to 255; got 1"),
     ({"max_bins_by_feature": {"age": 2.5}}, "got 2.5"),
-    ({"forced_bins": {"town": [1]}}, "no column 'town'"),
-    ({"forced_bins": [[1], [2], [3], [4]]}, "must be a dict"),
-    ({"forced_bins": {"age": 3}}, "list of ascending numbers"),
-    ({"forced_bins": {"age": [2, 1]}}, "must ascend without repetition; got 1"),
-    ({"forced_bins": {"day": [1.2, 1.4]}}, "rounded down"),
-    ({"forced_bins": {"age": [float("nan")]}}, "finite numbers; got nan"),
-    ({"forced_bins": {"age": [1, 2, 3]}, "max_bins": 3}, "3 cuts, which make 4 bins.* have 3"),
-    ({"forced_bins": {"age": [1, 2]}, "max_bins_by_feature": {"age": 2}}, "may have 2"),
-    ({"forced_bins": {"age": [1]}, "tree_method": "exact"}, "with tree_method='hist'"),
     ({"max_bins_by_feature": {"age": 9}, "tree_method": "approx"}, "with tree_method='hist'"),
 ]
 
@@ -143,8 +128,6 @@ def test_monotone_on_a_category_is_refused() -> None:
     schema = Schema((Column("town", "category", ("Bonn", "Oslo")), Column("age")), True)
     with pytest.raises(ParameterError, match="column 'town' is of kind 'category'"):
         resolve(schema, monotone_constraints={"town": 1})
-    with pytest.raises(ParameterError, match="column 'town' is of kind 'category'"):
-        resolve(schema, forced_bins={"town": [1]})
     kept = resolve(schema, interaction_constraints="no_interactions", feature_penalties={"town": 2})
     assert kept.feature_penalties == (2.0, 1.0)
 
@@ -160,39 +143,6 @@ def test_monotone_with_several_classes_is_refused(objective) -> None:
 # -- bins ------------------------------------------------------------------------------
 
 
-@given(
-    st.lists(st.integers(-20, 20), min_size=1, max_size=60),
-    st.lists(st.integers(-25, 25), unique=True, max_size=6),
-    st.integers(2, 12),
-)
-def test_forced_cuts_are_there_and_the_others_lie_between(values, forced, max_bins) -> None:
-    forced = sorted(forced)[: max_bins - 1]
-    table = read_table(np.array(values, dtype=np.float64).reshape(-1, 1))
-    spec = fit_bins(table, max_bins, forced={"x0": forced})
-    cuts = floats_of_keys(spec.cut_keys)
-    assert set(forced) <= set(cuts.tolist())
-    assert (np.diff(cuts) > 0).all()
-    assert len(cuts) < max_bins
-    # No bin is wasted: while bins are left, each distinct value has its own.
-    occupied = len(set(np.searchsorted(cuts, values, side="left").tolist()))
-    spare = max_bins - 1 - len(cuts)
-    assert spare == 0 or occupied == len(set(values))
-    weighted = fit_bins(table, max_bins, np.full(len(values), 2.0), forced={"x0": forced})
-    np.testing.assert_array_equal(weighted.cut_keys, spec.cut_keys)
-
-
-@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 30)), min_size=1, max_size=8),
-       st.integers(0, 60))  # fmt: skip
-def test_bins_are_shared_in_proportion(segments, spare) -> None:
-    mass = np.array([float(max(a, b)) for a, b in segments])
-    n_values = np.array([b for _, b in segments])
-    n_bins = share_bins(mass, n_values, len(segments) + spare)
-    assert (n_bins >= 1).all()
-    assert (n_bins <= np.maximum(n_values, 1)).all()
-    room = int(np.maximum(n_values - 1, 0).sum())
-    assert n_bins.sum() == len(segments) + min(spare, room)
-
-
 def test_each_column_has_its_limit() -> None:
     X = np.random.default_rng(0).normal(size=(500, 3))
     spec = fit_bins(read_table(X), (5, 20, 255))
@@ -202,22 +152,6 @@ def test_each_column_has_its_limit() -> None:
         alone = fit_bins(read_table(X[:, [j]]), most)
         found = spec.cut_keys[spec.cut_start[j] : spec.cut_start[j + 1]]
         np.testing.assert_array_equal(alone.cut_keys, found)
-
-
-def test_forced_cuts_of_wide_integers_are_exact() -> None:
-    X = (np.arange(40, dtype=np.int64) + 2**60).reshape(-1, 1)
-    spec = fit_bins(read_table(X), 5, forced={"x0": (2**60 + 7,)})
-    assert 2**60 + 7 in spec.cut_keys
-
-
-def test_forced_bins_decide_where_a_tree_can_cut() -> None:
-    X, _ = table_of()
-    model = fit(X, X[:, 0] > 0.33, max_bins=2, forced_bins={"x0": [0.3]}, max_leaves=2)
-    frame = model.booster_.to_frame(None)
-    cuts = {t for t, f in zip(frame["threshold"], frame["feature"], strict=True) if f == "x0"}
-    assert cuts == {0.3}
-    again = type(model)(**model.get_params()).fit(X, X[:, 0] > 0.33)
-    assert again.booster_.model.training["parameters"]["forced_bins"] == {"x0": (0.3,)}
 
 
 # -- interactions ------------------------------------------------------------------------

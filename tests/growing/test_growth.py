@@ -1,4 +1,4 @@
-"""Random cuts, smoothed leaves, column penalties and weights, forced splits."""
+"""Random cuts, smoothed leaves, column penalties and weights."""
 
 from __future__ import annotations
 

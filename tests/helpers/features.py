@@ -102,7 +102,6 @@ OPTIONS_OF_COLUMNS = {
     "colsample_bytree": 0.8,
     "feature_weights": {"a": 0.5},
     "max_bins_by_feature": {"a": 40},
-    "forced_bins": {"d": [0.25]},
 }
 
 PIECES: dict[str, dict[str, Any]] = {

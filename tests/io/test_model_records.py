@@ -73,7 +73,7 @@ def _survival() -> Any:
 
 def _constrained() -> Any:
     settings = {"monotone_constraints": {"size": 1}, "interaction_constraints": [["size", "town"]]}
-    settings |= {"forced_bins": {"size": [0.0]}, "feature_penalties": {"count": 0.5}}
+    settings |= {"feature_penalties": {"count": 0.5}}
     settings |= {"boosting": "gbdt", "subsample": 0.7, "oob_score": True}
     offset = X | {"known": np.zeros(N)}
     return HedgerowRegressor(**PLAIN, **settings).fit(offset, Y, offset="known")

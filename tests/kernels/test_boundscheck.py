@@ -49,7 +49,6 @@ CONSTRAINTS = {
     "monotone_constraints": {"x0": 1, "x8": -1},
     "interaction_constraints": [["x0", "x1", "x8"], ["x1", "x2", "x3"]],
     "feature_penalties": {"x1": 0.5},
-    "forced_bins": {"x0": [-100.0, 0.5]},
     "monotone_penalty": 0.5,
     "path_smooth": 3.0,
 }

@@ -142,7 +142,6 @@ SAMPLES: dict[str, Any] = {
     "feature_penalties": ({0: 0.1},),
     "feature_weights": ({0: 0.0},),
     "max_bins_by_feature": ({0: 2},),
-    "forced_bins": ({0: [0.05]},),
     "feature_crosses": ([(0, 1, "product")],),
 }
 WITHOUT_EFFECT_ON_TREES = ("device", "bundle_features", "oob_score")
@@ -155,7 +154,6 @@ USED: dict[str, dict[str, Any]] = {
     "bundle_order": {"max_conflict_rate": 0.05},
     "bundle_conflicts": {"max_conflict_rate": 0.05},
     "statistics_order": {"target_statistics": True},
-    "forced_bins": {"max_bins": 3},
     "seed": {"subsample": 0.5},
     "num_parallel_tree": {"colsample_bynode": 0.5},
     "max_cat_threshold": {"min_data_per_group": 1},

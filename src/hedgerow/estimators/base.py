@@ -173,8 +173,6 @@ class HedgerowEstimator(
         if this saves a quarter of the columns (docs/sparse.md).
     max_bins_by_feature : dict or sequence of numbers of the columns, or None, default=None
         Most bins of each column, from 2 to 255, instead of ``max_bins``.
-    forced_bins : dict of column to ascending numbers, or None, default=None
-        Cuts that a column has whatever the data; its other cuts are chosen between these.
     feature_crosses : list of (column, column, operation), None or "auto", default="auto"
         Pairs of numeric columns to add as ``"product"``, ``"difference"`` or ``"ratio"``.
         ``"auto"``: those that cross-validation favours, if any (docs/defaults.md).
@@ -339,7 +337,6 @@ class HedgerowEstimator(
     extra_trees: bool = False
     path_smooth: float = 0.0
     max_bins_by_feature: allowed.ByFeature = None
-    forced_bins: allowed.ForcedBins = None
     advanced: Mapping[str, object] | None = None
     objective: OwnObjective = "auto"
     eval_metric: MetricChoice = None

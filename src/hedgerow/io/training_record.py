@@ -180,6 +180,5 @@ _BY_COLUMN: dict[str, Callable[[Any, int], bool]] = {
     "max_bins_by_feature": lambda value, n: _one_each(value, n, is_count),
     "interaction_constraints": _is_groups,
     "feature_crosses": lambda value, n: all_of(value, _is_cross),
-    "forced_bins": lambda value, n: _maps_to(value, lambda cuts: all_of(cuts, is_finite)),
 }
 """Parameters that refer to columns, in their resolved form."""

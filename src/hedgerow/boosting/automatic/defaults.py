@@ -123,8 +123,6 @@ def choose(
         values["least_patience"] = None
     if "learning_rate" not in automatic:
         values |= _with_rate(values, params.learning_rate)
-    if params.forced_bins is not None:
-        del values["max_bins"]  # forced bins rely on the largest number of bins
     several = isinstance(objective, SeveralTargets)
     if several or size.n_outputs == 1 or obstacle_to_vectors(params) is not None:
         del values["multi_strategy"]  # "auto" has a meaning of its own here

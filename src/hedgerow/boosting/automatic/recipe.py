@@ -307,8 +307,7 @@ def plain_params(params: BoostParams, free: frozenset[str], size: DataSize) -> B
         # Beside few rows and many columns, the search for splits in more bins takes most of a fit.
         "max_bins": 63 if size.n_features >= _MANY_COLUMNS and size.n_rows < _SMALL else 255,
     }
-    kept = frozenset() if params.forced_bins is None else {"max_bins"}
-    plain = replace(params, **{name: values[name] for name in values if name in free - kept})
+    plain = replace(params, **{name: values[name] for name in values if name in free})
     return None if plain == params else plain
 
 

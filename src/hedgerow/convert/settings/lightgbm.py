@@ -132,7 +132,7 @@ _REFUSED: dict[str, tuple[str, tuple[Any, ...]]] = {
     "bagging_by_query": ("sampling draws rows, not queries.", (False,)),
     "pos_bagging_fraction": ("sampling treats all classes alike.", (1,)),
     "neg_bagging_fraction": ("sampling treats all classes alike.", (1,)),
-    "forcedbins_filename": ("use forced_bins.", ("",)),
+    "forcedbins_filename": ("give the numbers of the bins as the column.", ("",)),
     "forcedsplits_filename": ("leave it out: every split is searched for.", ("",)),
     "xgboost_dart_mode": ("dropped trees are scaled as in DART.", (False,)),
     "lambdarank_position_bias_regularization": (r.POSITIONS, (0,)),

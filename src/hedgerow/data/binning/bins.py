@@ -45,14 +45,13 @@ import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, BinArray, BoolArray, FloatArray, IntArray
 from hedgerow.data.binning import cut_sample as cs
-from hedgerow.data.binning import forced_bins as fb
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import AnyTable, SparseTable, count_entries
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.kernels.primitives.hashing import BIN_SAMPLE_STREAM, hash_range
 from hedgerow.kernels.primitives.intrinsics import FAN_OUT
-from hedgerow.kernels.tables.binning import LOOKUP_WIDTH, gather_columns
+from hedgerow.kernels.tables.binning import LOOKUP_WIDTH, choose_cuts, gather_columns
 from hedgerow.kernels.tables.keys import (
     float32_threshold_keys,
     floats_of_keys,
@@ -75,7 +74,6 @@ def find_sparse_cuts(
     rows: IntArray,
     mass: FloatArray | None,
     most_bins: IntArray,
-    forced: dict[int, AnyArray],
     n_threads: int,
 ) -> list[tuple[AnyArray, AnyArray]]:
     """Find the values just below and just above each cut of each column."""
@@ -95,7 +93,7 @@ def find_sparse_cuts(
         unrecorded = mass.sum() - (before[start[1:]] - before[start[:-1]])
     if table.schema.zero_missing:
         unrecorded = np.zeros(n_features)
-    found, rest = _cuts_of_constants(values, start, unrecorded, forced)
+    found, rest = _cuts_of_constants(values, start, unrecorded)
 
     def find(first: int, last: int) -> None:
         runs = np.empty(counts.max(initial=0) + 2, dtype=np.int64)
@@ -104,15 +102,14 @@ def find_sparse_cuts(
             part = slice(start[j], start[j + 1])
             part_masses = None if mass is None else masses[part]
             ordered, mass_before = _with_zeros(values[part], part_masses, unrecorded[j])
-            most = int(most_bins[j])
-            found[j] = fb.cuts_of_column(ordered, mass_before, forced.get(j), most, space)
+            found[j] = cuts_of_column(ordered, mass_before, int(most_bins[j]), space)
 
     run_blocks(find, len(rest), n_threads, _COLUMNS_PER_THREAD)
     return found
 
 
 def _cuts_of_constants(
-    values: AnyArray, start: IntArray, unrecorded: FloatArray, forced: dict[int, AnyArray]
+    values: AnyArray, start: IntArray, unrecorded: FloatArray
 ) -> tuple[list[tuple[AnyArray, AnyArray]], IntArray]:
     """Return the cuts of columns with at most one stored value, and the other columns."""
     # Such columns, typically indicators, need no sorting: their only cut is between 0 and the
@@ -128,7 +125,6 @@ def _cuts_of_constants(
     constant = low == high  # NaN is not
     if values.dtype == np.int64:
         constant &= low != MISSING_KEY
-    constant &= ~np.isin(held, list(forced))
     cut = constant & (unrecorded[held] > 0) & (low != 0)
     zero = np.zeros(1, values.dtype)
     for j, k in zip(held[cut], np.flatnonzero(cut), strict=True):
@@ -143,7 +139,7 @@ def _with_zeros(
     """Return the sorted non-missing values with a single 0, and the mass before each."""
     # ``column`` is sorted in place.
     counts = np.arange(len(column) + 1, dtype=np.float64)
-    ordered, mass_before = fb.sort_column(column, masses, counts)
+    ordered, mass_before = sort_column(column, masses, counts)
     left, right = (int(np.searchsorted(ordered, 0, side=side)) for side in ("left", "right"))
     if unrecorded == 0 and left == right:
         return ordered, mass_before
@@ -272,14 +268,13 @@ def fit_bins(
     weight: FloatArray | None = None,
     seed: int = 0,
     n_threads: int = 1,
-    forced: fb.ForcedCuts | None = None,
     columns: Sequence[int] | None = None,
 ) -> BinSpec:
     """Choose the cuts of every feature, the same for dense and sparse tables of the same numbers.
 
     Missing values are ignored.  A row of weight k counts as k equal rows, and a common factor of
     the weights does not change the cuts.  ``max_bins`` may hold a number for each feature,
-    ``forced`` has cuts to use whatever the data, by name.  ``columns`` are the numbers of the first
+    ``columns`` are the numbers of the first
     columns in the user's table, if others follow that are computed from these.
     """
     most_bins = _most_bins(max_bins, table.n_features)
@@ -290,44 +285,31 @@ def fit_bins(
         )
     mass = None if weight is None else integer_mass(weight)
     sample = cs.sample_of(table, mass, seed, n_threads, most_bins, columns)
-    return fit_sample(sample, max_bins, n_threads, forced)
+    return fit_sample(sample, max_bins, n_threads)
 
 
-def fit_sample(
-    sample: cs.CutSample,
-    max_bins: int | Sequence[int],
-    n_threads: int = 1,
-    forced: fb.ForcedCuts | None = None,
-) -> BinSpec:
+def fit_sample(sample: cs.CutSample, max_bins: int | Sequence[int], n_threads: int = 1) -> BinSpec:
     """Choose the cuts of every feature from a sample; see :func:`fit_bins`."""
     table, mass = sample.table, sample.mass
     most_bins = _most_bins(max_bins, table.n_features)
     rows = np.arange(table.n_rows) if sample.rows is None else sample.rows
-    fixed = fb.keys_of_forced(forced, table.schema)
     found: list[tuple[AnyArray, AnyArray]]
     level_bins: list[BinArray] = [np.zeros(0, np.uint8)] * table.n_features
     if isinstance(table, SparseTable):
-        forced_cuts = {j: cuts_as(keys, table.value.dtype) for j, keys in fixed.items()}
-        found = find_sparse_cuts(table, rows, mass, most_bins, forced_cuts, n_threads)
+        found = find_sparse_cuts(table, rows, mass, most_bins, n_threads)
     else:
         columns = _columns_of(table.values, rows, n_threads)
         columns[[kind == "category" for kind in table.schema.kinds]] = missing_of(columns.dtype)
-        forced_cuts = {j: cuts_as(keys, columns.dtype) for j, keys in fixed.items()}
-        found = _find_cuts(columns, mass, most_bins, forced_cuts, n_threads)
+        found = _find_cuts(columns, mass, most_bins, n_threads)
         level_bins = _bin_levels(table, rows, mass, most_bins, sample.level_mass)
     for j, values in sample.few.items():
-        found[j] = fb.cuts_of_few(values, forced_cuts.get(j), int(most_bins[j])) or found[j]
+        if len(values) <= most_bins[j]:
+            found[j] = values[:-1], values[1:]
     counts = [len(below) for below, _ in found]
     n_levels = [len(bins) for bins in level_bins]
-    cut_keys = _cuts_between(found, table.schema)
-    if fixed:
-        own = np.split(cut_keys, np.cumsum(counts)[:-1])
-        for column, keys in fixed.items():
-            own[column] = np.sort(np.concatenate([own[column], keys]))
-        cut_keys, counts = np.concatenate(own), [len(part) for part in own]
     most = 1 + max(*counts, *(int(bins.max(initial=0)) for bins in level_bins))
     return BinSpec(
-        cut_keys=cut_keys,
+        cut_keys=_cuts_between(found, table.schema),
         cut_start=np.concatenate(([0], np.cumsum(counts, dtype=np.int64))),
         schema=table.schema,
         stride=max(SMALLEST_STRIDE, 1 << most.bit_length()),
@@ -443,13 +425,9 @@ def _find_cuts(
     columns: AnyArray,
     mass: FloatArray | None,
     most_bins: IntArray,
-    forced: dict[int, AnyArray],
     n_threads: int,
 ) -> list[tuple[AnyArray, AnyArray]]:
-    """Find the values just below and just above each cut of each column.
-
-    Forced cuts are not among the results.  ``columns`` is sorted in place.
-    """
+    """Find the values just below and just above each cut of the columns, which are sorted."""
     n_features, n_rows = columns.shape
     found: list[tuple[AnyArray, AnyArray]] = [None] * n_features  # type: ignore[list-item]
     counts = np.arange(n_rows + 1, dtype=np.float64)
@@ -460,11 +438,38 @@ def _find_cuts(
     def find(start: int, stop: int) -> None:
         space = np.empty(n_rows + 1, dtype=np.int64), np.empty(MOST_BINS, dtype=np.int64)
         for j in range(start, stop):
-            sorted_column = fb.sort_column(columns[j], mass, counts)
-            found[j] = fb.cuts_of_column(*sorted_column, forced.get(j), int(most_bins[j]), space)
+            sorted_column = sort_column(columns[j], mass, counts)
+            found[j] = cuts_of_column(*sorted_column, int(most_bins[j]), space)
 
     run_blocks(find, n_features, n_threads, -(-_VALUES_PER_THREAD // n_rows))
     return found
+
+
+def sort_column(
+    column: AnyArray, mass: FloatArray | None, counts: FloatArray
+) -> tuple[AnyArray, FloatArray]:
+    """Return the non-missing values of a column, ascending, and the mass before each and of all."""
+    # ``mass`` is that of the rows; None: ``counts`` has the mass before each row.
+    if mass is None:
+        column.sort()
+    else:
+        order = np.argsort(column)
+        column, counts = column[order], np.concatenate(([0.0], np.cumsum(mass[order])))
+    if column.dtype.kind == "f":  # NaN is sorted last
+        first, last = 0, int(np.searchsorted(column, np.nan))
+    else:
+        first, last = int(np.searchsorted(column, MISSING_KEY, side="right")), len(column)
+    return column[first:last], counts[first : last + 1]
+
+
+def cuts_of_column(
+    ordered: AnyArray, mass_before: FloatArray, max_bins: int, space: tuple[IntArray, IntArray]
+) -> tuple[AnyArray, AnyArray]:
+    """Return the values just below and just above each cut of a column of :func:`sort_column`."""
+    runs, cuts = space  # scratch space: runs of equal values, and cuts
+    rises = ordered[1:] > ordered[:-1]
+    above = cuts[: choose_cuts(rises, mass_before, max_bins, runs, cuts)]
+    return ordered[above - 1], ordered[above]
 
 
 def _cuts_between(found: list[tuple[AnyArray, AnyArray]], schema: Schema) -> IntArray:

@@ -7,7 +7,6 @@ interaction constraint  sets of columns; those that split one branch of a tree, 
                         the root to a leaf, must all lie in one of them
 feature penalty         factor on the gain of every split of a column
 feature weight          how readily a column is drawn where columns are sampled
-forced bin              cut that a column always has, for any data
 cross                   product, difference or ratio of two columns, that trees may split
 
 :func:`resolve_constraints` turns what users write (names, positions, mappings,
@@ -51,7 +50,6 @@ def resolve_constraints(params: BoostParams, schema: Schema, objective: Objectiv
         "feature_penalties": _penalties(params.feature_penalties, schema),
         "feature_weights": _weights(params.feature_weights, schema),
         "max_bins_by_feature": _max_bins(params, schema),
-        "forced_bins": _forced(params, schema),
         "feature_crosses": _crosses(params, schema),
     }
     if all(value is None and getattr(params, name) is None for name, value in found.items()):
@@ -226,38 +224,6 @@ def _group(group: Any, number: int, schema: Schema) -> tuple[int, ...]:
     return tuple(sorted(columns))
 
 
-def _forced(params: BoostParams, schema: Schema) -> dict[str, tuple[float, ...]] | None:
-    given, name = params.forced_bins, "forced_bins"
-    if given is None:
-        return None
-    if not isinstance(given, Mapping):
-        raise ParameterError(
-            f"{name} must be a dict of column to ascending cuts; got {brief(given)}."
-        )
-    most = _max_bins(params, schema) or (params.max_bins,) * schema.n_features
-    forced: dict[str, tuple[float, ...]] = {}
-    for key, cuts in given.items():
-        at = position_of(key, schema.names, name)
-        column = schema.columns[at]
-        if column.name in forced:
-            raise ParameterError(f"{name} names column {column.name!r} twice.")
-        if column.kind == "category":
-            raise ParameterError(
-                f"{name}: column {column.name!r} is of kind {column.kind!r}, which is not cut at "
-                "numbers: leave it out."
-            )
-        read = _cuts(cuts, column.kind == "int", f"{name} of column {column.name!r}")
-        if len(read) >= most[at]:
-            raise ParameterError(
-                f"{name} of column {column.name!r} are {len(read)} cuts, which make "
-                f"{len(read) + 1} bins, but the column may have {most[at]}: give fewer, or raise "
-                "max_bins or max_bins_by_feature."
-            )
-        if read:
-            forced[column.name] = read
-    return forced or None
-
-
 def _crosses(params: BoostParams, schema: Schema) -> tuple[tuple[str, str, str], ...] | None:
     """Return the crosses with names instead of positions, each once."""
     given, name = params.feature_crosses, "feature_crosses"
@@ -313,24 +279,3 @@ def _cross(given: Any, where: str, schema: Schema) -> tuple[str, str, str]:
     if first.name == second.name:
         raise ParameterError(f"{where} crosses column {first.name!r} with itself: name two.")
     return first.name, second.name, operation
-
-
-def _cuts(cuts: Any, whole: bool, where: str) -> tuple[float, ...]:
-    """Return sorted finite cuts, rounded down in integer columns, which changes no decision."""
-    if not _is_sequence(cuts):
-        raise ParameterError(f"{where} must be a list of ascending numbers; got {brief(cuts)}.")
-    read: list[float] = []
-    for cut in cuts:
-        if not is_finite_number(cut):
-            raise ParameterError(f"{where} must be finite numbers; got {brief(cut)}.")
-        value = math.floor(cut) if whole else float(cut) + 0.0
-        if whole and not -(2**63) < value < 2**63:
-            raise ParameterError(f"{where} must lie within 64-bit integers; got {brief(cut)}.")
-        if read and value <= read[-1]:
-            equal = " (rounded down, as the column holds integers)" if whole else ""
-            raise ParameterError(
-                f"{where} must ascend without repetition{equal}; got {brief(cut)} after "
-                f"{read[-1]!r}."
-            )
-        read.append(value)
-    return tuple(read)

@@ -202,11 +202,9 @@ def bins_of_columns(
     # ``numbers`` are those of the first columns in the user's table; default: ``columns``.
     table, most = train.table, _most_bins(params, columns)
     if isinstance(table, FileTable):
-        return fit_sample(table.cuts_of(columns), most, n_threads, params.forced_bins)
+        return fit_sample(table.cuts_of(columns), most, n_threads)
     own, numbers = CutSample(table).of_columns(columns).table, numbers or columns
-    return fit_bins(
-        own, most, train.weight, params.seed, n_threads, params.forced_bins, columns=numbers
-    )
+    return fit_bins(own, most, train.weight, params.seed, n_threads, columns=numbers)
 
 
 def _most_bins(params: BoostParams, columns: Sequence[int]) -> list[int]:
