@@ -45,11 +45,9 @@ def aligned_empty(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> AnyArra
 
 
 def aligned_zeros(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
-    """Return an array as :func:`aligned_empty`, filled with zeros.
-
-    The operating system clears the pages of a large one when they are first used, which all
-    threads do at the same time; filling it here would take one thread.
-    """
+    """Return an array as :func:`aligned_empty`, filled with zeros."""
+    # The operating system clears the pages of a large one when they are first used, by all threads
+    # at the same time; filling it here would take one thread.
     return _aligned(np.zeros, shape, np.dtype(dtype))
 
 
@@ -84,13 +82,10 @@ def unused(kind: type[Fields]) -> Fields:
 
 
 def distinct(values: npt.ArrayLike) -> AnyArray:
-    """Return the different values in ascending order; NaN and NaT come last, once.
-
-    ``np.unique`` without further arguments does the same with a hash table since NumPy 2.3.
-    That takes 40 times as long on a million different integers (714 ms instead of 17 ms), and
-    it takes the interpreter's lock in C++ code that no exception may leave: Python before 3.14
-    ends background threads there by an unwinding, which aborts a process that is ending.
-    """
+    """Return the different values in ascending order; NaN and NaT come last, once."""
+    # ``np.unique`` takes 40 times as long on a million integers since NumPy 2.3, and takes the lock
+    # of the interpreter in C++ code that no exception may leave: Python before 3.14 ends background
+    # threads there by an unwinding, which aborts a process that is ending.
     ordered: AnyArray = np.sort(np.asarray(values), axis=None)
     is_first = np.ones(len(ordered), dtype=np.bool_)
     is_first[1:] = ordered[1:] != ordered[:-1]

@@ -297,13 +297,11 @@ class Booster(
         return GpuScorer(self.model, self._predictor.tables)
 
     def _raw_on_gpu(self, X: Any, first_tree: int, stop_tree: int) -> FloatArray | None:
-        """Return raw scores of a table on a GPU, computed there; None where that is not possible.
-
-        The scores have the bits of those that the processor computes from a copy of the table.
-        """
+        """Return raw scores of a table on a GPU, computed there; None if not possible."""
         table = gpu_array(X)
         if table is None or not self._gpu_scorer.covers(table):
             return None
+        # The scores have the bits of those that the processor computes from a copy.
         found = self._gpu_scorer.scores(table, first_tree, stop_tree)
         if found is None:
             return None

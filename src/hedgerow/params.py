@@ -359,13 +359,8 @@ class BoostParams:
 
 
 def check_each(values: Mapping[str, Any]) -> None:
-    """Check the range of each parameter, e.g. of a record that another version wrote.
-
-    The function ignores unknown names, combinations of parameters, and parameters that
-    name columns.
-
-    Raise ``ParameterError`` for a value out of range.
-    """
+    """Check the range of each parameter, as of a record that another version wrote."""
+    # Unknown names, combinations, and parameters that name columns are ignored.
     for name, value in values.items():
         if name == "learning_rate" and isinstance(value, list | tuple):
             read_rate(value, len(value))

@@ -45,13 +45,7 @@ def is_schedule(rate: object) -> bool:
 
 
 def read_rate(rate: Any, n_estimators: int) -> Any:
-    """Return a learning rate as parameters store it: a sequence becomes a tuple of floats.
-
-    Checks that do not need the rounds are made here.
-
-    Raise ``ParameterError`` if the length of a sequence differs from the number of rounds,
-    or a rate is not a finite number above 0.
-    """
+    """Return a learning rate as parameters store it: a sequence becomes a tuple of floats."""
     if not is_schedule(rate) or is_function(rate):
         return rate
     rates = rate.tolist() if isinstance(rate, np.ndarray) else list(rate)
@@ -64,11 +58,7 @@ def read_rate(rate: Any, n_estimators: int) -> Any:
 
 
 def rate_at(rate: Any, rounds_before: int, n_first: int = 0) -> float:
-    """Return the rate of the round after ``rounds_before`` others.
-
-    Raise ``ParameterError`` if a callable returns anything but a finite number above 0; the
-    message names the round.
-    """
+    """Return the rate of the round after ``rounds_before`` others."""
     if callable(rate):
         return _checked(rate(rounds_before), rounds_before)
     return float(rate[rounds_before - n_first] if isinstance(rate, tuple) else rate)
@@ -91,10 +81,7 @@ def rate_record(rate: Any, n_rounds: int, n_first: int = 0) -> Any:
 
 
 def rate_text(rate: Any, n_estimators: int) -> str:
-    """Return text that identifies a learning rate, for fits that resume.
-
-    A sequence or a callable is identified by the rates of all rounds.
-    """
+    """Return text that identifies a learning rate, for fits that resume."""
     if is_number(rate):
         return repr(getattr(rate, "item", lambda: rate)())
     rates = np.array(rate_record(rate, n_estimators), dtype="<f8")

@@ -388,11 +388,9 @@ class _HedgerowEstimator(
 
 
 def _n_partitions(rows: Any) -> int | None:
-    """Return the number of partitions; None if no barrier stage can read them.
-
-    Those of ``coalesce``, ``union`` and ``limit`` come from other numbers of partitions in the
-    same stage: Spark 4 ends its session for such a barrier stage.
-    """
+    """Return the number of partitions; None if no barrier stage can read them."""
+    # Those of ``coalesce``, ``union`` and ``limit`` come from other numbers of partitions in the
+    # same stage: Spark 4 ends its session for such a barrier stage.
     try:
         pending = [rows._jdf.queryExecution().toRdd()]
     except Exception:  # Spark Connect, which does not tell: it has several errors

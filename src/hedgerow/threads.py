@@ -62,19 +62,13 @@ def available_threads() -> int:
 
 
 def resolve_threads(n_jobs: int | None) -> int:
-    """Return the number of threads for ``n_jobs``, with the meaning of scikit-learn.
-
-    ``None`` is all available processors, or one inside a joblib worker
-    (joblib sets ``LOKY_MAX_CPU_COUNT`` or the inner thread limits there);
-    ``-1`` is all, ``-2`` all but one, and so on.  When the interpreter ends (in ``atexit``
-    functions, for example) no thread can be started, so it is one.
-
-    Raise ``ParameterError`` if ``n_jobs`` is 0 or not an integer.
-    """
+    """Return the number of threads for ``n_jobs``, with the meaning of scikit-learn."""
     check_jobs(n_jobs)
+    # No thread can be started while the interpreter ends, as in ``atexit`` functions.
     if not threading.main_thread().is_alive():
         return 1
     if n_jobs is None:
+        # joblib sets ``LOKY_MAX_CPU_COUNT`` or the limits of inner threads in its workers.
         limit = os.environ.get("HEDGEROW_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS")
         threads = available_threads()
         return min(threads, int(limit)) if limit and limit.isdigit() and int(limit) else threads
@@ -107,11 +101,8 @@ class _Pool:
     def submit(
         self, task: Callable[[int, int], object], blocks: list[tuple[int, int]]
     ) -> list[Future[object]]:
-        """Start ``task`` on each block; return the futures of the blocks that were accepted.
-
-        While the interpreter ends, executors refuse tasks, and the blocks that follow the last
-        future are left to the caller.
-        """
+        """Start ``task`` on each block; return the futures of the blocks that were accepted."""
+        # While the interpreter ends, executors refuse tasks: the caller does the other blocks.
         with self._lock:
             if self._executor is None or len(blocks) > self._size:
                 # An outgrown pool finishes its tasks and then ends.
@@ -136,12 +127,8 @@ _pool = _Pool()
 def run_blocks(
     task: Callable[[int, int], object], n_items: int, n_threads: int, smallest_block: int
 ) -> None:
-    """Call ``task(start, stop)`` on consecutive blocks that cover ``range(n_items)``.
-
-    The caller's thread does the first block.  With one thread, or fewer than
-    two blocks of ``smallest_block`` items, it does all items in one call.
-    An exception in any block is raised here after all blocks have ended.
-    """
+    """Call ``task(start, stop)`` on consecutive blocks that cover ``range(n_items)``."""
+    # The caller's thread does the first block, and raises an exception of any after all have ended.
     if n_threads == 1 or n_items < 2 * smallest_block:
         task(0, n_items)
         return
@@ -165,10 +152,8 @@ _Item = TypeVar("_Item")
 def work_ahead(
     make: Callable[[int], _Item], numbers: Sequence[int], n_stripes: int = 1
 ) -> Generator[_Item, None, None]:
-    """Yield ``make(number)`` for each of ``numbers``, in order, made ahead by threads.
-
-    The numbers of equal remainder are a stripe, whose thread is one item ahead.
-    """
+    """Yield ``make(number)`` for each of ``numbers``, in order, made ahead by threads."""
+    # The numbers of equal remainder are a stripe, whose thread is one item ahead.
     todo = [iter([n for n in numbers if n % n_stripes == stripe]) for stripe in range(n_stripes)]
     pools = [ThreadPoolExecutor(1, thread_name_prefix="hedgerow-ahead") for _ in todo]
 
@@ -197,12 +182,9 @@ def take_turns(
     n_threads: int,
     after_step: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Do tasks of many steps, so that no task is more than a step ahead for long.
-
-    A task does a step, and returns True after the last one.  A free thread does the next step of
-    the task that is furthest behind, the first one of equals.  Any thread may do a step; two
-    threads never work on the same task.
-    """
+    """Do tasks of many steps, so that no task is more than a step ahead for long."""
+    # A free thread does the next step of the task that is furthest behind.  Any thread may do it;
+    # two threads never work on the same task.  A task returns True after its last step.
     n_helpers = min(n_threads, len(tasks)) - 1
     if n_helpers < 1:
         todo = [*tasks]
@@ -280,11 +262,9 @@ class _Turns:
 
 @functools.cache
 def wait_addresses() -> tuple[int, int]:
-    """Return the addresses of the C functions by which waiting kernels yield and sleep.
-
-    Both take an int: ``sched_yield`` ignores it, ``usleep`` sleeps that many
-    microseconds (on Windows ``SwitchToThread`` and ``Sleep``, milliseconds).
-    """
+    """Return the addresses of the C functions by which waiting kernels yield and sleep."""
+    # Both take an int: ``sched_yield`` ignores it, ``usleep`` sleeps that many microseconds (on
+    # Windows ``Sleep``, milliseconds).
     if sys.platform == "win32":
         library = ctypes.WinDLL("kernel32")
         functions = library.SwitchToThread, library.Sleep
@@ -348,14 +328,12 @@ class BoundedPool:
         return self._n_pending
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any] | None:
-        """Submit a task to the threads; return None if the queue is full.
-
-        A task that is cancelled before it begins is not done.
-        """
+        """Submit a task to the threads; return None if the queue is full."""
         with self._lock:
             if self._n_pending >= self._most:
                 return None
             self._n_pending += 1
+        # A task that is cancelled before it begins is not done.
         future = self._pool.submit(work, *arguments)
         future.add_done_callback(self._done)
         return future

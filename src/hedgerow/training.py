@@ -154,10 +154,7 @@ def train(
 def without_training(
     dataset: Any, valid: Any, settings: dict[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
-    """Replace the training rows among the validation sets by ``train_scores=True``.
-
-    Raise ``ParameterError`` if the training rows have another name than ``"train"``.
-    """
+    """Replace the training rows among the validation sets by ``train_scores=True``."""
     sets = valid if isinstance(valid, Mapping) else {ONLY: valid}
     same = [name for name, rows in sets.items() if rows is dataset and rows is not None]
     if not same:

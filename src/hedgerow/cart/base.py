@@ -426,10 +426,7 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
         return Booster(Model(forest, schema, "squared_error", targets))
 
     def _explained_outputs(self) -> tuple[list[int], tuple[str, ...]]:
-        """Return the columns of ``tree_.value`` to explain, and their names if several.
-
-        Of two classes, only the second is explained.
-        """
+        """Return the columns of ``tree_.value`` to explain, and their names if several."""
         classes = getattr(self, "classes_", None)
         if classes is None or len(classes) < 3:
             return [self.tree_.value.shape[1] - 1], ()

@@ -110,12 +110,9 @@ def pruning_states(tree: CartTree, most: float) -> tuple[FloatArray, FloatArray,
 
 
 def masses(weight: FloatArray | None) -> tuple[FloatArray, float]:
-    """Round weights to a grid on which every sum is exact; return also their scale factor.
-
-    Integer weights are unchanged, unless their sum is so large that products with targets
-    would lose bits.  Other weights are divided by the power of two of the largest weight, and
-    rounded to multiples of ``2**-52`` of the sum of all weights.  No weight becomes 0.
-    """
+    """Round weights to a grid on which every sum is exact; return also their scale factor."""
+    # Integers stay as they are, unless products with targets would lose bits.  Other weights are
+    # divided by the power of two of the largest one; no weight becomes 0.
     if weight is None:
         return np.empty(0), 1.0
     total = float(weight.sum())
@@ -363,11 +360,7 @@ class Nodes:
 
 
 def _class_shares(nodes: Nodes, samples: s.Samples, n_classes: int) -> FloatArray:
-    """Return the fraction of each class in the weight of each node.
-
-    The rows of each leaf are contiguous.  The sums of an inner node are added up from its
-    children.
-    """
+    """Return the fraction of each class in the weight of each node."""
     n_nodes = len(nodes.feature)
     leaves = np.flatnonzero(nodes.feature < 0)
     leaves = leaves[np.argsort(nodes.start[leaves])]

@@ -289,10 +289,8 @@ class CartTree:
 
 
 def forest_of(tree: CartTree, outputs: list[int]) -> tuple[Forest, Schema]:
-    """Return the forest of a tree, and the schema of its tables.
-
-    It has no numbers of rows, so that explanations use the weights of the rows.
-    """
+    """Return the forest of a tree, and the schema of its tables."""
+    # Without numbers of rows, explanations use the weights of the rows.
     plain = replace(tree.forest(outputs), count=np.zeros(tree.node_count, dtype=np.int64))
     if not tree.is_categorical.any():
         return plain, tree.schema

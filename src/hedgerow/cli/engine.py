@@ -276,10 +276,7 @@ def _column_facts(column: Column) -> dict[str, Any]:
 def read_rows(
     path: str, schema: Schema, aside: Sequence[str] = (), texts: Collection[str] = ()
 ) -> tuple[Any, dict[str, AnyArray]]:
-    """Return all rows of a table in the form of a model with this schema, and columns ``aside``.
-
-    Text files have ``texts`` of these as text, and the others as numbers if all values are.
-    """
+    """Return all rows of a table in the form of a model with this schema, and columns ``aside``."""
     from hedgerow.data.reading.model_rows import model_files
     from hedgerow.data.reading.texts import parse
 
@@ -293,6 +290,7 @@ def read_rows(
     for name in aside:
         column = pa.chunked_array(chunk for part in parts for chunk in part.keys[name].chunks)
         decimal = getattr(files.files[0], "decimal", None)
+        # Other columns of a text file become numbers, if all values are.
         if decimal is not None and name not in texts:
             column = parse(column, decimal)[1]
         if column.null_count:

@@ -39,11 +39,8 @@ class Communicator(Protocol):
     def reduce_scatter(
         self, array: IntArray, starts: Sequence[int], out: IntArray | None = None
     ) -> IntArray:
-        """Return part ``starts[rank] : starts[rank + 1]`` of the sum of an int64 array.
-
-        ``starts`` has ``size + 1`` ascending positions; the last is the length.  With ``out``
-        the part is written there: allocating a new array takes longer than the sum.
-        """
+        """Return part ``starts[rank] : starts[rank + 1]`` of the sum, in ``out`` if given."""
+        # Allocating a new array takes longer than the sum.
 
     def allgather(self, message: bytes) -> list[bytes]:
         """Return the message of each rank, in the order of the ranks."""
@@ -77,13 +74,7 @@ class Alone:
 
 
 def gather_numbers(own: AnyArray, ranks: Communicator) -> AnyArray:
-    """Concatenate the numbers of all ranks; all ranks pass arrays of one type.
-
-    Examples
-    --------
-    >>> gather_numbers(np.array([3, 5]), Alone()).tolist()
-    [3, 5]
-    """
+    """Concatenate the numbers of all ranks; all ranks pass arrays of one type."""
     if ranks.size == 1:
         return own
     sent = own.dtype.newbyteorder("<")
@@ -92,12 +83,6 @@ def gather_numbers(own: AnyArray, ranks: Communicator) -> AnyArray:
 
 
 def count_rows(n_rows: int, ranks: Communicator) -> tuple[int, int]:
-    """Return the number of rows of lower ranks, and of all ranks; this rank has ``n_rows``.
-
-    Examples
-    --------
-    >>> count_rows(7, Alone())
-    (0, 7)
-    """
+    """Return the number of rows of lower ranks, and of all ranks; this rank has ``n_rows``."""
     counts = gather_numbers(np.array([n_rows], dtype=np.int64), ranks)
     return int(counts[: ranks.rank].sum()), int(counts.sum())

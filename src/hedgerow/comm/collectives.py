@@ -101,10 +101,8 @@ def neighbours(rank: int, size: int) -> list[int]:
 
 
 def most_ahead(size: int) -> int:
-    """Return the number of exchanges by which a message may be early.
-
-    Each collective needs a message of every rank, so a rank is less than two collectives ahead.
-    """
+    """Return the number of exchanges by which a message may be early."""
+    # Each collective needs a message of every rank: a rank is less than two of them ahead.
     return 1 if size == 2 else 2 * len(distances(size))
 
 

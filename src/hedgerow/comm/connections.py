@@ -353,12 +353,9 @@ def joined(
     is_cancelled: Callable[[], bool] = lambda: False,
     tls: Tls | None = None,
 ) -> Iterator[Collectives]:
-    """Yield the communicator of a rank, and close its ``listener``.
-
-    ``addresses`` are those of the listeners of all ranks; ``token`` is the same on all.  All must
-    have connected within ``connect_timeout`` seconds, and then answer in each exchange within
-    ``timeout``.  ``is_cancelled`` is asked while this rank waits: True ends the training.
-    """
+    """Yield the communicator of a rank, and close its ``listener``."""
+    # All must connect within ``connect_timeout`` seconds, and then answer in each exchange within
+    # ``timeout``.  ``is_cancelled`` is asked while this rank waits: True ends the training.
     size = len(addresses)
     connections: dict[int, _Connection] = {}
     memory = SharedMemory.open(token, rank, size if shares_memory else 1)

@@ -185,16 +185,14 @@ class SharedMemory:
         return (Call(Kind.WAKE), b"") if is_awaited else None
 
     def take(self, source: int, sequence: int) -> Message | None:
-        """Return the message of an exchange; None before it is there, or by the connection.
-
-        The message stays as it is until this rank posts its message of the exchange after the next.
-        """
+        """Return the message of an exchange; None before it is there, or by the connection."""
         file = self._inboxes[source].file(sequence)
         if not is_published(file.words, sequence + 1, _LOOKS):
             return None
         kind, length = int(file.words[_KIND]), int(file.words[_LENGTH])
         if kind == _BY_CONNECTION:
             return None
+        # It stays as it is until this rank posts its message of the exchange after the next.
         payload = file.view(file.start, length)
         return Call(Kind(kind), int(file.words[_AGREED])), payload
 

@@ -132,11 +132,8 @@ class _KernelCache(caching.FunctionCache):
     _impl_class = _KernelCacheImpl
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return kept code, or None where there is none that this version can read.
-
-        An index names the classes of arguments.  Another version of this package may have
-        had them in other modules, so reading the index may end with any error.
-        """
+        """Return kept code, or None where there is none that this version can read."""
+        # Another version of this package may have had the classes of arguments elsewhere.
         try:
             return super().load_overload(sig, target_context)
         except Exception:  # unpickling may raise any

@@ -136,13 +136,9 @@ def kernel(
     inline: bool = False,
     inner: bool = False,
 ) -> Any:
-    """Let ``function`` run as machine code, without Python objects and interpreter lock.
-
-    Division by zero follows IEEE 754 (``error_model="numpy"``) and no fast-math is
-    allowed: NaN, infinities and the order of operations keep their meaning, and
-    results have the same bits on every machine.  A kernel makes no arrays and counts no
-    references: its callers hold all arrays.
-    """
+    """Let ``function`` run as machine code, without Python objects and interpreter lock."""
+    # IEEE division by zero and no fast-math: results have the same bits on every machine.
+    # A kernel makes no arrays and counts no references: its callers hold all arrays.
     if function is None:
         return functools.partial(kernel, inline=inline, inner=inner)
     return Kernel(function, inline, inner)

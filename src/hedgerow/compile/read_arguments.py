@@ -288,14 +288,12 @@ class _Reader:
                 self._write(self._field(start, builder.mul(loop.index, WORD(8)), WORD))
 
     def _require_items(self, code: Any) -> None:
-        """Continue only if the items have a type, in the processor's byte order.
-
-        C has several types of the same width: the table translates NumPy's numbers.
-        """
+        """Continue only if the items have a type, in the processor's byte order."""
         builder = self._builder
         descr = self._field(self._item, self._behind_head(40), POINTER)
         number = self._field(descr, self._behind_head(12), INT)
         self._require(builder.icmp_unsigned("<", number, INT(24)))
+        # C has several types of the same width: the table translates NumPy's numbers.
         codes = self._python.object("type codes")
         found = self._field(codes, builder.zext(number, WORD), BYTE)
         self._require(builder.icmp_unsigned("==", found, code))

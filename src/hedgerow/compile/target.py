@@ -41,15 +41,8 @@ POLICIES = ("auto", "strict", "never", "always")
 
 @functools.cache
 def compile_policy() -> str:
-    """Return the value of ``HEDGEROW_COMPILE``: when kernels are compiled at run time.
-
-    ``auto``    if no built kernel fits (the default)
-    ``strict``  the same, but a kernel that the built library should contain raises
-                :class:`~hedgerow.errors.CompilationError`, for tests of the library
-    ``never``   any compilation raises :class:`~hedgerow.errors.CompilationError`
-    ``always``  built kernels are not used (the default with ``NUMBA_BOUNDSCHECK=1``:
-                built code checks no index)
-    """
+    """Return the value of ``HEDGEROW_COMPILE``: when kernels are compiled at run time."""
+    # Built code checks no index, so Numba's check of bounds compiles all kernels.
     checked = os.environ.get("NUMBA_BOUNDSCHECK", "0") not in ("", "0")
     chosen = os.environ.get("HEDGEROW_COMPILE") or ("always" if checked else "auto")
     if chosen not in POLICIES:
@@ -74,11 +67,7 @@ def processor_features() -> frozenset[str]:
 
 @functools.cache
 def target_levels() -> tuple[str, ...]:
-    """Return the names of the libraries that this processor can run, the best first.
-
-    ``HEDGEROW_PROCESSOR`` chooses one of them, for tests and for comparisons:
-    ``x86-64-v4``, ``x86-64-v3``, ``x86-64-v2`` or ``aarch64``.
-    """
+    """Return the names of the libraries that this processor can run, the best first."""
     machine = platform.machine().lower()
     if machine in ("x86_64", "amd64"):
         has = processor_features()
@@ -89,6 +78,7 @@ def target_levels() -> tuple[str, ...]:
             levels.insert(0, "x86-64-v4")
     else:
         levels = ["aarch64"] if machine in ("aarch64", "arm64") else []
+    # One of them, for tests and for comparisons.
     chosen = os.environ.get("HEDGEROW_PROCESSOR")
     if not chosen:
         return tuple(levels)
@@ -129,12 +119,9 @@ def level_of(manifest: dict[str, Any]) -> str:
 
 @functools.cache
 def lanes_of_code() -> int:
-    """Return the number of int64 in a vector of the code that this process runs, at least four.
-
-    Kernels use this many lanes, and arrays are laid out for them, so built code and
-    just-in-time code of one process must agree on the number.  The library decides: it may have
-    been built for processors with shorter vectors than those of this one.
-    """
+    """Return the number of int64 in a vector of the code that this process runs, at least four."""
+    # Built code and just-in-time code of one process must agree on it, as arrays are laid out for
+    # it. The library decides: it may have been built for shorter vectors than this processor has.
     if compile_policy() != "always":
         try:
             return 8 if level_of(read_manifest()) == _WIDE else 4

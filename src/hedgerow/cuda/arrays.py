@@ -62,10 +62,7 @@ class GpuMemory:
         self._contexts: dict[int, ctypes.c_void_p] = {}
 
     def device_of(self, address: int) -> int:
-        """Return the number of the GPU whose memory this is.
-
-        Raise ``DeviceError`` if the driver does not know the address in this process.
-        """
+        """Return the number of the GPU whose memory this is."""
         number = ctypes.c_int()
         given = (ctypes.byref(number), _NUMBER_OF_DEVICE, address)
         status = self._driver.status_of("cuPointerGetAttribute", *given)
@@ -152,10 +149,7 @@ class GpuArray:
         return _span(self.address, self.shape, self.strides, self.dtype.itemsize)
 
     def device(self) -> int:
-        """Return the number of the GPU.
-
-        Raise ``DeviceError`` if there is no driver, or the memory is not of this process.
-        """
+        """Return the number of the GPU."""
         return gpu_memory().device_of(self.address)
 
     def wait(self) -> None:
@@ -198,11 +192,7 @@ def _span(
 
 
 def gpu_array(values: Any) -> GpuArray | None:
-    """Return an array in the memory of a GPU; None if ``values`` is anything else.
-
-    Raise ``DataTypeError`` if the array has a mask, or a type that NumPy does not have.
-    Raise ``DataError`` if its library does not give access to it.
-    """
+    """Return an array in the memory of a GPU; None if ``values`` is anything else."""
     kind = type(values)
     if kind in _HOST_TYPES:
         return None

@@ -242,10 +242,8 @@ class Stream:
         *arguments: Any,
         n_words: int = 0,
     ) -> None:
-        """Launch a kernel, behind all that was asked for before.
-
-        The threads of a block share ``n_words`` words of 32 bits.
-        """
+        """Launch a kernel, behind all that was asked for before."""
+        # The threads of a block share ``n_words`` words of 32 bits.
         words = np.zeros(sum(1 for one in arguments for _ in _words_of(one)), dtype=np.int64)
         function, places, *_, n_bytes = self.command(kernel, threads, n_words, words, *arguments)
         shape = (*blocks, 1, threads, 1, 1, n_bytes)
@@ -292,10 +290,7 @@ def _megabytes(n_bytes: int) -> str:
 
 @functools.cache
 def gpu_number(number: int) -> Gpu:
-    """Return a GPU by its place among those that the driver lists.
-
-    Raise ``DeviceError`` if there is none, or it cannot run the kernels.
-    """
+    """Return a GPU by its place among those that the driver lists."""
     return Gpu(number)
 
 

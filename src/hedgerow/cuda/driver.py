@@ -63,10 +63,7 @@ FORKED = (
 
 @functools.cache
 def load_driver() -> ctypes.CDLL:
-    """Return the driver, ready for calls.
-
-    Raise ``DeviceError`` if there is no driver, or no GPU.
-    """
+    """Return the driver, ready for calls."""
     name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     try:
         library = ctypes.CDLL(name)

@@ -183,12 +183,7 @@ def read_any(
     names: Sequence[str] | None = None,
     more_levels: bool = False,
 ) -> AnyTable:
-    """Read and validate a table, sparse or dense.
-
-    Sparse columns hold numbers only.  Duplicate entries are summed, in a copy.  ``zero_missing``
-    treats 0 as missing; a ``schema`` has its own such option.  Other parameters are those of
-    :func:`hedgerow.data.read_table`.
-    """
+    """Read and validate a table, sparse or dense."""
     X = on_host(X)
     if type(X) is np.ndarray or not is_sparse(X):
         table = read_table(
@@ -201,6 +196,7 @@ def read_any(
             more_levels=more_levels,
         )
         return mark_zeros(table, zero_missing if schema is None else schema.zero_missing)
+    # Columns hold numbers only; duplicate entries are summed, in a copy.
     check_shape(X.shape)
     if schema is not None:
         check_n_features(X.shape[1], schema, reader)

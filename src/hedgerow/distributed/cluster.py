@@ -229,11 +229,7 @@ def _pause(began: float) -> None:
 
 
 def _join(client: Any, resilience: Resilience, token: bytes) -> tuple[list[str], tuple[str, ...]]:
-    """Return the addresses of the participating workers, and of the open port of each rank.
-
-    Workers that do not answer are removed from the cluster, so that Dask computes their data on
-    other workers, and the remaining workers join again.
-    """
+    """Return the addresses of the participating workers, and of the open port of each rank."""
     chosen = present_workers(client, resilience.connect_timeout)
     futures = [
         client.submit(join, token, rank, workers=[address], pure=False)
@@ -247,6 +243,7 @@ def _join(client: Any, resilience: Resilience, token: bytes) -> tuple[list[str],
     all_open = answered and all(status == "finished" for status in statuses)
     ports = tuple(client.gather(futures)) if all_open else ()
     client.cancel(futures, force=True)
+    # Workers that do not answer are removed, so that Dask computes their data on others.
     if not answered:
         silent = [
             address for address, status in zip(chosen, statuses, strict=True) if status == "pending"
@@ -363,24 +360,14 @@ async def _remove_worker(address: str, silence: float, dask_scheduler: Any = Non
 
 
 def contiguous(lengths: Sequence[int], n_ranks: int) -> list[range]:
-    """Divide partitions among ranks in order, with about the same number of rows each.
-
-    A partition goes to the rank whose share of all rows contains the middle row of the
-    partition, so no rank has more than its share plus one partition.
-
-    Examples
-    --------
-    >>> contiguous([10, 10, 10, 10], 2)
-    [range(0, 2), range(2, 4)]
-    >>> contiguous([100, 1, 1], 3)
-    [range(0, 0), range(0, 1), range(1, 3)]
-    """
+    """Divide partitions among ranks in order, with about the same number of rows each."""
     total = sum(lengths)
     if total == 0:
         lengths, total = [1] * len(lengths), max(1, len(lengths))
     starts = [0]
     before = 0
     for number, length in enumerate(lengths):
+        # The rank whose share of all rows contains the middle row of the partition.
         rank = min(n_ranks - 1, (2 * before + length) * n_ranks // (2 * total))
         starts += [number] * (rank + 1 - len(starts))
         before += length

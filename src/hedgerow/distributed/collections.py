@@ -94,10 +94,8 @@ def _check_both(train: Mapping[str, Any], validation: Mapping[str, Any]) -> None
 def persist_partitions(
     client: Any, parts: Mapping[str, Any], workers: Sequence[str]
 ) -> tuple[Parts, list[Description]]:
-    """Compute all partitions, with consecutive partitions on the same worker.
-
-    Dask may move partitions, and computes them again from their graph if a worker is lost.
-    """
+    """Compute all partitions, with consecutive partitions on the same worker."""
+    # Dask may move partitions, and computes them again from their graph if a worker is lost.
     columns = {
         role: partitions_of(part, NAMES[role], _axes_of(role, part)) for role, part in parts.items()
     }
@@ -115,14 +113,11 @@ def persist_partitions(
 
 
 def _aligned(client: Any, columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-    """Divide all collections into the partitions of X.
-
-    Dask reads a single column of a Parquet data set in larger partitions than the complete table,
-    and keeps these partitions when the column is persisted or converted to an array.  Rows are
-    numbered in the order of the partitions, so targets match rows wherever partitions end.
-    """
+    """Divide all collections into the partitions of X."""
     import dask
 
+    # Dask reads a single column of Parquet in larger partitions than the complete table, and keeps
+    # these when it is persisted or converted to an array.
     futures = {role: client.compute(list(parts)) for role, parts in columns.items()}
     for parts in futures.values():
         ready(client, parts)
@@ -224,11 +219,8 @@ def partitions_of(collection: Any, name: str, n_axes: int) -> list[Any]:
 
 
 def _parts_of_frame(frame: Any) -> list[Any]:
-    """Return the original partitions of a frame, which read only the needed columns of files.
-
-    When Dask computes a frame, it may join partitions: more for a single column than for a
-    table, so the partitions of target and rows would differ.
-    """
+    """Return the original partitions of a frame, which read only the needed columns of files."""
+    # Computing a frame may join partitions: more for a target than for a table.
     needed = frame.simplify() if hasattr(frame, "simplify") else frame
     if needed.npartitions != frame.npartitions:
         needed = frame
@@ -249,13 +241,10 @@ def is_array(value: Any) -> bool:
 
 
 def check_objects(frame: Any, name: str) -> None:
-    """Raise ``DataTypeError`` if Dask turned Python objects of a pandas frame into text.
-
-    By default (``dataframe.convert-string``) it does so with all columns of objects, so dates and
-    numbers would become categories.
-    """
+    """Raise ``DataTypeError`` if Dask turned Python objects of a pandas frame into text."""
     import pandas as pd
 
+    # By default Dask does so with all objects: dates and numbers would become categories.
     steps = frame.expr.walk() if hasattr(getattr(frame, "expr", None), "walk") else ()
     for step in steps:
         if type(step).__name__ != "FromPandas" or not step.pyarrow_strings_enabled:

@@ -98,10 +98,7 @@ def column_count(values: Any) -> int:
 
 
 def columns_of(first: Description, present: Collection[str]) -> dict[str, Any]:
-    """Return the names of the columns and their roles, for :mod:`hedgerow.distributed.work`.
-
-    ``present`` are the names of the parts; those beside X get names that no feature has.
-    """
+    """Return the names of the columns and their roles, for :mod:`hedgerow.distributed.work`."""
     targets = _names_aside(first, "target", first.n_targets) if first.n_targets > 1 else ()
     further = [value.name for value in FURTHER if value.name in present]
     roles = Roles(
@@ -311,16 +308,14 @@ def unique_labels(partition: Partition, number: int) -> AnyArray:
 
 
 def add_masses(before: FloatArray, partition: Partition, classes: AnyArray) -> FloatArray:
-    """Return the sum of weights of each class over all rows so far, added in row order.
-
-    The sums are therefore the same floats as for a table in memory.
-    """
+    """Return the sum of weights of each class over all rows so far, added in row order."""
     if partition.X.shape[0] == 0:
         return before
     codes, _ = encoded(partition, Labels(classes))
     weight = weight_array(partition)
     weight = np.ones(len(codes)) if weight is None else weight
     places = np.concatenate((np.arange(len(classes)), codes.astype(np.intp)))
+    # Added in row order, sums are the same floats as for a table in memory.
     return np.asarray(np.bincount(places, np.concatenate((before, weight)), len(classes)))
 
 

@@ -130,13 +130,9 @@ def fit_tables(
     save: Callable[[bytes], None] | None = None,
     callback: Callback | None = None,
 ) -> bytes:
-    """Fit a local estimator to the tables of all ranks; return its file on rank 0.
-
-    ``table`` is None on a rank that has no rows and does not know the columns.  After each round,
-    all ranks call ``callback``, and then ``save`` with the bytes of the round; ``checkpoint`` are
-    those of an earlier attempt.
-    """
+    """Fit a local estimator to the tables of all ranks; return its file on rank 0."""
     check_for_clusters(estimator)
+    # ``table`` is None on a rank that has no rows and does not know the columns.
     table = _with_columns(table, ranks)
     columns.check(table.column_names)
     train, valid = columns.divide(table)

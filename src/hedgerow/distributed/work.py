@@ -178,12 +178,8 @@ def fit_divided(
     train: Callable[[TrainWork], Model],
     **more: Any,
 ) -> None:
-    """Fit an estimator to rows that workers hold.
-
-    ``n_targets`` is the number of columns of the targets.  ``classes`` finds the labels of rows of
-    positive weight, and ``masses`` sums the weights of each; ``train`` does the work on all
-    workers, of which ``more`` are further attributes.
-    """
+    """Fit an estimator to rows that workers hold."""
+    # ``classes`` finds the labels of rows of positive weight, ``masses`` the weight of each.
 
     def trained(loss: LossSpec, known: Labels | None = None) -> Model:
         work = TrainWork(

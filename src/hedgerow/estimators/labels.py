@@ -139,13 +139,11 @@ def plain_labels(y: Any) -> Any:
 
 
 def _distinct(labels: AnyArray | CodedLabels) -> tuple[AnyArray, IntArray]:
-    """Return what ``np.unique`` does with ``return_inverse``; close integers are counted.
-
-    10 million labels of two classes take 0.03 s; ``np.unique`` takes 0.17 s.
-    """
+    """Return what ``np.unique`` does with ``return_inverse``; close integers are counted."""
     if isinstance(labels, CodedLabels):  # rows of weight 0, which are dropped, may have others
         occurs = np.bincount(labels.places, minlength=len(labels.values)) > 0
         return labels.values[occurs], (np.cumsum(occurs) - 1)[labels.places]
+    # 10 million labels of two classes take 0.03 s; ``np.unique`` takes 0.17 s.
     is_whole = labels.dtype.kind in "biu" and len(labels) > 0
     low, high = (int(labels.min()), int(labels.max())) if is_whole else (0, MOST_LABELS)
     if (width := high - low) >= MOST_LABELS:
@@ -168,10 +166,7 @@ def encode(
     weight: FloatArray | None,
     known: AnyArray | None = None,
 ) -> tuple[AnyArray, FloatArray]:
-    """Return the sorted classes of rows of positive weight, and the class index of each row.
-
-    ``known`` are the classes of a model to continue.
-    """
+    """Return the sorted classes of rows of positive weight, and the class index of each row."""
     has_weight = None if weight is None else weight > 0.0
     if isinstance(labels, CodedLabels) or has_weight is None:
         counted, has_weight = labels, None  # files have no rows of weight 0
@@ -217,10 +212,7 @@ def known_classes(source: Any, start: Start | None) -> AnyArray | None:
 def class_weights(
     class_weight: Any, classes: AnyArray, codes: FloatArray, weight: FloatArray | None
 ) -> FloatArray | None:
-    """Return the weight of each class; None if all are 1.
-
-    By balanced weights, all classes that have rows have the same mass.
-    """
+    """Return the weight of each class; None if all are 1."""
     if class_weight is None:
         return None
     if isinstance(class_weight, str) and class_weight == "balanced":

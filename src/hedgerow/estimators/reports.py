@@ -109,14 +109,12 @@ class FittedReports(BaseEstimator, ABC):
         return {name: value for name, value in values.items() if not _same(value, defaults[name])}
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
-        """Return the HTML table of scikit-learn 1.9 and later, with a row per chosen value.
-
-        scikit-learn shows only four entries of a dictionary.
-        """
+        """Return the HTML table of scikit-learn 1.9 and later, with a row per chosen value."""
         from hedgerow.data.inputs import brief_value
 
         table = super()._get_fitted_attr_html(doc_link)
         table.pop("repeat_params_", None)
+        # scikit-learn shows only four entries of a dictionary.
         for name, value in table.pop("chosen_params_", {"value": {}})["value"].items():
             shown = f"{len(value)} settings" if name == "tried" else value
             if name == BLEND:

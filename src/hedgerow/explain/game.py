@@ -132,11 +132,8 @@ def make_game(
 
 
 def shares_of(forest: Forest, splits: Splits, reached: FloatArray | None) -> FloatArray:
-    """Return the share of the rows of each node in its left child; 0 for a leaf.
-
-    The divisor is the sum over both children, because numbers of rows are rounded with target
-    statistics; imported models without numbers of rows have hessians.
-    """
+    """Return the share of the rows of each node in its left child; 0 for a leaf."""
+    # The divisor is the sum over both children: target statistics round numbers of rows.
     inner = np.flatnonzero(forest.feature >= 0)
     known = [forest.cover, forest.count.astype(np.float64)] if reached is None else [reached]
     share, found = np.zeros(len(forest.feature)), np.zeros(len(inner), dtype=np.bool_)

@@ -286,11 +286,7 @@ class Rescorer:
         return self._rest + self._added(np.array(self._background.values, order="F"), values)
 
     def grid_scores(self, values: AnyArray) -> Iterator[FloatArray]:
-        """Yield raw scores of all rows with some of the values at a time.
-
-        The values are float64, or int64 if the table holds keys; the scores have the shape
-        (n_outputs, n_some * n_rows), with all rows for the first value first.
-        """
+        """Yield raw scores (n_outputs, n_some * n_rows): all rows with some of the values."""
         rows = self._background.values
         if rows.dtype == np.float32:  # float32 would round the values
             rows = rows.astype(np.float64)

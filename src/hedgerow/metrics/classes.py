@@ -91,11 +91,8 @@ def hinge_losses(y_true: FloatArray, raw: FloatArray) -> FloatArray:
 def calibration_error(
     bins: float, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
 ) -> float:
-    """Return the mean distance of probability and share, over bins of equal width.
-
-    Guo et al. 2017; for two classes the probability of the second, for more that of the most
-    probable class, and the share of rows that belong to it.  A bin contains its lower edge.
-    """
+    """Return the mean distance of probability and share, over bins of equal width."""
+    # Guo et al. 2017; of more than two classes, the most probable.  Bins contain their lower edge.
     if prediction.shape[1] == 2:
         said, seen = prediction[:, 1], y_true
     else:

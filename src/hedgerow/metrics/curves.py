@@ -59,11 +59,9 @@ class Curve:
         return float((np.diff(self.inside) * precision).sum() / self.inside[-1])
 
     def precision_recall_area(self) -> float:
-        """Return the area under the PR curve with interpolation, as in XGBoost.
-
-        Between two points both kinds of rows arrive evenly (Davis and Goadrich 2006), so
-        precision is ``x / (a x + b)`` of the recall x.
-        """
+        """Return the area under the PR curve with interpolation, as in XGBoost."""
+        # Between two points both kinds of rows arrive evenly (Davis and Goadrich 2006), so
+        # precision is ``x / (a x + b)`` of the recall x.
         total = self.inside[-1]
         rise, run = np.diff(self.inside), np.diff(self.outside)
         some = rise > 0.0
@@ -94,11 +92,7 @@ def one_against_rest(
     prediction: FloatArray,
     weight: FloatArray | None = None,
 ) -> float:
-    """Return the mean summary of the curves of each class against all others.
-
-    For two classes, only the curve of the second class.  ``by_weight`` weights classes by their
-    rows.
-    """
+    """Return the mean summary of the curves of each class against all others."""
     n_classes = prediction.shape[1]
     scores, shares = [], []
     for number in [1] if n_classes == 2 else range(n_classes):
@@ -113,10 +107,8 @@ def one_against_rest(
 
 
 def auc_mu(y_true: FloatArray, raw: FloatArray, weight: FloatArray | None = None) -> float:
-    """Return the mean over the pairs of classes of the AUC of the difference of their raw scores.
-
-    Kleiman and Page 2019, with a cost of 1 for every mistake, as in LightGBM.
-    """
+    """Return the mean over pairs of classes of the AUC of the difference of their raw scores."""
+    # Kleiman and Page 2019, with a cost of 1 for every mistake, as in LightGBM.
     rows_of = [np.flatnonzero(y_true == number) for number in range(len(raw))]
     for number, rows in enumerate(rows_of):
         if len(rows) == 0:
@@ -148,14 +140,11 @@ def needs_classes(name: str, y_true: FloatArray, n_classes: int, number: int) ->
 def concordance(
     risk_sign: float, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
 ) -> float:
-    """Return Harrell's C: share of the comparable pairs that the prediction orders correctly.
-
-    A pair can be compared if its earlier time is an event.  Equal predictions count half, and pairs
-    of events at the same time are left out.  ``risk_sign`` is 1 if a large prediction means an
-    early event (a hazard), -1 for predicted times.
-    """
+    """Return Harrell's C: share of the comparable pairs that the prediction orders correctly."""
     from hedgerow.kernels.concordance import concordant_pairs
 
+    # A pair can be compared if its earlier time is an event; equal predictions count half, and
+    # pairs of events at the same time are left out.
     time = y_true[:, 0] if y_true.ndim == 2 else np.abs(y_true)
     event = y_true[:, 0] == y_true[:, 1] if y_true.ndim == 2 else y_true > 0.0
     rank = np.unique(risk_sign * prediction, return_inverse=True)[1].reshape(-1) + 1

@@ -61,10 +61,7 @@ def scorer_metric(item: Any, objective: Objective, task: Task) -> Metric:
 
 
 def sklearn_metric(function: Callable[..., Any], objective: Objective, task: Task) -> Metric | None:
-    """Return the metric of scikit-learn's ``function(y_true, y_pred)``; None for other functions.
-
-    The function may be a partial one; other tasks than scikit-learn's have no such metric.
-    """
+    """Return the metric of scikit-learn's ``function(y_true, y_pred)``; None for others."""
     inner = function.func if isinstance(function, functools.partial) else function
     module = getattr(inner, "__module__", None)
     is_known = isinstance(module, str) and module.startswith("sklearn.metrics.")

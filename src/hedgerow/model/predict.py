@@ -159,15 +159,11 @@ class Predictor:
             self._add(batch, scores, n_threads, first_tree, stop_tree)
 
     def staged(self, values: AnyArray | SparseTable, n_threads: int = 1) -> Iterator[FloatArray]:
-        """Yield the raw scores after each round, as a new array each time.
-
-        The values are copied once into contiguous columns, because reading them is most
-        of the work of a round; sparse columns become dense for one tree at a time.  Parameters
-        and errors are those of :meth:`raw_scores`.
-        """
+        """Yield the raw scores after each round, as a new array each time."""
         n_rows = values.n_rows if isinstance(values, SparseTable) else len(values)
         scores = self._base_score.repeat(n_rows).reshape(self._n_outputs, n_rows)
         if not isinstance(values, SparseTable):
+            # Reading the values is most of the work of a round.
             columns = np.asfortranarray(values)
             batch = self._batch(columns, self._walks(columns))
         for first in range(0, self._n_trees, self._per_round):

@@ -186,22 +186,14 @@ class Objective(_OfRows, ABC):
         """Return the initial score of rows on ranks; their division does not affect bits."""
 
     def start_beside(self, rows: AllRows) -> FloatArray:
-        """Return the constants that minimise the weighted loss when added to the offsets.
-
-        A Poisson model with the logarithm of the exposure as offset starts at the log of all counts
-        over all exposures, like the intercept of a generalised linear model.  If the offsets are
-        the scores of a good model, the best constants are about 0.
-
-        For losses of residuals the constants are known, otherwise they are roots of mean first
-        derivatives.  That of one output lies between ``plain - largest offset`` and ``plain -
-        smallest offset``, where ``plain`` is the best constant without the offset.  Those of
-        several are searched by turns, until none changes.
-        """
+        """Return the constants that minimise the weighted loss when added to the offsets."""
         offsets = rows.offset
         assert offsets is not None
         if self.of_residuals:
             residuals = [replace(rows, target=rows.target - offset) for offset in offsets]
             return np.array([self.start_of(own)[k] for k, own in enumerate(residuals)])
+        # The constant of one output lies from ``base - largest offset`` to ``base - smallest
+        # offset``; those of several are searched by turns, until none changes.
         base = self.start_of(replace(rows, offset=None)).copy()
 
         def root(output: int, start: float, within: tuple[float, float] | None = None) -> float:
@@ -243,18 +235,14 @@ class Objective(_OfRows, ABC):
         return limit_without_penalty(reg_lambda, rate) if self.vanishing_hessian else math.inf
 
     def longest_step(self, reg_lambda: float, rate: float) -> float:
-        """Return the limit on the Newton step of a leaf, before the learning rate.
-
-        ``rate`` is the learning rate of a round, or 0 if steps do not add up.
-        """
+        """Return the limit on the Newton step of a leaf, before the learning rate."""
+        # The rate is that of a round, or 0 if steps do not add up.
         return float(self.step_limit(reg_lambda / self.weight_factor, rate))
 
     def line_limit(self, reg_lambda: float, rate: float) -> float:
-        """Return the limit on the linear terms of a leaf, before the highest learning rate.
-
-        If the rate is high, penalties are not enough: a row that the tree was not grown on may lie
-        far out on the line.
-        """
+        """Return the limit on the linear terms of a leaf, before the highest learning rate."""
+        # At a high rate penalties are not enough: a row that the tree was not grown on may lie far
+        # out on the line.
         penalty = reg_lambda if rate <= SAFE_RATE else 0.0
         return min(self.longest_line, self.longest_step(penalty, rate))
 

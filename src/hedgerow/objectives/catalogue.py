@@ -74,11 +74,8 @@ def scored_as(objective: Objective) -> AnyTask:
 
 
 def objective_class(name: str) -> Callable[..., Objective]:
-    """Return the class of an objective.
-
-    A process needs few of them.  Importing all of them made
-    ``from hedgerow import HedgerowClassifier`` 40 ms slower.
-    """
+    """Return the class of an objective."""
+    # Importing all made ``from hedgerow import HedgerowClassifier`` 40 ms slower.
     module, attribute = OBJECTIVES[name].split(":")
     found: Callable[..., Objective] = getattr(
         import_module(f"hedgerow.objectives.{module}"), attribute

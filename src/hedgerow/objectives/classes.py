@@ -252,13 +252,10 @@ class Softmax(MeanLoss):
         return np.asarray(score - score.mean())
 
     def start_beside(self, rows: AllRows) -> FloatArray:
-        """Return the scores for which the mean probability of each class is its share.
-
-        Each cycle adds the logarithm of share over mean probability to each class, which always
-        raises the likelihood.
-        """
+        """Return the scores for which the mean probability of each class is its share."""
         start = np.log(np.clip(rows.shares(self.n_outputs), 1e-15, None))
         base = start
+        # Adding the logarithm of share over mean probability always raises the likelihood.
         for _ in range(_MOST_CYCLES):
             chances = np.ascontiguousarray(self.predict(rows.offset + base[:, None]).T)
             steps = start - np.log(np.maximum(rows.means(list(chances)), 1e-300))

@@ -109,11 +109,8 @@ class AllRows:
         return np.array([mass.over(total) for mass in masses])
 
     def quantile(self, level: float) -> float:
-        """Return the smallest target at which the cumulative weight reaches ``level`` of the total.
-
-        If the cumulative weight equals the level, it is the midpoint to the next target.  The
-        result is never -0.0.
-        """
+        """Return the smallest target whose cumulative weight reaches ``level`` of the total."""
+        # At equality it is the midpoint to the next target.  The result is never -0.0.
         keys = keys_of_floats(self.target)
         unsigned, rows = keys.view(np.uint64) ^ _SIGN, None
         prefix, below, goal, limit = 0, 0, Fraction(0), Fraction(0)
@@ -146,10 +143,7 @@ class AllRows:
     def _sums(
         self, rows: IntArray | None, groups: IntArray, n_groups: int
     ) -> tuple[IntArray, tuple[int, ...]]:
-        """Return the weight of each group as digits and limbs, see ``total_of``.
-
-        ``groups`` are those of some ``rows``; None: of all.
-        """
+        """Return the weight of each group as digits and limbs, see ``total_of``."""
         sums, communicator = GroupSums(n_groups), self.communicator
         if self.weight is not None:
             sums.add(self.weight if rows is None else self.weight[rows], groups)
@@ -209,11 +203,8 @@ def root_of_mean(
 def root_of(
     mean: Callable[[int, float], float], start: float, within: tuple[float, float] | None = None
 ) -> float:
-    """Return the root of ``mean(0, at)``, not decreasing, with derivative ``mean(1, at)``.
-
-    Without an interval it is searched from ``start`` outwards; ``start`` if there is none.  The
-    search takes Newton steps.  Bisection replaces a step that leaves the interval.
-    """
+    """Return the root of ``mean(0, at)``, not decreasing, with derivative ``mean(1, at)``."""
+    # Without an interval it is searched from ``start`` outwards: ``start`` if there is none.
     low, high = _bracket_of(lambda at: mean(0, at), start) if within is None else within
     at = min(max(start, low), high)
     for _ in range(_ROOT_STEPS):

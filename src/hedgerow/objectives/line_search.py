@@ -194,14 +194,10 @@ class LeafRows:
         return np.asarray(np.add.reduceat(values * self.weight, self.starts[:-1]))
 
     def quantiles(self, values: FloatArray, level: FloatArray | float) -> FloatArray:
-        """Return the weighted quantile of ``values`` in each leaf; ``level`` may be one for each.
-
-        The quantile is the smallest value at which the cumulative weight reaches ``level`` of
-        the total; if it equals the level, the midpoint to the next value.  The result is never
-        -0.0, which would depend on the order of the rows.  Weights are integer units, so their
-        sums are not rounded, and rows of several ranks give the same result
-        (:mod:`hedgerow.boosting.loop.rank_leaves`).
-        """
+        """Return the weighted quantile of ``values`` in each leaf; ``level`` may differ."""
+        # The smallest value at which the cumulative weight reaches ``level`` of the total; at
+        # equality the midpoint to the next value.  It is never -0.0, which would depend on the
+        # order of the rows.  Sums of integer units are not rounded, so ranks agree.
         found = np.empty(len(self.starts) - 1)
         levels = np.full(len(found), level)
         masses = masses_of(self.weight, self.unit or unit_of(exact_sum(self.weight)))

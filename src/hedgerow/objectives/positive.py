@@ -57,14 +57,12 @@ class LogLinkLoss(RowLoss):
         return np.array([np.log(max(rows.mean(), LOWEST_MEAN))])
 
     def start_beside(self, rows: AllRows) -> FloatArray:
-        """Return the best constant with an offset: the log of the ratio of two sums.
-
-        A constant c multiplies the ratio of rising to falling part by ``exp(c)``.
-        """
+        """Return the best constant with an offset: the log of the ratio of two sums."""
         assert rows.offset is not None
         middle = 0.5 * sum(replace(rows, target=rows.offset[0]).extent())  # against overflow
         up, down = rows.means(self.parts(rows.target, rows.offset[0] - middle))
         up, down = max(up, LOWEST_MEAN), max(down, LOWEST_MEAN)
+        # A constant c multiplies the ratio of rising to falling part by ``exp(c)``.
         return np.array([math.log(down) - math.log(up) - middle])
 
     def predict(self, raw: FloatArray) -> FloatArray:
@@ -89,12 +87,9 @@ class Poisson(LogLinkLoss):
     n_outputs: int = 1
 
     def needs_limit(self, rows: AllRows) -> bool:
-        """Return whether a target is far above the mean.
-
-        The Newton step of a leaf is the ratio of targets and means, minus 1, but the best step is
-        the logarithm of the ratio.  With one target of 1e9 among 20,000 counts, raw scores rose
-        to 800 in one round, and predictions were infinite.
-        """
+        """Return whether a target is far above the mean."""
+        # A Newton step is the ratio of targets and means, minus 1, the best step its logarithm:
+        # with one target of 1e9 among 20,000 counts, raw scores rose to 800 in one round.
         return rows.extent()[1] > ls.FAR_RATIO * (1.0 + rows.mean())
 
     def distribution(self, raw: FloatArray) -> PoissonDistribution:
@@ -113,11 +108,9 @@ class Poisson(LogLinkLoss):
         return up - down, up
 
     def least_by_step(self, step: FloatArray) -> FloatArray:
-        """Return the minimum of the loss, from the Newton step ``S = (Y - M) / (M + lambda)``.
-
-        ``log(1 + S) = log((Y + lambda) / (M + lambda))``, with sums Y of targets and M of
-        predictions: each leaf has a prior of ``lambda`` events and ``lambda`` expected events.
-        """
+        """Return the minimum of the loss, from the Newton step ``S = (Y - M) / (M + lambda)``."""
+        # ``log(1 + S) = log((Y + lambda) / (M + lambda))``, with sums Y of targets and M of
+        # predictions: a prior of ``lambda`` events and ``lambda`` expected events in each leaf.
         return np.log1p(np.maximum(step, -_MOST_STEP))
 
 
@@ -131,15 +124,11 @@ class Gamma(LogLinkLoss):
     n_outputs: int = 1
 
     def needs_limit(self, rows: AllRows) -> bool:
-        """Return whether many targets are far below the mean.
-
-        The Newton step of a leaf is 1 minus the ratio of means and targets, but the best step is
-        minus the logarithm of the ratio.  With targets ``exp(3 z)``, z normally distributed, raw
-        scores of 20,000 rows fell to -141, and rose by no more than the learning rate in a round.
-
-        With ratios r of targets and mean, the step of a leaf is ``sum(1 - r) / (1 + sum(r))`` at
-        the start, if ``reg_lambda`` is 1.  It is above 16 only if ``sum(1 - 17 r)`` is.
-        """
+        """Return whether many targets are far below the mean."""
+        # A Newton step is 1 minus the ratio of means and targets, the best step minus its
+        # logarithm: with targets ``exp(3 z)``, z normal, raw scores of 20,000 rows fell to -141.
+        # With ratios r of targets and mean, the first step is ``sum(1 - r) / (1 + sum(r))`` for
+        # ``reg_lambda`` 1: above 16 only if ``sum(1 - 17 r)`` is.
         scale = (1.0 + ls.LONGEST_STEP) / rows.mean()
         return rows.total(np.maximum(0.0, 1.0 - scale * rows.target)) > ls.LONGEST_STEP
 

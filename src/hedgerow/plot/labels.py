@@ -127,10 +127,7 @@ def divisions_of(forest: Forest, schema: Schema) -> dict[int, Division]:
 
 
 def set_text(levels: Sequence[Any], letters: int | None = None) -> str:
-    """Return ``{Oslo, Rome, … 14 more}``, at most ``letters`` long, or complete if None.
-
-    At least one level is shown; long levels are shortened in the middle.
-    """
+    """Return ``{Oslo, Rome, … 14 more}``, at most ``letters`` long, or complete if None."""
     if letters is None or len(levels) <= letters:  # the commas of more levels would not fit
         text = "{" + ", ".join(map(level_text, levels)) + "}"
         if letters is None or len(text) <= letters:
@@ -152,10 +149,7 @@ def _cut_set(words: Sequence[str], n_levels: int) -> str:
 
 
 def level_text(level: Any) -> str:
-    """Return a level in full, in quotes if the text could be misread.
-
-    Whole numbers have no decimal point.
-    """
+    """Return a level in full, in quotes if the text could be misread."""
     if isinstance(level, str):
         return level if _is_plain(level) else repr(level)
     if isinstance(level, float) and level.is_integer() and abs(level) <= _EXACT:
@@ -374,15 +368,12 @@ def short_number(value: float) -> str:
 
 
 def condition(tree: Tree, node: int, *, letters: int | None = None) -> tuple[str, str, str]:
-    """Return name, operator and value: ``name <= threshold``, or ``name in {categories}``.
-
-    The threshold has the shortest digits that restore it.  Dates are shown as such.
-    Without ``letters``, the set of categories is complete.
-    """
+    """Return name, operator and value: ``name <= threshold``, or ``name in {categories}``."""
     column, division = tree.column(node), tree.division(node)
     name = shown_name(column.name)
     if division is not None:
         return name, *division.phrase(bool(tree.nodes.missing_left[node]), letters)
+    # The shortest digits that restore it; dates are shown as such.
     value = threshold_value(column, int(tree.nodes.threshold[node]))
     return name, "<=", threshold_text(value, column.temporal)
 

@@ -252,12 +252,7 @@ def scores_of(
     raw: FloatArray,
     corrected: Callable[[FloatArray], FloatArray],
 ) -> list[Score]:
-    """Return scores of some names, and the loss if it is not among them.
-
-    Rows are drawn with replacement for the intervals; for rankings, complete queries are drawn,
-    because the rows of a query depend on each other.  Undefined scores are left out, such as the
-    AUC of rows of one class.
-    """
+    """Return scores of some names, and the loss if it is not among them."""
     metrics = make_metrics(list(names), objective) if names else ()
     if _SAME_AS_LOSS.get(objective.name) not in names:
         metrics = (*metrics, *make_metrics(None, objective))
@@ -266,6 +261,7 @@ def scores_of(
         start = objective.initial_score(rows.target, rows.weight)
     constant = np.repeat(start[:, None], len(rows.target), axis=1)
     rng = np.random.default_rng(0)
+    # Of rankings, complete queries: the rows of a query depend on each other.
     draws = [_draw(rows, rng) for _ in range(RESAMPLES)]
     every = np.arange(len(rows.target)), rows.query
     found = []
@@ -325,10 +321,7 @@ def _plain(value: Any) -> Any:
 
 
 def sampled(n_rows: int, query: IntArray | None = None) -> IntArray:
-    """Return ``SAMPLE`` rows, drawn with a fixed seed, ascending; all if there are no more.
-
-    For rankings, return the rows of complete queries, up to this number.
-    """
+    """Draw up to ``SAMPLE`` rows, or rows of complete queries, with a fixed seed, ascending."""
     if n_rows <= SAMPLE:
         return np.arange(n_rows)
     rng = np.random.default_rng(0)
@@ -341,11 +334,7 @@ def sampled(n_rows: int, query: IntArray | None = None) -> IntArray:
 
 
 def shifts_of(booster: Booster, X: Mapping[str, AnyArray]) -> dict[str, float]:
-    """Return the shift of each column: how its splits divide these rows and training rows.
-
-    No training rows are needed, because each node stores its number of training rows.  Only nodes
-    that 100 rows of both kinds reach are used.
-    """
+    """Return the shift of each column: how its splits divide these rows and training rows."""
     model = booster.model
     forest = model.forest
     leaves = booster.leaves(features_of_rows(model, X)) + forest.tree_start[:-1]
@@ -355,6 +344,7 @@ def shifts_of(booster: Booster, X: Mapping[str, AnyArray]) -> dict[str, float]:
     left, right = base[inner] + forest.left[inner], base[inner] + forest.right[inner]
     for node, one, two in zip(inner[::-1], left[::-1], right[::-1], strict=True):
         reached[node] += reached[one] + reached[two]  # children come after their parents
+    # No training rows are needed: each node stores its number of these.
     n, m = reached[inner], (forest.count[left] + forest.count[right]).astype(np.float64)
     used = (n >= 100) & (m >= 100)
     share = np.divide(reached[left], n, out=np.zeros(len(n)), where=n > 0)

@@ -191,13 +191,11 @@ def _importances(found: Findings) -> list[str]:
 
 
 def _shown_output(found: Findings) -> tuple[int | None, str]:
-    """Return the shown output of a model with several outputs, and its name for captions.
-
-    The first target, the middle quantile, or the location of a distribution.
-    """
+    """Return the shown output of a model with several outputs, and its name for captions."""
     names = found.booster.output_names
     if not names:
         return None, ""
+    # The first target, the middle quantile, or the location of a distribution.
     place = len(names) // 2 if found.task == "quantiles" else 0
     what = "level" if found.task == "quantiles" else "output"
     return place, f" for {what} {s.short(names[place], 40)}"

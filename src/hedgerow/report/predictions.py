@@ -150,11 +150,7 @@ def _share(is_so: AnyArray, weight: FloatArray | None) -> tuple[str, str]:
 
 
 def effective_rows(weight: FloatArray | None, n_rows: int) -> float:
-    """Return how many rows of equal weight say as much about a share (Kish 1965).
-
-    >>> effective_rows(None, 3), effective_rows(np.array([2.0, 2.0, 0.0]), 3)
-    (3.0, 2.0)
-    """
+    """Return how many rows of equal weight say as much about a share (Kish 1965)."""
     if weight is None:
         return float(n_rows)
     return float(weight.sum() ** 2 / (weight**2).sum())
@@ -209,12 +205,7 @@ def _of_times(found: Findings) -> list[str]:
 def survivors(
     times: FloatArray, happened: AnyArray, weight: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the share of rows without an event after each time (Kaplan and Meier 1958).
-
-    >>> at, share = survivors(np.array([1.0, 2.0, 3.0]), np.array([True, False, True]))
-    >>> at.tolist(), share.round(3).tolist()
-    ([0.0, 1.0, 2.0, 3.0], [1.0, 0.667, 0.667, 0.0])
-    """
+    """Return the share of rows without an event after each time (Kaplan and Meier 1958)."""
     mass = np.ones(len(times)) if weight is None else weight
     times, happened, mass = times[mass > 0.0], happened[mass > 0.0], mass[mass > 0.0]
     at, place = np.unique(times, return_inverse=True)

@@ -313,10 +313,7 @@ _BACKLOG = 1024
 
 
 def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
-    """Serve a model until the process receives SIGTERM or SIGINT.
-
-    On SIGHUP, the server checks the model file at once.
-    """
+    """Serve a model until SIGTERM or SIGINT; on SIGHUP check the model file at once."""
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
     )

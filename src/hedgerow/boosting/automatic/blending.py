@@ -119,11 +119,7 @@ def members_of(blend: Sequence[Mapping[str, Any]], params: BoostParams) -> tuple
 def weights_of(
     tested: TestedRows, kinds: Sequence[Sequence[GrownFold]], best: int, most: int
 ) -> list[float]:
-    """Return the weight of each kind, of which at most ``most`` are above 0.
-
-    Starting with the best kind, the kind is added (again) that most lowers the loss of the tested
-    rows by the mean of all that were added (Caruana et al. 2004).
-    """
+    """Return the weight of each kind, of which at most ``most`` are above 0."""
     counts = np.zeros(len(kinds), dtype=np.int64)
     counts[best] = 1
     total = [fold.raw.copy() for fold in kinds[best]]
@@ -133,6 +129,7 @@ def weights_of(
         mean = [(before + fold.raw) / n for before, fold in zip(total, kind, strict=True)]
         return tested.mean(tested.losses(kinds[best], mean))
 
+    # Add the kind (again) that most lowers the loss of the mean of all added (Caruana et al. 2004).
     while counts.sum() < _STEPS:
         open_to_all = np.count_nonzero(counts) < most
         allowed = [k for k in np.argsort(-counts, kind="stable") if open_to_all or counts[k] > 0]
@@ -154,17 +151,14 @@ def joined_members(
     members: Sequence[Member],
     prepare: Callable[[BoostParams], PreparedRows],
 ) -> tuple[Forest, Inputs | None, list[dict[str, Any]]] | None:
-    """Train the other members on all rows, and join their forests with the ``first`` one.
-
-    Return the forest, its inputs, and what its members are, for the record.
-    After an interrupt the blend has the members that are complete; None if these are one.
-    """
+    """Train the other members on all rows, and join their forests with the ``first`` one."""
     grown, kept = [(first, inputs)], [members[0]]
     for member in members[1:]:
         own = replace(plan, params=member.params, callbacks=(), metrics=(), is_scored=False)
         ready = make_ready(own, prepare(member.params), may_run_ahead=True)
         ready.watch.subject = "a kind of trees of the blend, which the model now lacks,"
         forest = grow_forest(ready.state, ready.watch)
+        # The blend then has the members that are complete.
         if ready.watch.stopped_by == "interrupt":
             break
         grown.append((forest, ready.inputs))

@@ -217,12 +217,9 @@ _SECONDS_BESIDE = 2e-4
 
 
 def in_a_hurry(size: DataSize, n_rounds: float) -> tuple[Values, float]:
-    """Return the recipe for a time budget of few rounds, and its path.
-
-    The values are plain, because these learn most in a round.  Small trees and samples of columns
-    keep hundreds of rounds from overfitting, but do not help few rounds, except on small tables.
-    Symmetric trees take less time than others.  Trees shared by all classes learn less.
-    """
+    """Return the recipe for a time budget of few rounds, and its path."""
+    # Plain values learn most in a round.  Small trees and samples of columns keep hundreds of
+    # rounds from overfitting, but do not help few rounds, except on small tables.
     values = recipe(size)
     if size.n_rows < _HURRIED_SMALL:
         return values | {"subsample": 1.0}, _PATH_OF_CLASSES
@@ -242,15 +239,12 @@ def in_a_hurry(size: DataSize, n_rounds: float) -> tuple[Values, float]:
 def within_time(
     values: Values, size: DataSize, seconds: float, began: float, has_validation: bool = False
 ) -> Values:
-    """Return the recipe for a time budget: the slower the rounds, the larger the learning rate.
-
-    If there is time for folds, they choose as without a budget.  Otherwise some rows are set aside
-    for early stopping, or none if rounds are few.
-    """
+    """Return the recipe for a time budget: the slower the rounds, the larger the learning rate."""
     trees = {n: v for n, v in values.items() if n in BoostParams.__dataclass_fields__}
     seconds_a_round = _SECONDS_BESIDE + seconds_of_round(size, BoostParams(**trees))
     n_rounds = seconds / seconds_a_round
     of_folds = _PATHS_FOR_FOLDS * _USUAL_PATH / values["learning_rate"]
+    # If there is time for folds, they choose as without a budget.
     if n_rounds >= of_folds and not has_validation:
         return values
     hurried = n_rounds < _HURRIED_ROUNDS

@@ -123,15 +123,13 @@ class TestedRows:
         return self.difference(self.start_losses(grown), self.losses(grown))
 
     def gain_by_fold(self, grown: Sequence[GrownFold]) -> list[Difference]:
-        """Return the gain on each fold.
-
-        All rows of a fold may be of one group, so the error is at least that of single rows.
-        """
+        """Return the gain on each fold."""
         gain = self.start_losses(grown) - self.losses(grown)
         ends = np.cumsum([0, *(len(fold.test) for fold in self._folds)])
         rows = np.arange(ends[-1])
         found = []
         for part in starmap(slice, pairwise(ends)):
+            # All rows of a fold may be of one group, so the error is at least that of single rows.
             one, other = (self._difference(gain, part, by) for by in (self._unit, rows))
             found.append(replace(one, error=max(one.error, other.error)))
         return found

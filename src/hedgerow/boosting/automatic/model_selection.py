@@ -146,10 +146,8 @@ class CandidateBest(BestRound):
         return out_of_patience or self._is_hopeless() or is_ahead
 
     def next_end(self, n_rounds: int) -> int:
-        """Return the round in which patience may end, or the first comparison with the rival.
-
-        Later comparisons may end the fit before.
-        """
+        """Return the round in which patience may end, or the first comparison with the rival."""
+        # Later comparisons may end the fit before.
         end = self._reference_round + math.ceil(self._grown_patience())
         if self.rival and n_rounds < self.judged_from:
             end = min(end, self.judged_from)
@@ -312,10 +310,7 @@ class ModelSelection:
         return TestedRows(self.rows.sample, self.folds, self._alike)
 
     def _others(self) -> Iterator[tuple[Candidate, bool]]:
-        """Yield the candidates, each when those before it have been tried.
-
-        Each comes with the answer whether the first fold judges it before the others.
-        """
+        """Yield candidates, each with whether the first fold judges it before the others."""
         for other in self.search.candidates:
             yield other, other.is_plain
         # Columns are strong only if the best settings gain more than chance explains.
@@ -374,10 +369,7 @@ class ModelSelection:
         to_beat: float | None = None,
         rival: Sequence[float] = (),
     ) -> Entry:
-        """Grow folds until their score stops falling, or beats ``to_beat``.
-
-        They also end when their best score is behind that of ``rival`` at equal rounds.
-        """
+        """Grow folds until their score stops falling, beats ``to_beat`` or is behind ``rival``."""
         plan, search, metric = self.plan, self.search, self._metric
         requested = params_of_folds(candidate.params, search)
         # The report must not hold this object, which holds the folds: they hold the report.

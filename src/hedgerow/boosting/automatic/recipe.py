@@ -271,12 +271,10 @@ def candidates_for(size: DataSize, params: BoostParams) -> list[Values]:
 
 
 def rare_candidates(size: DataSize) -> list[Values]:
-    """Return candidates for many classes of few rows, which are much better on few tables.
-
-    The folds have few rows of each class, so without a required lead they choose these too often.
-    """
+    """Return candidates for many classes of few rows, which are much better on few tables."""
     if size.n_outputs < _SHARED_TREES or not FEWEST_ROWS <= size.n_rows < _SMALL:
         return []
+    # Folds have few rows of each class: without a required lead they choose these too often.
     few_columns: Values = {"max_leaves": 16, "min_samples_leaf": 1, "colsample_bynode": 0.3}
     return [levels(6), few_columns] if _may_be_symmetric(size) else [few_columns]
 
@@ -286,11 +284,9 @@ def _may_be_symmetric(size: DataSize) -> bool:
 
 
 def plain_params(params: BoostParams, free: frozenset[str], size: DataSize) -> BoostParams | None:
-    """Return the parameters with the trees of other libraries; None if they are not tried.
-
-    The recipe is better on nearly all tables.  But if each combination of values of the columns has
-    an unrelated target, larger trees on all rows learn more.
-    """
+    """Return the parameters with the trees of other libraries; None if they are not tried."""
+    # The recipe is better on nearly all tables.  But if each combination of values of the columns
+    # has an unrelated target, larger trees on all rows learn more.
     if not free >= {"grow_policy", "max_leaves", "max_depth"}:
         return None
     if not FEWEST_ROWS <= size.n_rows < (_MEDIUM if size.squares else _SMALL):
@@ -319,11 +315,8 @@ def may_cross(size: DataSize) -> bool:
 def strongest_crosses(
     gains: FloatArray, schema: Schema, inputs: Inputs | None
 ) -> tuple[tuple[str, str, str], ...]:
-    """Return all crosses of the numeric columns with the largest gains.
-
-    Crosses of all columns would be too many, and most of them noise.  Columns that matter alone
-    are also those whose products, differences and ratios matter most often.
-    """
+    """Return all crosses of the numeric columns with the largest gains."""
+    # Crosses of all columns would be too many, and most of them noise.
     columns = range(schema.n_features) if inputs is None else inputs.kept
     found = {
         j: gain

@@ -139,10 +139,7 @@ class Repeats:
 
 
 def find_repeats(sample: Sample, seed: int, is_classes: bool) -> Repeats | None:
-    """Decide whether rows with the same values are copies or observations.
-
-    Few columns are looked at, and only if keys and targets do not decide.
-    """
+    """Decide whether rows with the same values are copies or observations."""
     target, keys = sample.target, row_keys(sample.table, seed)
     if keys is None:
         return None
@@ -151,6 +148,7 @@ def find_repeats(sample: Sample, seed: int, is_classes: bool) -> Repeats | None:
         return None
     number = first_seen(keys)
     are_observations = _differ(number, target, times, is_classes)
+    # Few columns are looked at, and only if keys and targets do not decide.
     if not (are_observations or _repeat_by_chance(sample.table, number, times)):
         return Repeats(number)
     row = np.arange(len(keys))
@@ -241,10 +239,7 @@ def _target_keys(target: FloatArray) -> npt.NDArray[np.uint64]:
 def _order(
     number: IntArray, target: FloatArray, row: IntArray, seed: int
 ) -> npt.NDArray[np.uint64]:
-    """Return hashes of the numbers of a value with a target, and among observations equal in both.
-
-    The first number counts pairs in the order in which they first occur.
-    """
+    """Return hashes of the number of a value with a target and, of equals in both, the number."""
     with np.errstate(over="ignore"):
         pairs = _target_keys(target) + hash_numbers(0, COPY_STREAM, number.astype(np.uint64))
     pair = first_seen(pairs)[row].astype(np.uint64)

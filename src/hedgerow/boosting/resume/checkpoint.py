@@ -330,10 +330,7 @@ def _names(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
 def fingerprint_of(
     plan: FitPlan, rows: tuple[Sample, Sequence[Sample]], others: Communicator, with_contents: bool
 ) -> Fingerprint:
-    """Return what identifies a fit on rows of positive weight, before rows in memory are held out.
-
-    Digests of rows in files take a pass over them, and depend neither on batches nor on chunks.
-    """
+    """Return what identifies a fit on rows of positive weight, before any are held out."""
     train, validation = rows
     settings = _settings_of(plan)
     settings["rows"] = str(count_rows(train.n_rows, others)[1])
@@ -344,6 +341,7 @@ def fingerprint_of(
         numbers = np.concatenate([fold.train, [-1], fold.test])
         settings[f"fold {number}"] = array_digest(numbers)
     contents: dict[str, str] = {}
+    # Digests of rows in files take a pass, and depend neither on batches nor on chunks.
     if with_contents:
         contents = {"columns": schema_digest(train.table.schema)} | _contents_of(train, "")
         for number, some in enumerate(validation):

@@ -95,11 +95,9 @@ def in_time(
 def grow_folds(
     plan: FitPlan, rows: FoldRows, folds: Sequence[Fold], stopping: FoldStopping
 ) -> GrownFolds:
-    """Grow the trees of all folds, each with training and test rows; the first metric decides.
-
-    Spare threads are shared among the folds.  Small ones grow one after another, by one thread.
-    """
+    """Grow the trees of all folds, each with training and test rows; the first metric decides."""
     sample, n_threads = rows.sample, plan.n_threads
+    # Small folds grow one after another, by one thread.
     if sample.n_rows * sample.table.schema.n_features < _CELLS_SIDE_BY_SIDE:
         n_threads = 1
     at_once = min(n_threads, len(folds))

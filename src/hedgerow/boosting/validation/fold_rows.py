@@ -206,10 +206,8 @@ def rows_of_folds(
     eval_metric: MetricChoice,
     n_threads: int,
 ) -> tuple[FoldRows, FitPlan]:
-    """Check the rows that the folds of a user divide; return those to divide, and the plan.
-
-    Groups divide the folds, whose test rows are the validation rows.
-    """
+    """Check the rows that the folds of a user divide; return those to divide, and the plan."""
+    # Groups divide the folds, whose test rows are the validation rows.
     kept = replace(sample, group=None, time=None).without_zero_weights()
     params = resolve_device(resolved(params, objective, kept.table.schema), kept.table)
     check_values(kept, (), objective, params, stopping, has_validation=True)

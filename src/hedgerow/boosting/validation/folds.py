@@ -75,12 +75,8 @@ def draw_folds(
     groups: IntArray | None = None,
     alike: IntArray | None = None,
 ) -> list[Fold]:
-    """Divide all rows into ``n_folds`` folds of about the same size, or fewer if there are fewer.
-
-    Each class is spread evenly with ``stratify``, unless there are ``groups``; the only row of a
-    class is in no test set.  ``groups`` has a number for each group, and ``alike`` numbers from 0
-    on, equal for copies of a row, which then are in the same fold, also across classes.
-    """
+    """Divide all rows into ``n_folds`` folds of about the same size; fewer if there are fewer."""
+    # ``alike`` has equal numbers for copies of a row, which stay in one fold, also across classes.
     if groups is not None:
         number = _folds_of_groups(first_seen(groups), n_folds, seed)
     elif alike is not None:
@@ -92,15 +88,12 @@ def draw_folds(
 
 
 def forward_folds(time: FloatArray, n_folds: int, start: float) -> list[Fold]:
-    """Return folds that test later rows than they train on; the first trains on this share of rows.
-
-    Rows of one time are not divided, so there may be fewer folds::
-
-        time     0 0 1 1 2 3 3 4 5 5
-        fold 0   - - - - - t            - training, t test
-        fold 1   - - - - - - t t
-        fold 2   - - - - - - - - t t
-    """
+    """Return folds that test later rows than they train on, the first on the share ``start``."""
+    # Rows of one time are not divided, so there may be fewer folds (- training, t test):
+    #     time     0 0 1 1 2 3 3 4 5 5
+    #     fold 0   - - - - - t
+    #     fold 1   - - - - - - t t
+    #     fold 2   - - - - - - - - t t
     order = np.argsort(time, kind="stable")
     last = np.ceil(np.linspace(start, 1.0, n_folds + 1) * len(time)).astype(np.int64) - 1
     ends = distinct(np.searchsorted(time[order], time[order[last]], side="right"))
@@ -150,25 +143,20 @@ def among_weighted(folds: Sequence[Fold], weight: FloatArray | None, name: str) 
 
 
 def lists_in_any_order(folds: list[Fold], seed: int) -> list[Fold]:
-    """Return the folds with their test rows in hash order.
-
-    Rows with equal scores keep their order.  In a table sorted by relevance, the original
-    order would be the right one, and a model without trees would be the best.
-    """
+    """Return the folds with their test rows in hash order."""
+    # Rows with equal scores keep their order: in a table sorted by relevance, a model without trees
+    # would be the best.
     n_rows = 1 + max(int(fold.test.max()) for fold in folds)
     hashes = hash_rows(seed, ORDER_STREAM, n_rows)
     return [replace(fold, test=fold.test[np.argsort(hashes[fold.test])]) for fold in folds]
 
 
 def folds_to_test(folds: list[Fold], target: FloatArray, n_tested: int) -> list[Fold]:
-    """Return ``n_tested`` of the folds: the first ones, if their tested targets differ.
-
-    Otherwise return those that test most rows with other targets, which may be the few rows of a
-    rare class.
-    """
+    """Return ``n_tested`` of the folds: the first ones, if their tested targets differ."""
     first = folds[:n_tested]
     if len(first) == len(folds) or can_judge(first, target):
         return first
+    # Otherwise those that test most rows with other targets, as of a rare class.
     same = target[first[0].test[0]]
     n_others = [np.count_nonzero(_rows_unlike(target[fold.test], same)) for fold in folds]
     order = np.argsort([-n for n in n_others], kind="stable")
@@ -176,15 +164,12 @@ def folds_to_test(folds: list[Fold], target: FloatArray, n_tested: int) -> list[
 
 
 def can_judge(folds: Sequence[Fold], target: FloatArray) -> bool:
-    """Return whether tested targets differ, or all targets are the same.
-
-    If a fold trains on several targets but all tested targets are the same, every round that
-    predicts this target more surely is better, so the best number of rounds is not found.  Folds
-    that train on one target only, because a group has all others, learn nothing and do not count.
-    """
+    """Return whether tested targets differ, or all targets are the same."""
     if not _differ(target):
         return True
+    # Folds that train on one target, because a group has all others, learn nothing.
     learning = [fold for fold in folds if _differ(target[fold.train])]
+    # If all tested targets are the same, each round that predicts it more surely is better.
     return bool(learning) and _differ(target[np.concatenate([fold.test for fold in learning])])
 
 
@@ -229,15 +214,13 @@ def _dealt(
 def _folds_of_copies(
     target: FloatArray, n_folds: int, stratify: bool, seed: int, row: IntArray
 ) -> IntArray:
-    """Deal rows out as :func:`_dealt`; copies count as one row, of their lowest class.
-
-    A class with one row, or copies of one row, is in no test set.
-    """
+    """Deal rows out as :func:`_dealt`; copies count as one row, of their lowest class."""
     hashes = hash_rows(seed, FOLD_STREAM, int(row.max()) + 1)
     if not stratify:
         return _dealt(target, n_folds, False, hashes)[row]
     classes, label = np.unique(target, return_inverse=True)
     cells = distinct(row * len(classes) + label)
+    # A class with one row, or copies of one row, is in no test set.
     spread = (np.bincount(cells % len(classes), minlength=len(classes)) > 1)[label]
     first = np.full(len(hashes), len(classes))
     np.minimum.at(first, row[spread], label[spread])
@@ -268,12 +251,9 @@ def folds_of(
     groups: Any = None,
     stratify: bool | None = None,
 ) -> list[Fold]:
-    """Return the folds that a user gave, as positions among all rows.
-
-    They are a number of folds, a splitter of scikit-learn, or pairs of row numbers; messages call
-    them ``name``.  Queries, or else ``groups``, or else the groups of the rows, are not divided.
-    ``stratify``: whether drawn folds spread each class evenly; None: if there are classes.
-    """
+    """Return the folds that a user gave, as positions among all rows."""
+    # Folds are a number, a splitter of scikit-learn, or pairs of row numbers.  ``stratify``:
+    # whether drawn ones spread each class evenly; None: if there are classes.
     rows, sample = spec.rows, spec.train
     assert rows is not None
     blocks, shown = sample.query, rows.qid if sample.query is not None else groups

@@ -170,10 +170,7 @@ def check_folds(
     start: Start | None = None,
     has_folds: bool = False,
 ) -> None:
-    """Raise ``ParameterError`` if ``"cv"`` meets validation rows or a model to continue.
-
-    ``has_folds``: whether the user gives folds, which have no effect without ``"cv"``.
-    """
+    """Raise ``ParameterError`` if ``"cv"`` meets validation rows or a model to continue."""
     if has_folds and not stopping.by_folds and stopping.time_budget is None:
         raise ParameterError(
             "folds have no effect, because early stopping does not use folds here: use "
@@ -255,10 +252,7 @@ def rows_aside(
     seed: int,
     others: Communicator | None = None,
 ) -> BoolArray:
-    """Return which rows of this rank are held out; at least one row of a class stays in training.
-
-    With ``stratify`` this share of each class is held out.
-    """
+    """Return which rows of this rank are held out; at least one of a class stays in training."""
     others = others or Alone()
     hashes = hash_rows(seed, VALIDATION_STREAM, len(target), count_rows(len(target), others)[0])
     label: IntArray = np.zeros(len(target), dtype=np.int64)
@@ -293,11 +287,7 @@ def _smallest(
 
 
 def queries_aside(query: IntArray, fraction: float, seed: int, others: Communicator) -> BoolArray:
-    """Return which rows of this rank are held out for early stopping: complete queries.
-
-    Queries are chosen by a hash of the seed and their index in order of first occurrence: at
-    least one, at most all but one.
-    """
+    """Return which rows of this rank are held out for early stopping: complete queries."""
     # Numbers ascend in order of first occurrence; queries whose rows have weight 0 are missing.
     there = distinct(gather_numbers(distinct(query), others))
     before, _ = count_rows(len(query), others)

@@ -205,15 +205,13 @@ _OWN_OPTIONS = {"callbacks", "progress", "advanced"}
 
 
 def parse_settings(pairs: Sequence[str], task: str) -> dict[str, Any]:
-    """Return the parameters for the estimator of a task; a wrong name or value is an error.
-
-    The task ``"auto"`` is known only after reading: a parameter that one estimator has is right.
-    """
+    """Return the parameters for the estimator of a task; a wrong name or value is an error."""
     if not pairs:
         return {}
     from hedgerow.cli.engine import check_values, estimator_class
     from hedgerow.params import ADVANCED_NAMES, grouped
 
+    # "auto" is known only after reading: a parameter that one estimator has is right.
     tasks = ("classification", "regression") if task == "auto" else (task,)
     own = [{*inspect.signature(estimator_class(each)).parameters} for each in tasks]
     known = {*set().union(*own), *ADVANCED_NAMES} - _OWN_OPTIONS

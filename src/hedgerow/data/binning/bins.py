@@ -270,13 +270,9 @@ def fit_bins(
     n_threads: int = 1,
     columns: Sequence[int] | None = None,
 ) -> BinSpec:
-    """Choose the cuts of every feature, the same for dense and sparse tables of the same numbers.
-
-    Missing values are ignored.  A row of weight k counts as k equal rows, and a common factor of
-    the weights does not change the cuts.  ``max_bins`` may hold a number for each feature,
-    ``columns`` are the numbers of the first
-    columns in the user's table, if others follow that are computed from these.
-    """
+    """Choose the cuts of every feature, the same for dense and sparse tables of equal numbers."""
+    # A row of weight k counts as k equal rows, and a common factor of the weights changes no cut.
+    # ``columns``: the numbers of the first columns in the user's table, if computed ones follow.
     most_bins = _most_bins(max_bins, table.n_features)
     if weight is not None and np.shape(weight) != (table.n_rows,):
         raise DataError(

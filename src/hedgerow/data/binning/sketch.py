@@ -108,11 +108,8 @@ class QuantileSketch:
 
     @cached_property
     def error(self) -> float:
-        """The bound ``epsilon``, from 0 to 1, relative to the total weight.
-
-        It is computed from the bounds, so it is often smaller than the sum of ``1/size``
-        over all prunings.
-        """
+        """The bound ``epsilon``, from 0 to 1, relative to the total weight."""
+        # Computed from the bounds, it is often below the sum of ``1/size`` over all prunings.
         if not len(self):
             return 0.0
         own = add_up(add_up(self.rank_high, -self.rank_low), -self.weight)
@@ -128,10 +125,7 @@ class QuantileSketch:
         return error
 
     def bounds(self, keys: npt.ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return bounds of the ranks of any values, kept or not: of ``r-``, ``r+`` and the weight.
-
-        ``rank_high - rank_low - weight`` is at most ``error * total``, except for rounding.
-        """
+        """Return bounds of ``r-``, ``r+`` and the weight of any values, kept or not."""
         keys = np.asarray(keys, dtype=np.int64)
         if not len(self):
             return np.zeros(keys.shape), np.zeros(keys.shape), np.zeros(keys.shape)
@@ -143,15 +137,13 @@ class QuantileSketch:
         high_before[0] = 0.0
         low = np.where(kept, self.rank_low[here], low_after[at])
         high = np.where(kept, self.rank_high[here], high_before[at])
+        # ``high - low - weight`` is at most ``error * total``, except for rounding.
         return low, high, np.where(kept, self.weight[here], 0.0)
 
     def merge(self, other: QuantileSketch) -> QuantileSketch:
-        """Return the summary of both columns together, which keeps every value that either keeps.
-
-        Its ``error`` is at most the larger of the two errors, plus one rounding if sums are not
-        exact.  The *bound* does not depend on the order of merges.  The kept values do, if
-        sketches are pruned between merges.
-        """
+        """Return the summary of both columns together, with every value that either keeps."""
+        # The error is at most the larger of both, plus one rounding if sums are not exact.  The
+        # kept values depend on the order of merges if sketches are pruned in between.
         if not len(self) or not len(other):
             return other if len(other) else self
         keys = distinct(np.concatenate([self.value, other.value]))
@@ -162,11 +154,8 @@ class QuantileSketch:
         return QuantileSketch(keys, low, high, weight)
 
     def prune(self, size: int) -> QuantileSketch:
-        """Keep at most ``size + 1`` values, which adds at most ``1 / size`` to ``error``.
-
-        The smallest and the largest value are kept.  About ``10 / eps`` is enough for an error of
-        ``eps``.
-        """
+        """Keep at most ``size + 1`` values, which adds at most ``1 / size`` to ``error``."""
+        # About ``10 / eps`` is enough for an error of ``eps``.
         if size < 1:
             raise ParameterError(f"size must be at least 1, got {brief(size)}.")
         if len(self) <= size + 1:
@@ -181,10 +170,7 @@ class QuantileSketch:
         return QuantileSketch(self.value[kept], *(array[kept] for array in summary))
 
     def query(self, rank: npt.ArrayLike) -> IntArray:
-        """Return the kept values nearest to ranks from 0 to ``total``.
-
-        They are keys ``x`` with ``r-(x) - t <= rank <= r+(x) + t``, ``t = error * total / 2``.
-        """
+        """Return the kept values nearest to ranks from 0 to ``total``."""
         ranks = np.asarray(rank, dtype=np.float64)
         inside = (ranks >= 0) & (ranks <= self.total)
         if not (len(self) and inside.all()):
@@ -192,17 +178,11 @@ class QuantileSketch:
                 f"rank must lie from 0 to the total weight {self.total!r} of a column with values: "
                 "multiply a quantile by .total."
             )
+        # Keys ``x`` with ``r-(x) - t <= rank <= r+(x) + t``, ``t = error * total / 2``.
         return self.value[nearest(self.rank_low, self.rank_high, self.weight, ranks)]
 
     def cuts(self, eps: float) -> IntArray:
-        """Return candidates for splits, ascending keys whose ranks lie less than ``eps`` apart.
-
-        Let ``r(z)`` be the weight of the values below ``z`` relative to the total.  Then
-        ``r(s[j + 1]) - r(s[j]) < eps`` for all neighbours, unless ``s[j]`` alone weighs
-        ``eps - error`` or more; the next kept value follows such a value directly.  There are as
-        few as the bounds allow, with the smallest and the largest value: at most about
-        ``2 / (eps - error)``.
-        """
+        """Return candidates for splits, ascending keys whose ranks lie less than ``eps`` apart."""
         if not self.error < eps <= 1:
             raise ParameterError(
                 f"eps must be above the error of the sketch, {self.error!r}, and at most 1; "
@@ -210,6 +190,9 @@ class QuantileSketch:
             )
         if not len(self):
             return self.value
+        # Relative weights below neighbours differ by less than ``eps``, unless the lower one alone
+        # weighs ``eps - error`` or more: then the next kept value follows.  With the smallest and
+        # the largest value there are at most about ``2 / (eps - error)``.
         rank_before = add_up(self.rank_high, -self.weight)  # at least r-
         width = float(np.nextafter(float(eps) * self._total_low(), 0.0))
         reach = np.searchsorted(rank_before, add_down(self.rank_low, np.full(len(self), width))) - 1

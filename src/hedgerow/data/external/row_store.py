@@ -93,10 +93,7 @@ class ChunkStore(ABC):
     def chunks(
         self, numbers: Sequence[int] | None = None, uses: Uses = EVERYTHING
     ) -> Iterator[Chunk]:
-        """Yield the chunks with these ascending numbers (default: all).
-
-        Only one pass may run at a time.
-        """
+        """Yield the chunks with these ascending numbers (default: all), one pass at a time."""
 
     @abstractmethod
     def row_array(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:

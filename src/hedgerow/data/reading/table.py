@@ -79,18 +79,9 @@ def read_table(
     names: Sequence[str] | None = None,
     more_levels: bool = False,
 ) -> Table:
-    """Read and validate a table: an array, data frame, list of rows, dict or list of dicts.
-
-    It holds numbers, booleans, dates, times, durations, text or categories.  NaN, null, ``None``
-    and NaT are missing values; infinities are ordinary values.  A dict of scalars is one row; a
-    dict of lists is a set of columns.  Arrays on a GPU are copied.
-
-    With the ``schema`` of a trained model, the columns of a named frame are put in its order, and
-    values are converted to its kinds; ``more_levels`` adds new categories to the levels, unless
-    ``schema.unknown`` is ``"error"``.  Without one, every value that occurs in a category column
-    is a level of a new schema; ``categorical``, ``unknown`` and ``names`` are those of
-    :class:`hedgerow.Dataset`.  ``reader`` is the name of the caller, for an error.
-    """
+    """Read and validate a table: an array, data frame, list of rows, dict or list of dicts."""
+    # With the ``schema`` of a model, columns of a named frame are put in its order and values
+    # converted to its kinds; ``more_levels`` adds categories, unless its unknown ones are errors.
     if (
         type(X) is np.ndarray
         and (X.dtype == _FLOAT32 or X.dtype == _FLOAT64)
@@ -127,10 +118,7 @@ _Columns: TypeAlias = AnyArray | list[col.ReadColumn]
 def _read_any(
     X: Any, schema: Schema | None, names: Sequence[str] | None, reader: str
 ) -> tuple[_Columns, Sequence[str] | None, bool]:
-    """Return the columns in the order of the schema, the table's own names if any, and ``typed``.
-
-    ``typed`` says whether each column has a type, so that numbers are not dates.
-    """
+    """Return the columns in the order of the schema, own names if any, and if they have types."""
     X = on_host(X)
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise DataTypeError(

@@ -318,12 +318,8 @@ class Survey:
 
 
 def pack(value: Any) -> bytes:
-    """Convert JSON-like values, which may hold arrays of numbers, to bytes.
-
-    ::
-
-        length of the text (8 bytes)  text: JSON, {"array": [type, shape]}  items of each array
-    """
+    """Convert JSON-like values, which may hold arrays of numbers, to bytes."""
+    # length of the text (8 bytes)  text: JSON, {"array": [type, shape]}  items of each array
     arrays: list[bytes] = []
 
     def described(array: AnyArray) -> dict[str, Any]:

@@ -119,13 +119,7 @@ class ChunkSlopes:
 
 
 def divided(leaves: IntArray, n_rows: IntArray, n_groups: int) -> list[IntArray]:
-    """Divide leaves into consecutive groups, each with about as many rows.
-
-    Examples
-    --------
-    >>> [group.tolist() for group in divided(np.array([3, 4, 8]), np.array([10, 20, 30]), 2)]
-    [[3, 4], [8]]
-    """
+    """Divide leaves into consecutive groups, each with about as many rows."""
     before = np.cumsum(n_rows) - n_rows
     total = max(1, int(n_rows.sum()))
     number = (2 * before + n_rows) * n_groups // (2 * total)  # the group of the middle row

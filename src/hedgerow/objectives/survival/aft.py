@@ -145,12 +145,9 @@ class AcceleratedFailureTime(RowLoss):
             return np.asarray(np.exp(raw[0]))
 
     def step_limit(self, reg_lambda: float, rate: float) -> float:
-        """Return the limit on steps, in scales; steps of the normal distribution need none.
-
-        Penalties are not enough: gradients rise as the scale falls, up to exponentials of the
-        distance.  At a scale of 0.5, a rate of 0.1 and a penalty of 1 the first round of the
-        extreme distribution raised the loss to 1e47.
-        """
+        """Return the limit on steps, in scales; steps of the normal distribution need none."""
+        # Gradients rise as the scale falls: at a scale of 0.5, a rate of 0.1 and a penalty of 1 the
+        # first round of the extreme distribution raised the loss to 1e47.
         if self.aft_distribution == "normal":
             return math.inf
         return self.aft_scale * descending_step(rate)
@@ -208,11 +205,8 @@ def _shares(low: FloatArray, high: FloatArray, name: Distribution) -> tuple[Floa
 def _interval(
     low: FloatArray, high: FloatArray, name: Distribution
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return r at both ends and scale**2 times h, for intervals of some width.
-
-    The formulas use the hazard at the end in the thicker part, ``density / tail``, and the
-    share of the tail behind the other end, so they never subtract large numbers.
-    """
+    """Return r at both ends and scale**2 times h, for intervals of some width."""
+    # Hazards at the end in the thicker part, and shares of its tail, never subtract large numbers.
     right = low > 0.0
     share, rest = _shares(low, high, name)
     near, far = np.where(right, low, high), np.where(right, high, low)
@@ -229,11 +223,8 @@ def _interval(
 
 
 def _hazard(z: FloatArray, right: Any, name: Distribution) -> tuple[FloatArray, FloatArray]:
-    """Return the density over the tail above (``right``) or below z, and its growth.
-
-    The growth is the derivative of log hazard away from the middle: ``hazard + k`` above and
-    ``hazard - k`` below, with k the slope of log density, in a form without cancellation.
-    """
+    """Return the density over the tail above (``right``) or below z, and its growth."""
+    # ``hazard + k`` above, ``hazard - k`` below, with k the slope of log density, not cancelling.
     z = np.where(np.isinf(z), 0.0, z)
     if name == "normal":
         outward = np.where(right, z, -z)

@@ -102,11 +102,7 @@ def bin_files(
     spec: BinSpec,
     first: Forest | None,
 ) -> dict[int, TrainingData]:
-    """Return rows of files by table, as bins in chunks, in one pass over the files of a dataset.
-
-    The stacks of the tables close the chunks.  A single chunk is a matrix in memory, where no rank
-    has other rows.
-    """
+    """Return rows of files by table, as bins in chunks, in one pass over the files of a dataset."""
     # Imported here: most trainings use tables in memory.
     from hedgerow.data.external.disk_store import ChunkSink
 
@@ -117,6 +113,7 @@ def bin_files(
         rows = [by_id[id(table)] for table in tables]
         starts: list[list[FloatArray]] = [[] for _ in tables]
         places = [0] * len(tables)
+        # This one closes the sinks after an error; the stacks of the tables close the chunks.
         with ExitStack() as stack:
             sinks = []
             for table in tables:
