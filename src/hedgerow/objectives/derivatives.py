@@ -56,11 +56,7 @@ class LossData(NamedTuple):
 
 @kernel(inner=True)
 def class_probabilities(data: LossData, start: int, stop: int, block: FloatArray) -> None:
-    """Write the softmax of the raw scores of rows ``start`` to ``stop``.
-
-    ``block`` is scratch space of shape (2, rows of a block).  Classes are the
-    outer loop, so that the inner loop runs over consecutive rows.
-    """
+    """Write the softmax of the raw scores of rows ``start`` to ``stop``."""
     top, total = block[0], block[1]
     n = np.uint64(stop - start)
     first = np.uint64(start)
@@ -68,6 +64,7 @@ def class_probabilities(data: LossData, start: int, stop: int, block: FloatArray
     for i in range(n):
         top[i] = data.raw[0, first + i]
         total[i] = 0.0
+    # Classes are the outer loop, so that the inner loop runs over consecutive rows.
     for k in range(1, n_outputs):
         raw = data.raw[k]
         for i in range(n):

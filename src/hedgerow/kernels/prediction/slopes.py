@@ -150,13 +150,6 @@ def records_of(values: FloatArray, slopes: Slopes) -> Records:
     return words, record.reshape(-1)
 
 
-def lines_at(lines: tuple[FloatArray, Slopes, FloatArray], chosen: IntArray) -> FloatArray:
-    """Return, for each row r, the value that line ``chosen[r]`` adds."""
-    scores, every = np.zeros(len(chosen)), np.zeros(0, dtype=np.uint32)
-    add_chosen_lines(*lines, chosen.astype(np.float64), every, 0, len(chosen), scores)
-    return scores
-
-
 def joined_slopes(parts: Sequence[Slopes | None], sizes: Sequence[int]) -> Slopes | None:
     """Concatenate the slopes of several trees or forests with ``sizes`` lines."""
     if all(part is None for part in parts):

@@ -171,12 +171,9 @@ def fill_ranks(
     slot_step_out: int,
     values: AnyArray,
 ) -> None:
-    """Write ranks in place of keys: row i, slot s to ``i + s * slot_step_out``.
-
-    A key is above a threshold exactly if its rank is above the rank of the threshold::
-
-        cuts   2 5 5.5 max      key 5.2: cut 5 is below, so rank >= 2; cut 5.5 is not: rank 2
-    """
+    """Write ranks in place of keys: row i, slot s to ``i + s * slot_step_out``."""
+    # A key is above a threshold exactly if its rank is above the rank of the threshold:
+    #     cuts   2 5 5.5 max      key 5.2: cut 5 is below, so rank >= 2; cut 5.5 is not: rank 2
     cuts, lowest = ranks.cuts, rows[1][np.uint64(5)]
     for slot in range(np.uint64(len(slots))):
         start, out = ranks.start[slot], slot * slot_step_out

@@ -120,10 +120,7 @@ def list_active(
     rows: kt.UInt32_1D,
     part: kt.Int64_1D,
 ) -> None:
-    """Write the rows of active entries among ``part[0]:part[1]``, by column, unless rows is empty.
-
-    Place -1 omits a column; places from 0 on become the numbers of active entries.
-    """
+    """Write the rows of active entries among ``part[0]:part[1]``, by column, if there is room."""
     listed = len(rows) > 0
     for row in range(np.uint64(part[0]), np.uint64(part[1])):
         for e in range(np.uint64(entries.row_start[row]), np.uint64(entries.row_start[row + _ONE])):
@@ -131,6 +128,7 @@ def list_active(
             key = key_in_list(entries.value, e)
             inside = (key >= low[j]) & (key <= high[j])
             active = key != MISSING_KEY if present == 1 else not inside
+            # -1 omits a column.
             to = place[j]
             if active and to >= 0:
                 if listed:
@@ -236,11 +234,7 @@ def list_cells(
     row_start: kt.UInt32_1D,
     cells: kt.UInt16_1D,
 ) -> int:
-    """Write the start of the list of each row of a tile, and the end; return the end.
-
-    Write the lists, too, unless ``cells`` is empty: column within the tile times ``stride``, plus
-    the cell.
-    """
+    """Write the start of the list of each row of a tile, and the end; return the end."""
     # Positions after the last column of the tile hold zeros in ``by_row`` and ``default_bin``.
     at, listed = np.uint64(0), len(cells) > 0
     row_start[0] = 0

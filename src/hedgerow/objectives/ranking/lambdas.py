@@ -110,12 +110,9 @@ def fill_weights(
 
 @kernel(inner=True)
 def prepare_precision(n: int, numbers: FloatArray) -> None:
-    """Write two parts of the change in the sum of precisions when ranks i < j swap.
-
-    ``start[i]`` is the precision of a relevant row at rank i, less the sum of
-    1 / (1 + rank) over the relevant rows up to it; ``part[j]`` is this sum up to rank
-    j - 1, less the precision of a relevant row at rank j.
-    """
+    """Write two parts of the change in the sum of precisions when ranks i < j swap."""
+    # ``start[i]``: the precision of a relevant row at rank i, less the sum of 1 / (1 + rank) over
+    # the relevant rows up to it; ``part[j]``: this sum up to j - 1, less the precision at rank j.
     gain, part, start = numbers[_GAIN], numbers[_PART], numbers[_START]
     count, total = 0.0, 0.0
     for rank in range(n):
@@ -306,13 +303,11 @@ def target_shares(
     stream: int,
     share: FloatArray,
 ) -> bool:
-    """Write the gains plus random numbers from 0 to 1, divided by their sum.
-
-    Without a stream the numbers are 1/2, their mean.  Return False if all gains are equal.
-    """
+    """Write the gains plus random numbers from 0 to 1, over their sum; False if all are equal."""
     total, lowest, highest = 0.0, math.inf, -math.inf
     for place in range(n):
         row = queries.rows[begin + place]
+        # The mean of the random numbers, without a stream.
         noise = 0.5
         if stream > 0:
             number = queries.numbers[begin + place]
@@ -354,11 +349,9 @@ def cross_entropy_gradients(
     h: FloatArray,
     space: QuerySpace,
 ) -> None:
-    """Write g and h of XE-NDCG (Bruch 2021, as in LightGBM).
-
-    g is the first derivative plus two terms of the product of the gradient with the inverse of
-    the full matrix of second derivatives; h is the diagonal of this matrix.
-    """
+    """Write g and h of XE-NDCG (Bruch 2021, as in LightGBM)."""
+    # g is the first derivative plus two terms of the product of the gradient with the inverse of
+    # the full matrix of second derivatives; h is the diagonal of this matrix.
     share, wanted, part = space.numbers[0], space.numbers[1], space.numbers[2]
     for query in range(first, stop):
         begin, n = queries.starts[query], queries.starts[query + 1] - queries.starts[query]

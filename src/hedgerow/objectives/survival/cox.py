@@ -63,13 +63,10 @@ def event_sums(
     top: float,
     sums: kt.Float64_2D,
 ) -> float:
-    """Compute the contribution of each time to the hazard, and the loss of all rows.
-
-    ``raw`` is relative to ``top``, its maximum.  Row ``k`` of ``sums`` (4, n_times)::
-
-        0   mean w * sum of 1 / phi_l           2   mean w * sum of 1 / phi_l**2
-        1   mean w * sum of (l / d) / phi_l     3   ... of (1 - (1 - l / d)**2) / phi_l**2
-    """
+    """Compute the contribution of each time to the hazard, and the loss of all rows."""
+    # Scores are relative to ``top``, their maximum.  Row k of ``sums`` (4, n_times):
+    #     0   mean w * sum of 1 / phi_l           2   mean w * sum of 1 / phi_l**2
+    #     1   mean w * sum of (l / d) / phi_l     3   ... of (1 - (1 - l / d)**2) / phi_l**2
     at_risk, loss = 0.0, 0.0
     for time in range(len(starts) - 2, -1, -1):
         n_events, mass, of_events, reward = 0, 0.0, 0.0, 0.0
@@ -157,11 +154,9 @@ class Cox(OrderLoss):
             )
 
     def step_limit(self, reg_lambda: float, rate: float) -> float:
-        """Return the limit on steps without penalties; ``reg_lambda`` from 1 on bounds them too.
-
-        If the events of a leaf have nearly no risk, its hessian is nearly 0, and its Newton step
-        may be 1e16.  A step of 16 raises a risk by e**16, which is more than any leaf needs.
-        """
+        """Return the limit on steps without penalties; ``reg_lambda`` from 1 on bounds them too."""
+        # A leaf whose events have nearly no risk may have a Newton step of 1e16.  A step of 16
+        # raises a risk by e**16, which is more than any leaf needs.
         limit = limit_without_penalty(reg_lambda, rate)
         return min(limit, LONGEST_STEP) if reg_lambda < 1.0 else limit
 
@@ -183,11 +178,8 @@ class Cox(OrderLoss):
     def shared_losses(
         self, target: FloatArray, raw: FloatArray, query: IntArray | None = None
     ) -> FloatArray:
-        """Return the loss of each event among all rows, and 0 for censored rows.
-
-        The losses add up to the total loss.  Tied events follow the order of the rows.  Rows
-        have no queries.
-        """
+        """Return the loss of each event among all rows, and 0 for censored rows."""
+        # The losses add up to the total loss; tied events follow the order of the rows.
         order, top = _order_of(target), float(raw[0].max())
         event = target[order.rows] > 0.0
         risk = np.exp(raw[0][order.rows] - top)
@@ -211,13 +203,9 @@ class Cox(OrderLoss):
     def fit_record(
         self, target: FloatArray, raw: FloatArray, weight: FloatArray | None
     ) -> dict[str, Any]:
-        """Return the baseline hazard, for the training record of the model.
-
-        ``times`` of the events, ascending, and ``hazard``, the cumulative baseline hazard at these
-        times by Efron's method, which is the hazard of a row with raw score 0.  If all scores are
-        so far from 0 that float64 cannot hold this hazard, ``hazard`` belongs to a row with the
-        raw score ``reference``.
-        """
+        """Return the baseline hazard, for the training record of the model."""
+        # The cumulative baseline hazard by Efron's method is that of a row with raw score 0, or
+        # with ``reference`` if all scores are too far from 0 for float64.
         order = _order_of(target)
         found = _Sums.of(target, raw[0], weight, order)
         times = np.abs(target)[order.rows[order.starts[:-1]]]
