@@ -99,8 +99,16 @@ def test_a_power_of_two_on_all_weights_changes_no_bit(feature: str) -> None:
     np.testing.assert_array_equal(raw(one, feature), raw(other, feature))
 
 
+# Where DART drops all trees of a ranking, rounding alone orders the rows of a query.
 @pytest.mark.fast(16)
-@pytest.mark.parametrize("feature", features_without({"quantile", "median", "Cox of events"}))
+@pytest.mark.parametrize(
+    "feature",
+    [
+        feature
+        for feature in features_without({"quantile", "median", "Cox of events"})
+        if feature != "ranking + DART"
+    ],
+)
 def test_a_common_factor_on_weights_changes_nothing(feature: str) -> None:
     params = {**NO_PENALTY, "min_samples_leaf": 15}
     one, other = (
