@@ -223,6 +223,7 @@ OF_DATASET: dict[str, str] = {
     **dict.fromkeys(("label", "labels", "target"), "give y."),
     "sample_weight": "give weight.",
     **dict.fromkeys(("group", "group_id"), "give qid, the query of each row."),
+    "position": "give weight, one over how often its position is looked at (ranking.md).",
     **dict.fromkeys(("init_score", "base_margin", "baseline"), "give offset."),
     **dict.fromkeys(
         ("categorical_feature", "cat_features", "feature_types"), "give categorical_features."
@@ -306,7 +307,7 @@ OF_BOOSTER: dict[str, str] = {
     **dict.fromkeys(("calc_leaf_indexes", "apply"), "call predict(X, kind='leaf')."),
     "decision_function": "call predict(X, kind='raw').",
     "get_split_value_histogram": "take the threshold of its rows in to_frame().",
-    "update": "call hedgerow.train with init_model.",
+    "update": "use hedgerow.Training, or call hedgerow.train with init_model.",
 }
 """Methods and attributes of boosters."""
 

@@ -25,6 +25,7 @@ _OF_FIT = {
     "init_score": "give offset.",
     "eval_init_score": "give offset_val.",
     "group": "give qid, the query of each row.",
+    "position": "give sample_weight, one over how often its position is looked at (ranking.md).",
     "eval_group": "give qid_val, the query of each row.",
     "xgb_model": "give init_model.",
     "early_stopping_rounds": "give patience to the constructor.",
