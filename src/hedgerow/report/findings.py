@@ -98,7 +98,7 @@ class Findings:
     ----------
     booster : Booster
     task : str
-        Result of :func:`hedgerow.objectives.catalogue.scored_as`; for several targets, the task of each.
+        Result of :func:`hedgerow.objectives.catalogue.scored_as`; of each target, if several.
     X : mapping from str to array
         The rows, as columns.
     y : ndarray
