@@ -307,7 +307,7 @@ OF_BOOSTER: dict[str, str] = {
     **dict.fromkeys(("calc_leaf_indexes", "apply"), "call predict(X, kind='leaf')."),
     "decision_function": "call predict(X, kind='raw').",
     "get_split_value_histogram": "take the threshold of its rows in to_frame().",
-    "update": "use hedgerow.Training, or call hedgerow.train with init_model.",
+    "update": "call hedgerow.train with init_model; hedgerow.Training adds single rounds.",
 }
 """Methods and attributes of boosters."""
 
