@@ -35,8 +35,7 @@ from hedgerow.estimators.explaining import Explanations
 from hedgerow.estimators.labels import classes_of_labels
 from hedgerow.estimators.model_files import ModelFiles
 from hedgerow.estimators.reports import FittedReports
-from hedgerow.model.model import Model
-from hedgerow.objectives import CUSTOM, Objective
+from hedgerow.objectives.catalogue import CUSTOM
 from hedgerow.params import (
     ADVANCED_NAMES,
     BOOST_PARAMETER_NAMES,
@@ -61,6 +60,8 @@ if TYPE_CHECKING:
     from hedgerow.boosting.validation.stopping import StoppingParams
     from hedgerow.inspection.background import Inspected
     from hedgerow.metrics import MetricChoice
+    from hedgerow.model.model import Model
+    from hedgerow.objectives import Objective
 
 OwnObjective: TypeAlias = "str | Callable[..., Any] | Objective"
 Auto: TypeAlias = "Literal['auto']"

@@ -22,7 +22,6 @@ from hedgerow.estimators.labels import (
     read_indicators,
 )
 from hedgerow.estimators.scores import accuracy
-from hedgerow.model.model import Model
 from hedgerow.peers import OF_ESTIMATORS_PREDICT, refuse_arguments
 
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from hedgerow.boosting.loop.setup.job import Job, KnownTargets
     from hedgerow.boosting.loop.setup.loss_spec import LossSpec
     from hedgerow.boosting.row_data.dataset import Dataset
+    from hedgerow.model.model import Model
     from hedgerow.objectives.catalogue import Task
 
 ClassWeight: TypeAlias = "Mapping[Any, float] | Literal['balanced'] | None"

@@ -21,12 +21,12 @@ from hedgerow.cuda.arrays import host_array
 from hedgerow.data.categories.columns import odd_text_of
 from hedgerow.data.reading.objects import MISSING_TYPES
 from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
-from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import Interval
 
 if TYPE_CHECKING:
     from hedgerow.boosting.resume.continuing import Start
     from hedgerow.model.model import Model
+    from hedgerow.objectives import Objective
 
 
 _CLASS_WEIGHT = Interval(0.0, np.inf, low_open=True, high_open=True)
@@ -273,6 +273,8 @@ def label_objective(name: Any, class_weight: Any) -> Any:
 
 def label_classes(objective: Objective) -> AnyArray | None:
     """Return ``classes_``: names or numbers of the labels; None for a single label."""
+    from hedgerow.objectives import SeveralTargets
+
     if not isinstance(objective, SeveralTargets):
         return None
     if objective.named:

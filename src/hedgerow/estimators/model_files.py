@@ -14,13 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.errors import DataTypeError, ModelFormatError, ParameterError, UnknownNameError, brief
 from hedgerow.estimators.common import NamedArguments, of_one_fit
-from hedgerow.model.model import Model
-from hedgerow.objectives import CUSTOM
+from hedgerow.objectives.catalogue import CUSTOM
 from hedgerow.threads import resolve_threads
 
 if TYPE_CHECKING:
     from hedgerow.booster import Booster
     from hedgerow.convert.exporting import ExportFormat, ExportReport
+    from hedgerow.model.model import Model
 
 
 class ModelFiles(NamedArguments, BaseEstimator, ABC):

@@ -24,7 +24,6 @@ from sklearn.utils.validation import check_is_fitted
 from hedgerow.arrays import FloatArray
 from hedgerow.data.reading.frames import FrameLibrary
 from hedgerow.errors import AbsentAttributeError
-from hedgerow.model.model import BLEND
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,8 +55,8 @@ class FittedReports(BaseEstimator, ABC):
         check_is_fitted(self)
         record = self.booster_.model.training
         found = {**record.get("parameters", {}), **record.get("folds", {})}
-        if BLEND in record:
-            found[BLEND] = record[BLEND]
+        if "blend" in record:
+            found["blend"] = record["blend"]
         return {
             name: found[name] for name in chosen_names(self._automatic(), found) if name in found
         }
@@ -96,8 +95,8 @@ class FittedReports(BaseEstimator, ABC):
         n_rounds, rate = booster.num_rounds, resolved["learning_rate"]
         if isinstance(rate, list):
             rate = rate[:n_rounds] or [1.0]  # a constant has no rate, but its one round needs one
-        values["blend"] = blend = training.get(BLEND, defaults["blend"])
-        if BLEND in training:
+        values["blend"] = blend = training.get("blend", defaults["blend"])
+        if "blend" in training:
             n_rounds = blend[0]["n_estimators"]
         n_rounds = max(n_rounds, 1)
         values |= {"n_estimators": n_rounds, "learning_rate": rate}
@@ -117,7 +116,7 @@ class FittedReports(BaseEstimator, ABC):
         # scikit-learn shows only four entries of a dictionary.
         for name, value in table.pop("chosen_params_", {"value": {}})["value"].items():
             shown = f"{len(value)} settings" if name == "tried" else value
-            if name == BLEND:
+            if name == "blend":
                 shown = ", ".join(f"{one['weight']:.2g}" for one in value)
             if name == "feature_crosses" and value is not None:
                 shown = brief_value(name, value)

@@ -1,4 +1,4 @@
-"""Importances of columns: from the trees, by permutation, from SHAP values; methods of a model.
+"""Importances of columns: from the trees, by permutation, from SHAP values.
 
 ==============  ====================================================================
 gain            reduction of the training loss by the splits on a column
@@ -14,21 +14,18 @@ standard errors over repeats or over rows.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.row_data.classes import column_of, indices_of
 from hedgerow.boosting.row_data.targets import targets_of_rows
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
-from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
+from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.inspection import background as bg
-from hedgerow.inspection import partial
 from hedgerow.model.model import ImportanceKind, Model, feature_importance
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.objectives.catalogue import scored_as
@@ -36,10 +33,8 @@ from hedgerow.params import Interval
 from hedgerow.shown import Viewed, some_of
 
 if TYPE_CHECKING:
-    from hedgerow.explain.explanation import Explanation
+    from hedgerow.inspection.methods import Inspections
     from hedgerow.metrics import Metric, MetricChoice
-
-AnyImportance: TypeAlias = Literal["gain", "split", "cover", "permutation", "shap"]
 
 _N_REPEATS = Interval(1, np.inf, integer=True)
 _UNITS = {
@@ -309,87 +304,3 @@ def _metric(background: bg.Background, metric: MetricChoice, qid: Any) -> Metric
     if codes is not None:
         metrics = metrics_of_queries(metrics, objective, query_rows(codes, n_rows))
     return metrics[0]
-
-
-class Inspections(ABC):
-    """Inspection methods of boosters and estimators: functions whose first argument they are."""
-
-    @abstractmethod
-    def _inspected(self) -> bg.Inspected:
-        """Return the model to inspect."""
-
-    @abstractmethod
-    def _explained(self, X: Any, n_jobs: int | None) -> Explanation:
-        """Return Shapley values of rows."""
-
-    partial_dependence = partial.partial_dependence
-
-    def importance(
-        self,
-        kind: AnyImportance = "gain",
-        X: Any = None,
-        y: Any = None,
-        *,
-        metric: MetricChoice = None,
-        n_repeats: int = 5,
-        random_state: int = 0,
-        sample_weight: Any = None,
-        offset: Any = None,
-        qid: Any = None,
-        n_jobs: int | None = None,
-    ) -> Importances:
-        """Return the importance of each column.
-
-        Parameters
-        ----------
-        kind : {"gain", "split", "cover", "permutation", "shap"}, default="gain"
-            The first three come from the trees.  ``"permutation"`` needs X and y, rows
-            that the model was not trained on; ``"shap"`` needs X.  Both have standard errors.
-        X, y : array-like, optional
-        metric, n_repeats, random_state, sample_weight, offset, qid
-            For permutations; see :func:`hedgerow.inspection.permutation_importance`.
-        n_jobs : int, optional
-            Threads for permutations and SHAP values.
-
-        Returns
-        -------
-        hedgerow.inspection.Importances
-
-        Raises
-        ------
-        ParameterError
-            If ``kind`` is unknown, or X and y are missing, or an argument has no effect.
-        """
-        known = get_args(AnyImportance)
-        if not is_one_of(kind, known):
-            raise ParameterError(
-                f"kind must be one of {', '.join(map(repr, known))}; got {brief(kind)}."
-                f"{did_you_mean(kind, known)}"
-            )
-        if kind == "permutation":
-            if X is None or y is None:
-                raise ParameterError("kind='permutation' needs X and y: rows and their targets.")
-            return permutation_importance(
-                self, X, y, metric=metric, n_repeats=n_repeats, random_state=random_state,
-                sample_weight=sample_weight, offset=offset, qid=qid, n_jobs=n_jobs,
-            )  # fmt: skip
-        given = {
-            "X": None if kind == "shap" else X, "y": y, "metric": metric,
-            "sample_weight": sample_weight, "offset": offset, "qid": qid,
-        }  # fmt: skip
-        unused = [name for name, value in given.items() if value is not None]
-        numbers = ("n_repeats", n_repeats, 5), ("random_state", random_state, 0)
-        for name, value, default in numbers:
-            if not isinstance(value, int | np.integer) or value != default:
-                unused.append(name)
-        if unused:
-            source = "explains the rows of X" if kind == "shap" else "is read from the trees"
-            raise ParameterError(
-                f"kind={kind!r} {source} and does not use {', '.join(unused)}: leave out what has "
-                "no effect, or use kind='permutation'."
-            )
-        if kind == "shap":
-            if X is None:
-                raise ParameterError("kind='shap' needs X: rows to explain.")
-            return explained_importance(self._explained(X, n_jobs))
-        return model_importance(self, kind)

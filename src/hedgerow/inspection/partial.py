@@ -20,7 +20,7 @@ from hedgerow.model.model import Model
 from hedgerow.params import Interval
 
 if TYPE_CHECKING:
-    from hedgerow.inspection.importance import Inspections
+    from hedgerow.inspection.methods import Inspections
 
 N_POINTS = 100
 """Number of values of a column to evaluate."""

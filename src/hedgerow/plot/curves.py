@@ -27,7 +27,7 @@ from hedgerow.plot import style as s
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from hedgerow.inspection.importance import Inspections
+    from hedgerow.inspection.methods import Inspections
 
 OF_FOLDS = "cv"
 """Name of the curves of folds."""

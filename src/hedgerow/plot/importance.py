@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hedgerow.errors import DataTypeError, brief
-from hedgerow.inspection.importance import Importances, Inspections
+from hedgerow.inspection.importance import Importances
+from hedgerow.inspection.methods import Inspections
 from hedgerow.plot import style as s
 
 if TYPE_CHECKING:

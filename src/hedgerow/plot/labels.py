@@ -39,7 +39,7 @@ from hedgerow.model.model import Model
 from hedgerow.params import Interval
 
 if TYPE_CHECKING:
-    from hedgerow.inspection.importance import Inspections
+    from hedgerow.inspection.methods import Inspections
 
 
 Mask: TypeAlias = BoolArray

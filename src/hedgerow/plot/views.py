@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hedgerow.inspection.importance import Inspections
+from hedgerow.inspection.methods import Inspections
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from hedgerow.arrays import AnyArray
     from hedgerow.inspection.background import Columns, Kind
-    from hedgerow.inspection.importance import AnyImportance
+    from hedgerow.inspection.methods import AnyImportance
     from hedgerow.metrics import MetricChoice
 
 

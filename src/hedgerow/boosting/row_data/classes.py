@@ -33,12 +33,12 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.row_data.checks import check_weight, one_axis, values_of_rows
 from hedgerow.errors import DataError, DataTypeError, ModelFormatError, brief
-from hedgerow.model.model import Model
-from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.objectives.catalogue import task_of
 
 if TYPE_CHECKING:
     from hedgerow.boosting.loop.sample import Sample
+    from hedgerow.model.model import Model
+    from hedgerow.objectives import Objective
 
 RECORD = "class_weight"
 """Key of class weights in the training record."""
@@ -232,6 +232,8 @@ def column_of(labels: Any, name: str) -> AnyArray:
 
 def n_classes_of(objective: Objective) -> int | None:
     """Return the number of mutually exclusive classes, or None for other objectives."""
+    from hedgerow.objectives import SeveralTargets
+
     if isinstance(objective, SeveralTargets):
         return None
     task = task_of(objective)

@@ -13,7 +13,7 @@ names, a numeric column of only 0 and 1 may be an event or an end: that is an er
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,8 +29,10 @@ from hedgerow.cuda.arrays import host_array
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, DataTypeError, brief
-from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.objectives.catalogue import SURVIVAL
+
+if TYPE_CHECKING:
+    from hedgerow.objectives import Objective
 
 
 class Targets(NamedTuple):
@@ -302,6 +304,8 @@ def in_order(objective: Objective, found: Targets) -> FloatArray:
     """Return targets in the order of the model, if both have names; otherwise unchanged."""
     if objective.name in SURVIVAL:  # both ends of intervals are one target
         return found.values
+    from hedgerow.objectives import SeveralTargets
+
     n_targets = objective.n_outputs if isinstance(objective, SeveralTargets) else 1
     n_columns = found.values.shape[1] if found.several else 1
     if n_columns != n_targets:
