@@ -31,7 +31,7 @@ from hedgerow.cart.training import (
 from hedgerow.cart.tree import CartTree, forest_of
 from hedgerow.data import AnyTable, Schema, SparseTable, Table, read_any
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
-from hedgerow.errors import ParameterError, brief, did_you_mean
+from hedgerow.errors import ParameterError, brief, did_you_mean, shown_name
 from hedgerow.estimators.common import NamedArguments, of_one_fit, seed_of, warn_about_names
 from hedgerow.estimators.explaining import Explanations
 from hedgerow.inspection.background import Inspected
@@ -295,7 +295,7 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
         return self._leaves(X)
 
     def _leaves(self, X: Any) -> IntArray:
-        table = self._read(X)
+        table = self._read(X)  # raises before a fit
         return self.tree_.apply(table, resolve_threads(self.n_jobs))
 
     @of_one_fit
@@ -420,17 +420,14 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
         from hedgerow.booster import Booster
 
         check_is_fitted(self, "tree_")
-        columns, names = self._explained_outputs()
-        forest, schema = forest_of(self.tree_, columns)
-        targets = {"targets": {"names": list(names), "named": True}} if names else {}
-        return Booster(Model(forest, schema, "squared_error", targets))
-
-    def _explained_outputs(self) -> tuple[list[int], tuple[str, ...]]:
-        """Return the columns of ``tree_.value`` to explain, and their names if several."""
         classes = getattr(self, "classes_", None)
         if classes is None or len(classes) < 3:
-            return [self.tree_.value.shape[1] - 1], ()
-        return list(range(len(classes))), tuple(map(str, classes.tolist()))
+            columns, targets = [self.tree_.value.shape[1] - 1], {}
+        else:
+            columns = list(range(len(classes)))
+            targets = {"targets": {"names": list(map(str, classes.tolist())), "named": True}}
+        forest, schema = forest_of(self.tree_, columns)
+        return Booster(Model(forest, schema, "squared_error", targets))
 
     def _inspected(self) -> Inspected:
         found = self._booster()
@@ -472,12 +469,14 @@ class CartEstimator(Explanations, NamedArguments, BaseEstimator, InspectionPictu
 
         check_is_fitted(self, "tree_")
         tree = self.tree_
-        forest = tree.forest([tree.value.shape[1] - 1])
-        return Labelled(forest, self._leaf_words(), _divisions(tree))
-
-    def _leaf_words(self) -> list[str] | None:
-        """Return the prediction of each node as text; None for numbers."""
-        return None
+        words, classes = None, getattr(self, "classes_", None)
+        if classes is not None:
+            best = tree.value.argmax(axis=1)
+            words = [
+                f"{shown_name(str(classes[k]))} {share:.3g}"
+                for k, share in zip(best, tree.value.max(axis=1), strict=True)
+            ]
+        return Labelled(tree.forest([tree.value.shape[1] - 1]), words, _divisions(tree))
 
 
 def dense_table(table: AnyTable) -> Table:

@@ -20,7 +20,7 @@ from hedgerow.boosting.row_data.targets import (
 from hedgerow.cart.base import CartEstimator, dense_table
 from hedgerow.cart.training import CartSample
 from hedgerow.data import read_any
-from hedgerow.errors import DataError, shown_name
+from hedgerow.errors import DataError
 from hedgerow.estimators import labels
 from hedgerow.estimators.classifier import ClassWeight
 from hedgerow.estimators.common import of_one_fit, with_texts_of
@@ -148,14 +148,6 @@ class CARTClassifier(CheckedScores, ClassifierMixin, CartEstimator):
         """
         leaf = self._leaves(X)
         return self.tree_.value[leaf]
-
-    def _leaf_words(self) -> list[str]:
-        """Return the most frequent class of each node and its fraction, as text."""
-        best = self.tree_.value.argmax(axis=1)
-        return [
-            f"{shown_name(str(self.classes_[k]))} {share:.3g}"
-            for k, share in zip(best, self.tree_.value.max(axis=1), strict=True)
-        ]
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithm of :meth:`predict_proba`."""

@@ -92,25 +92,17 @@ def _cuts(
     found: list[tuple[int, int, int, float]] = []
     for side in range(2 if n_missing > 0 and len(present) > 0 else 1):
         listed = rows[np.concatenate((missing, present) if side else (present, missing))]
-        left = prefixes(listed)
-        right = prefixes(listed[::-1])[::-1]
+        # Weighted impurity of the first 0, 1, ... rows plus that of all others.
+        scores = np.append(0.0, prefixes(listed)) + np.append(prefixes(listed[::-1])[::-1], 0.0)
         n_before = n_missing if side else 0
-        if outer:
-            found.append((MISSING_KEY, side, n_before, _score(left, right, n_before)))
-        for end, key in zip(ends.tolist(), thresholds.tolist(), strict=True):
-            n_left = n_before + end + 1
-            found.append((key, side, n_left, _score(left, right, n_left)))
         last = n_before + len(present)
+        cuts = list(zip(thresholds.tolist(), (n_before + ends + 1).tolist(), strict=True))
+        if outer:
+            cuts.insert(0, (MISSING_KEY, n_before))
         if outer or (side == 0 and 0 < last < n):
-            found.append((HIGHEST_KEY, side, last, _score(left, right, last)))
+            cuts.append((HIGHEST_KEY, last))
+        found += [(key, side, n_left, float(scores[n_left])) for key, n_left in cuts]
     return found
-
-
-def _score(left: FloatArray, right: FloatArray, n_left: int) -> float:
-    """Return the weighted impurity of the first ``n_left`` rows plus that of all others."""
-    first = float(left[n_left - 1]) if n_left > 0 else 0.0
-    second = float(right[n_left]) if n_left < len(right) else 0.0
-    return first + second
 
 
 def _prefixes(criterion: int, n_classes: int, target: FloatArray, weight: FloatArray) -> Prefixes:

@@ -354,10 +354,6 @@ class Nodes:
     count: IntArray
     rows: AnyArray
 
-    def rows_of(self, node: int) -> AnyArray:
-        """Return the rows of a node."""
-        return self.rows[self.start[node] : self.start[node] + self.count[node]]
-
 
 def _class_shares(nodes: Nodes, samples: s.Samples, n_classes: int) -> FloatArray:
     """Return the fraction of each class in the weight of each node."""
@@ -385,17 +381,14 @@ def _categories(
     for node in np.flatnonzero(nodes.feature >= 0).tolist():
         if not categorical[nodes.feature[node]]:
             continue
-        seen, left = (
-            _keys_of_rows(table.values[nodes.rows_of(at), nodes.feature[node]])
-            for at in (node, int(nodes.left[node]))
-        )
+        keys = []
+        for at in (node, int(nodes.left[node])):
+            rows = nodes.rows[nodes.start[at] : nodes.start[at] + nodes.count[at]]
+            values = table.values[rows, nodes.feature[node]]
+            own = distinct(values if values.dtype.kind == "i" else keys_of_floats(values))
+            keys.append(own[own != MISSING_KEY])
+        seen, left = keys
         sizes[node + 1] = len(seen)
         parts.append(seen)
         sides.append(np.isin(seen, left).astype(np.uint8))
     return np.cumsum(sizes), np.concatenate(parts), np.concatenate(sides)
-
-
-def _keys_of_rows(values: AnyArray) -> IntArray:
-    """Return the keys of the different values of some rows, ascending, without missing ones."""
-    keys = distinct(values if values.dtype.kind == "i" else keys_of_floats(values))
-    return keys[keys != MISSING_KEY]

@@ -38,11 +38,8 @@ _ROWS_PER_THREAD = 20_000
 
 
 class WalkNodes(NamedTuple):
-    """Data of each node that the walk reads.
+    """Arrays of a :class:`CartTree` that the walk reads.
 
-    feature, left, right  -1 in a leaf
-    threshold             largest key that goes left
-    count                 training rows
     category_start        one more than nodes: categories that a node has seen are
                           ``category[category_start[node] : category_start[node + 1]]``
     category              keys, ascending within a node
@@ -50,11 +47,11 @@ class WalkNodes(NamedTuple):
     """
 
     feature: kt.ReadOnly[kt.Int32_1D]
-    left: kt.ReadOnly[kt.Int32_1D]
-    right: kt.ReadOnly[kt.Int32_1D]
-    threshold: kt.ReadOnly[kt.Int64_1D]
+    threshold_key: kt.ReadOnly[kt.Int64_1D]
     missing_left: kt.ReadOnly[kt.UInt8_1D]
-    count: kt.ReadOnly[kt.Int64_1D]
+    children_left: kt.ReadOnly[kt.Int32_1D]
+    children_right: kt.ReadOnly[kt.Int32_1D]
+    n_node_samples: kt.ReadOnly[kt.Int64_1D]
     category_start: kt.ReadOnly[kt.Int64_1D]
     category: kt.ReadOnly[kt.Int64_1D]
     category_left: kt.ReadOnly[kt.UInt8_1D]
@@ -73,7 +70,8 @@ def category_goes_left(nodes: WalkNodes, node: int, key: int) -> bool:
             last = middle
     if first < end and nodes.category[first] == key:
         return nodes.category_left[first] == 1
-    return nodes.count[nodes.left[node]] > nodes.count[nodes.right[node]]
+    rows = nodes.n_node_samples
+    return rows[nodes.children_left[node]] > rows[nodes.children_right[node]]
 
 
 @kernel
@@ -88,8 +86,8 @@ def walk_rows(values: Values, nodes: WalkNodes, leaf: kt.Int64_1D, start: int, s
             elif nodes.category_start[node] < nodes.category_start[node + 1]:
                 goes_left = category_goes_left(nodes, node, key)
             else:
-                goes_left = key <= nodes.threshold[node]
-            node = np.int64(nodes.left[node] if goes_left else nodes.right[node])
+                goes_left = key <= nodes.threshold_key[node]
+            node = np.int64(nodes.children_left[node] if goes_left else nodes.children_right[node])
         leaf[row] = node
 
 
@@ -199,17 +197,7 @@ class CartTree:
     def apply(self, table: Table, n_threads: int) -> IntArray:
         """Return the leaf of each row."""
         leaf = np.empty(table.n_rows, dtype=np.int64)
-        nodes = WalkNodes(
-            self.feature,
-            self.children_left,
-            self.children_right,
-            self.threshold_key,
-            self.missing_left,
-            self.n_node_samples,
-            self.category_start,
-            self.category,
-            self.category_left,
-        )
+        nodes = WalkNodes(*(getattr(self, name) for name in WalkNodes._fields))
         values = values_of_table(table.values)
 
         def walk(first: int, last: int) -> None:
