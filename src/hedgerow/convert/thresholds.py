@@ -22,19 +22,16 @@ from hedgerow.kernels.tables.keys import keys_of_floats
 NO_KEY = int(MISSING_KEY)
 """Key of a cut that sends no value to the left."""
 
+_INFINITY = np.float32(np.inf)
 _BEYOND = 2.0**128
 """The number after the largest float32: above their midpoint, values round to infinity."""
-
-
-def keys_up_to(cut: FloatArray) -> IntArray:
-    """Return the largest keys that satisfy ``x <= cut`` in float64."""
-    return keys_of_floats(cut)
 
 
 def keys_below_float32(cut: AnyArray) -> IntArray:
     """Return the largest keys that satisfy ``float32(x) < cut``."""
     upper = np.asarray(cut, dtype=np.float32)
-    lower = float32_before(upper)
+    with np.errstate(over="ignore"):  # minus infinity comes before the lowest number
+        lower = np.nextafter(upper, -_INFINITY)
     even = (lower.view(np.uint32) & np.uint32(1)) == 0
     half = (_finite(lower) + _finite(upper)) / 2.0
     last = np.where(even, half, np.nextafter(half, -np.inf))
@@ -46,30 +43,11 @@ def keys_below_float32(cut: AnyArray) -> IntArray:
 def keys_up_to_float32(cut: AnyArray) -> IntArray:
     """Return the largest keys with ``float32(x) <= cut``; ``cut`` is float32 or float64."""
     cut = np.asarray(cut, dtype=np.float64)
-    below = rounded_down(cut)
-    above = float32_after(below)
-    keys = keys_below_float32(above)
+    with np.errstate(over="ignore"):  # beyond the ends are infinities
+        rounded = cut.astype(np.float32)
+        below = np.where(rounded > cut, np.nextafter(rounded, -_INFINITY), rounded)
+        keys = keys_below_float32(np.nextafter(below, _INFINITY))
     return np.where(np.isposinf(below), keys_of_floats(below.astype(np.float64)), keys)
-
-
-def rounded_down(values: FloatArray) -> npt.NDArray[np.float32]:
-    """Return the largest float32 that is not above each value."""
-    with np.errstate(over="ignore"):
-        rounded = values.astype(np.float32)
-    below = float32_before(rounded)
-    return np.where(rounded.astype(np.float64) > values, below, rounded)
-
-
-def float32_after(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return the next float32 above each value: infinity after the largest number."""
-    with np.errstate(over="ignore"):
-        return np.nextafter(values, np.float32(np.inf))
-
-
-def float32_before(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return the next float32 below each value: minus infinity before the lowest number."""
-    with np.errstate(over="ignore"):
-        return np.nextafter(values, np.float32(-np.inf))
 
 
 def _finite(values: npt.NDArray[np.float32]) -> FloatArray:

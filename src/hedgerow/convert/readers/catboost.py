@@ -28,14 +28,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.convert.categories import Coded
 from hedgerow.convert.meaning import Imported, Meaning, finished, linked, several
 from hedgerow.convert.readers import catboost_inputs as inputs
 from hedgerow.convert.readers import records
 from hedgerow.convert.readers.catboost_inputs import columns_of
-from hedgerow.convert.thresholds import keys_up_to, keys_up_to_float32
+from hedgerow.convert.thresholds import keys_up_to_float32
 from hedgerow.convert.trees import TreeTable, joined
 from hedgerow.data.inputs import Statistic
 from hedgerow.errors import ModelFormatError
+from hedgerow.kernels.tables.keys import keys_of_floats
 
 _MOST_DEPTH = 16
 
@@ -90,26 +92,22 @@ class Splits:
             codes = columns.coded[place].codes
             found = np.flatnonzero(codes == value)
             return Split(place, int(found[0]) if len(found) else -1, True, len(codes))
-        if kind == "OnlineCtr":
-            return self._of_ctr(record)
+        if kind == "OnlineCtr":  # the number of the split in the model names the CTR
+            before = columns.n_borders + len(columns.one_hot)
+            number = records.whole(record, "split_index", 0, 2**40) - before
+            cut = records.number(record, "border")
+            for place, ctr in enumerate(self.ctrs):
+                if 0 <= number < len(ctr.borders):
+                    if ctr.borders[number] != cut:
+                        raise ModelFormatError("the splits are not in the order of the features.")
+                    key = int(keys_of_floats(np.array(cut)))
+                    return Split(len(columns.names) + place, key, True)
+                number -= len(ctr.borders)
+            raise ModelFormatError("a split uses a CTR that does not exist.")
         raise ModelFormatError(
             f"a split of the type {str(kind)[:40]!r} of CatBoost cannot be read: Hedgerow does not "
             "have it."
         )
-
-    def _of_ctr(self, record: dict[str, Any]) -> Split:
-        """Return the CTR of a split, which is named by the number of the split in the model."""
-        before = self.columns.n_borders + len(self.columns.one_hot)
-        number = records.whole(record, "split_index", 0, 2**40) - before
-        border = records.number(record, "border")
-        for place, ctr in enumerate(self.ctrs):
-            if 0 <= number < len(ctr.borders):
-                if ctr.borders[number] != border:
-                    raise ModelFormatError("the splits are not in the order of the features.")
-                key = int(keys_up_to(np.array([border]))[0])
-                return Split(len(self.columns.names) + place, key, True)
-            number -= len(ctr.borders)
-        raise ModelFormatError("a split uses a CTR that does not exist.")
 
 
 def splits_of(record: dict[str, Any], about: dict[str, Any], columns: inputs.Columns) -> Splits:
@@ -131,7 +129,10 @@ def splits_of(record: dict[str, Any], about: dict[str, Any], columns: inputs.Col
             seen = known[np.isin(inputs.hashes_of([known]), ctr.table(record).keys)]
         for column in ctr.columns:
             wanted.setdefault(column, set()).update(seen.tolist())
-    columns.give_levels(wanted)
+    texts = columns.hashes or {}
+    for j in columns.categories.values():
+        chosen = {code: texts[code] for code in wanted.get(j, ()) if code in texts}
+        columns.coded[j] = Coded.of(inputs.as_numbers([*chosen.values()]), chosen, f"column {j}")
     statistics = tuple(inputs.statistic_of(ctr, ctr.table(record), columns) for ctr in ctrs)
     return Splits(columns, ctrs, statistics)
 

@@ -61,15 +61,8 @@ class Columns:
         """Return the columns of the user's table."""
         return schema_of(*column_names(self.names, len(self.names), "{}"), self.coded)
 
-    def give_levels(self, wanted: dict[int, set[int]]) -> None:
-        """Set the levels of each category column: the texts whose hashes splits use."""
-        for j in self.categories.values():
-            known = self.hashes or {}
-            chosen = {code: known[code] for code in wanted.get(j, ()) if code in known}
-            self.coded[j] = Coded.of(_as_numbers([*chosen.values()]), chosen, f"column {j}")
 
-
-def _as_numbers(texts: list[str]) -> list[Any]:
+def as_numbers(texts: list[str]) -> list[Any]:
     """Return whole numbers if all texts are numbers, 0 and 1 for booleans, else the texts."""
     if texts and set(texts) <= {"True", "False"}:
         return [int(text == "True") for text in texts]
@@ -274,10 +267,9 @@ def statistic_of(ctr: Ctr, table: CtrTable, columns: Columns) -> Statistic:
     place = np.searchsorted(table.keys, hashes)
     place[place == len(table.keys)] = 0
     known = table.keys[place] == hashes if len(table.keys) else np.zeros(len(hashes), np.bool_)
-    order = np.argsort(ctr.columns)
-    keys = np.zeros(len(hashes), dtype=np.int64)
-    for k in order.tolist():
-        keys = keys * (sizes[k] + 2) + positions[k]
+    order = np.argsort(ctr.columns).tolist()
+    shape = tuple(sizes[k] + 2 for k in order)
+    keys = np.ravel_multi_index(tuple(positions[k] for k in order), shape).astype(np.int64)
     keys, found = keys[known], values[place[known]]
     ascending = np.argsort(keys)
     return Statistic(

@@ -45,10 +45,10 @@ from hedgerow.convert.categories import Coded, schema_of
 from hedgerow.convert.meaning import Imported, Meaning, column_names, finished, linked
 from hedgerow.convert.readers import lightgbm_text as lt
 from hedgerow.convert.readers.lightgbm_text import LightGBMText, Nodes, parse, read_floats, read_int
-from hedgerow.convert.thresholds import keys_up_to
 from hedgerow.convert.trees import TreeTable
 from hedgerow.errors import ModelFormatError
 from hedgerow.kernels.prediction.slopes import Slopes
+from hedgerow.kernels.tables.keys import keys_of_floats
 
 ZERO = float(np.float32(1e-35))
 """Largest magnitude that LightGBM treats as 0."""
@@ -116,7 +116,7 @@ def _splits(nodes: lt.Nodes) -> tuple[IntArray, BoolArray, bool]:
     missing_left = np.where(kind == _NO_MISSING, cut >= 0.0, default_left) & number
     by_zero = number & (kind == _ZERO_MISSING)
     if not by_zero.any() or (by_zero == number).all():
-        return keys_up_to(cut), missing_left, bool(by_zero.any())
+        return keys_of_floats(cut), missing_left, bool(by_zero.any())
     # Only some columns treat zeros as missing: their cuts separate zeros from other values.
     left, right = by_zero & default_left, by_zero & ~default_left
     apart = (left & (cut < -ZERO)) | (right & (cut > ZERO))
@@ -128,7 +128,7 @@ def _splits(nodes: lt.Nodes) -> tuple[IntArray, BoolArray, bool]:
         )
     cut = np.where(left, np.maximum(cut, ZERO), cut)
     cut = np.where(right, np.minimum(cut, np.nextafter(-ZERO, -np.inf)), cut)
-    return keys_up_to(cut), missing_left, False
+    return keys_of_floats(cut), missing_left, False
 
 
 def _read_lines(nodes: lt.Nodes, table: TreeTable, n_features: int) -> Slopes | None:
@@ -320,7 +320,10 @@ def _meaning(text: LightGBMText, n_outputs: int) -> tuple[float, Meaning]:
     words = text.header.get("objective", "custom").split()
     name = words[0] if words else "custom"
     given = dict(word.split(":", 1) for word in words[1:] if ":" in word)
-    factor = _number(given.get("sigmoid", "1"), "sigmoid")
+    sigmoid = read_floats(given.get("sigmoid", "1"), "sigmoid")
+    if len(sigmoid) != 1 or not np.isfinite(sigmoid[0]) or sigmoid[0] == 0.0:
+        raise ModelFormatError("sigmoid of the objective must be a number other than 0.")
+    factor = float(sigmoid[0])
     if name == "multiclass":
         return 1.0, Meaning("softmax")
     if name == "multiclassova":
@@ -349,10 +352,3 @@ OBJECTIVES = {
 """Objectives of LightGBM without parameters, and their names in Hedgerow."""
 
 _LINKS = {"tweedie": "log", "cross_entropy_lambda": "softplus"}
-
-
-def _number(text: str, name: str) -> float:
-    found = read_floats(text, name)
-    if len(found) != 1 or not np.isfinite(found[0]) or found[0] == 0.0:
-        raise ModelFormatError(f"{name} of the objective must be a number other than 0.")
-    return float(found[0])

@@ -111,7 +111,13 @@ def name_hint(name: str, known: Iterable[str]) -> str:
             return f" {library}'s {name!r} is {ours!r}, which is not a parameter here: {reason}"
         if note:
             return f" {library}'s {name!r} is not supported: {note}"
-    return _nearest(name, every)
+    if "advanced" not in every:
+        return did_you_mean(name, every)
+    if name in ADVANCED_NAMES:
+        return f" {name!r} is an advanced parameter: pass {advanced_hint(name)}."
+    hint = did_you_mean(name, [*every, *ADVANCED_NAMES])
+    meant = next((each for each in ADVANCED_NAMES if repr(each) in hint), None)
+    return f"{hint} Pass {advanced_hint(meant)}." if meant else hint
 
 
 def _found(library: Library, name: str) -> tuple[str, str, str] | None:
@@ -121,17 +127,6 @@ def _found(library: Library, name: str) -> tuple[str, str, str] | None:
         return None
     rule = library.rules[peer_name]
     return library.name, rule.ours or _TRANSLATED.get(peer_name, ""), rule.note
-
-
-def _nearest(name: str, known: list[str]) -> str:
-    """Return the way to pass an advanced parameter, or the nearest name."""
-    if "advanced" not in known:
-        return did_you_mean(name, known)
-    if name in ADVANCED_NAMES:
-        return f" {name!r} is an advanced parameter: pass {advanced_hint(name)}."
-    hint = did_you_mean(name, [*known, *ADVANCED_NAMES])
-    meant = next((each for each in ADVANCED_NAMES if repr(each) in hint), None)
-    return f"{hint} Pass {advanced_hint(meant)}." if meant else hint
 
 
 def argument_hint(name: str, known: Iterable[str], parameters: Iterable[str]) -> str:

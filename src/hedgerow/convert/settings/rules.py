@@ -41,11 +41,11 @@ OFF: Values = {"early_stopping": False, "linear_leaves": False, "feature_crosses
 
 _READERS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("max_depth", "n_jobs"), v.limit),
-    **dict.fromkeys(("max_cat_threshold", "max_cat_to_onehot"), v.at_most(v.MOST_LEVELS)),
+    **dict.fromkeys(("max_cat_threshold", "max_cat_to_onehot"), v.between(1, v.MOST_LEVELS)),
     **dict.fromkeys(("zero_as_missing", "linear_leaves", "extra_trees"), v.flag),
     **dict.fromkeys(("normalize_pairs", "train_scores"), v.flag),
     **dict.fromkeys(("feature_weights", "label_gain"), v.as_numbers),
-    "max_bins": v.bins,
+    "max_bins": v.between(2, v.MOST_BINS),
     "gamma": v.half,
     "device": v.device,
     "categorical_features": v.columns,

@@ -55,14 +55,9 @@ def unchanged(value: Any) -> Any:
     return value
 
 
-def at_most(limit: int) -> Callable[[Any], int]:
-    """Return a converter for whole numbers from 1 to ``limit``; others become the nearest."""
-    return lambda value: max(1, min(limit, whole(value)))
-
-
-def bins(value: Any) -> int:
-    """Return a number of bins, at most 255."""
-    return max(2, min(MOST_BINS, whole(value)))
+def between(low: int, high: int) -> Callable[[Any], int]:
+    """Return a converter for whole numbers from ``low`` to ``high``; others become the nearest."""
+    return lambda value: max(low, min(high, whole(value)))
 
 
 def above(limit: int) -> Callable[[Any], bool]:

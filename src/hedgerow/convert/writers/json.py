@@ -14,7 +14,6 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.convert.writers.plain import PlainModel, PlainTree
-from hedgerow.data.inputs import Statistic
 
 VERSION = 1
 VERSION_WITH_MORE = 2
@@ -23,7 +22,23 @@ VERSION_WITH_MORE = 2
 
 def write(plain: PlainModel, approximate: bool, notes: list[str]) -> bytes:
     """Return the text of a model."""
-    schema = plain.schema
+    schema, computed = plain.schema, {}
+    if not plain.is_simple:
+        computed["statistics"] = [
+            {
+                "columns": list(statistic.columns),
+                "keys": np.stack(
+                    np.unravel_index(
+                        statistic.keys, [schema.n_levels(j) + 2 for j in statistic.columns]
+                    ),
+                    axis=1,
+                ).tolist(),
+                "values": statistic.values.T.tolist(),
+                "other_values": statistic.prior.tolist(),
+            }
+            for statistic in plain.statistics
+        ]
+        computed["crosses"] = [cross._asdict() for cross in plain.crosses]
     document = {
         "format": "hedgerow-json",
         "version": VERSION if plain.is_simple else VERSION_WITH_MORE,
@@ -39,7 +54,7 @@ def write(plain: PlainModel, approximate: bool, notes: list[str]) -> bytes:
             else {"name": c.name, "kind": c.kind}
             for c in plain.columns
         ],
-        **({} if plain.is_simple else _computed(plain)),
+        **computed,
         "trees": [_tree(plain, t, tree) for t, tree in enumerate(plain.trees())],
     }
     return (json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n").encode()
@@ -56,36 +71,12 @@ def _tree(plain: PlainModel, number: int, tree: PlainTree) -> dict[str, Any]:
             split["left_levels"] = tree.members[node].tolist()
             split["unknown_left"] = tree.unknown_left[node]
         else:
-            split["up_to"] = _number(float(tree.threshold[node]))
+            cut = float(tree.threshold[node])
+            split["up_to"] = cut if math.isfinite(cut) else str(cut)
         split["missing_left"] = bool(tree.missing_left[node])
         split["left"], split["right"] = int(tree.left[node]), int(tree.right[node])
         nodes.append(split)
     return {"output": number % plain.n_outputs, "nodes": nodes}
-
-
-def _computed(plain: PlainModel) -> dict[str, Any]:
-    """Return the inputs of the trees that are computed from the columns."""
-    statistics = [
-        {
-            "columns": list(statistic.columns),
-            "keys": _codes(plain, statistic),
-            "values": statistic.values.T.tolist(),
-            "other_values": statistic.prior.tolist(),
-        }
-        for statistic in plain.statistics
-    ]
-    crosses = [cross._asdict() for cross in plain.crosses]
-    return {"statistics": statistics, "crosses": crosses}
-
-
-def _codes(plain: PlainModel, statistic: Statistic) -> list[list[int]]:
-    """Return the codes of each key, one for each column."""
-    parts, keys = [], statistic.keys
-    for j in reversed(statistic.columns):
-        n_codes = plain.schema.n_levels(j) + 2
-        parts.append(keys % n_codes)
-        keys = keys // n_codes
-    return [list(key) for key in zip(*(part.tolist() for part in reversed(parts)), strict=True)]
 
 
 def _terms(tree: PlainTree, node: int) -> dict[str, Any]:
@@ -100,10 +91,6 @@ def _terms(tree: PlainTree, node: int) -> dict[str, Any]:
     if line.is_bounded:
         return {"terms": terms, "low": line.low, "high": line.high}
     return {"terms": terms, "if_missing": line.centers[0]}
-
-
-def _number(value: float) -> float | str:
-    return value if math.isfinite(value) else ("inf" if value > 0 else "-inf")
 
 
 def predict(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArray:

@@ -30,7 +30,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray
 from hedgerow.convert.writers.plain import Line, PlainModel, PlainTree
 from hedgerow.data.inputs import Statistic
-from hedgerow.data.schema import Column, Rounding
+from hedgerow.data.schema import Column
 
 INT64, STRING, DOUBLE = 7, 8, 11
 """Numbers of types in ONNX."""
@@ -148,9 +148,8 @@ def add_codes_for_sets(
         _codes_of_numbers(graph, features, j, f"hedgerow_member_{j}", unknown=-1.0, missing=np.nan)
         for j in numbers
     ]
-    first = len(graph.plain.names_in_trees)
     name = graph.node("Concat", [inputs, *codes], "hedgerow_inputs_and_codes", axis=1)
-    return name, {j: first + place for place, j in enumerate(numbers)}
+    return name, {j: graph.plain.n_inputs + place for place, j in enumerate(numbers)}
 
 
 def _codes_of_numbers(
@@ -159,24 +158,19 @@ def _codes_of_numbers(
     """Return the codes of a column whose categories are numbers, as double, (rows, 1)."""
     column = graph.plain.columns[j]
     levels, values = column.levels, _column(graph, features, j)
-    whole = _rounded(graph, values, column.rounding, name)
+    whole = values  # rounded as the model rounds categories of the column
+    if column.rounding == "down":
+        whole = graph.node("Floor", [values], f"{name}_whole")
+    elif column.rounding == "to_zero":
+        size = graph.node("Abs", [values], f"{name}_size")
+        size = graph.node("Floor", [size], f"{name}_whole_size")
+        sign = graph.node("Sign", [values], f"{name}_sign")
+        whole = graph.node("Mul", [size, sign], f"{name}_whole")
     keys, numbers = np.array(levels, dtype=np.float64), np.arange(float(len(levels)))
     known = graph.encode(whole, f"{name}_known", keys, numbers, unknown)
     of_missing = graph.number(f"{name}_missing", missing)
     is_missing = graph.node("IsNaN", [values], f"{name}_is_missing")
     return graph.node("Where", [is_missing, of_missing, known], f"{name}_double")
-
-
-def _rounded(graph: Graph, values: str, rounding: Rounding, name: str) -> str:
-    """Return numbers rounded as the model rounds categories of the column."""
-    if rounding == "none":
-        return values
-    if rounding == "down":
-        return graph.node("Floor", [values], f"{name}_whole")
-    size = graph.node("Abs", [values], f"{name}_size")
-    whole = graph.node("Floor", [size], f"{name}_whole_size")
-    sign = graph.node("Sign", [values], f"{name}_sign")
-    return graph.node("Mul", [whole, sign], f"{name}_whole")
 
 
 def _add_statistic(graph: Graph, codes: dict[int, str], statistic: Statistic, name: str) -> str:

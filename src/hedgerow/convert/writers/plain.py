@@ -25,7 +25,6 @@ from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import CUSTOM, SeveralTargets, objective_of_record
 from hedgerow.objectives.own import Linked
-from hedgerow.once import once
 
 _EXACT = 2**53
 _LINKS = {
@@ -109,16 +108,14 @@ class PlainModel:
         inputs = model.inputs  # statistics and crosses follow the columns as inputs of the trees
         self.statistics: tuple[Statistic, ...] = () if inputs is None else inputs.statistics
         self.crosses: tuple[Cross, ...] = () if inputs is None else inputs.crosses
+        # Number of each input of the trees in :class:`PlainTree`, and -1 for leaves.
+        n_columns = self.schema.n_features
+        kept = range(n_columns) if inputs is None else inputs.kept
+        n_computed = 0 if inputs is None else inputs.n_inputs - len(kept)
+        self.n_inputs = n_columns + n_computed
+        self.kept = np.array([*kept, *range(n_columns, self.n_inputs), -1], dtype=np.int64)
         # Whether columns are the only inputs of the trees, and numbers their only leaves.
         self.is_simple = self.forest.slopes is None and not self.statistics and not self.crosses
-
-    @once
-    def names_in_trees(self) -> tuple[str, ...]:
-        """Names of the columns of :class:`PlainTree`, computed inputs after those of the table."""
-        inputs = self.model.inputs
-        if inputs is None:
-            return self.names
-        return (*self.names, *inputs.schema(self.schema).names[len(inputs.kept) :])
 
     @property
     def objective(self) -> str:
@@ -135,16 +132,14 @@ class PlainModel:
         forest, start = self.forest, self.forest.tree_start
         part = slice(int(start[number]), int(start[number + 1]))
         feature = forest.feature[part].astype(np.int64)
-        kept = self._kept()
-        column = np.where(feature >= 0, kept[feature], -1)
+        column = np.where(feature >= 0, self.kept[feature], -1)
         is_set = forest.has_sets[part]
         threshold = np.full(len(feature), np.nan)
-        kinds = [*self.schema.kinds, *["float"] * (len(kept) - 1), "leaf"]
+        kinds = [*self.schema.kinds, *["float"] * (len(self.kept) - 1), "leaf"]
         for kind in ("float", "int"):
             chosen = np.array([each == kind for each in kinds])[column]
             keys = forest.threshold[part][chosen]
-            numbers = floats_of_keys(keys) if kind == "float" else self._whole(keys)
-            threshold[chosen] = numbers
+            threshold[chosen] = floats_of_keys(keys) if kind == "float" else self._whole(keys)
         members, unknown = {}, {}
         for node in np.flatnonzero(is_set).tolist():
             members[node], unknown[node] = self._set(part.start + node)
@@ -165,28 +160,20 @@ class PlainModel:
 
     def _lines(self, first: int, stop: int) -> dict[int, Line]:
         """Return the lines of the leaves ``first .. stop`` of the forest, by place in the tree."""
-        slopes, kept = self.forest.slopes, self._kept()
+        slopes = self.forest.slopes
         if slopes is None:
             return {}
         found = {}
         for node in (np.flatnonzero(np.diff(slopes.start[first : stop + 1])) + first).tolist():
             terms = slice(int(slopes.start[node]), int(slopes.start[node + 1]))
             found[node - first] = Line(
-                tuple(kept[slopes.column[terms]].tolist()),
+                tuple(self.kept[slopes.column[terms]].tolist()),
                 tuple(slopes.slope[terms].tolist()),
                 tuple(slopes.center[terms].tolist()),
                 float(slopes.low[node]),
                 float(slopes.high[node]),
             )
         return found
-
-    def _kept(self) -> IntArray:
-        """Return the number of each input in :class:`PlainTree`, and -1 for leaves."""
-        n_columns, inputs = self.schema.n_features, self.model.inputs
-        kept = range(n_columns) if inputs is None else inputs.kept
-        n_computed = 0 if inputs is None else inputs.n_inputs - len(kept)
-        computed = range(n_columns, n_columns + n_computed)
-        return np.array([*kept, *computed, -1], dtype=np.int64)
 
     def _whole(self, keys: IntArray) -> FloatArray:
         """Return thresholds of integers; infinity where only missing values go right."""
@@ -254,13 +241,7 @@ class PlainModel:
 
 
 def plain_model(model: Model, classes: AnyArray | None, raw: bool, target: str) -> PlainModel:
-    """Prepare a model for a writer."""
-    _check(model, target)
-    return PlainModel(model, classes, None if raw else _link(model, target))
-
-
-def _check(model: Model, target: str) -> None:
-    """Raise for features that only Hedgerow's format has."""
+    """Prepare a model for a writer; raise for features that only Hedgerow's format has."""
     inputs = model.inputs
     held = {
         "linear leaves (linear_leaves)": model.forest.slopes is not None,
@@ -276,6 +257,7 @@ def _check(model: Model, target: str) -> None:
             f"{' and '.join(reasons)} cannot be written to {target}: save the model instead, or "
             "train it without this feature."
         )
+    return PlainModel(model, classes, None if raw else _link(model, target))
 
 
 def _link(model: Model, target: str) -> str:
