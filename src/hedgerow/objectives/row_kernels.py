@@ -1,7 +1,6 @@
-"""Derivatives of losses of one row: a kernel for each, which returns g and h.
+"""Derivatives g and h of losses of one row, compiled: a branch of a kernel for each loss.
 
-The arguments are the target ``y``, the raw score of one output, and the parameters of the loss.
-Python calls the kernels by their numbers (:func:`row_derivatives`).
+They are functions of the target ``y``, the raw score of one output, and the parameters of the loss.
 
 Where the second derivative does not suit a Newton step, another value replaces it:
 
@@ -43,122 +42,6 @@ HUBER, PSEUDO_HUBER, FAIR, LOG_COSH, EXPECTILE, QUANTILE, MAPE = range(7)
 SQUARED_LOG_ERROR, POISSON, GAMMA, TWEEDIE, ONE_CLASS, FOCAL, HINGE = range(7, 14)
 
 
-@kernel(inline=True, inner=True)
-def huber(y: float, raw: float, delta: float) -> tuple[float, float]:
-    """``r**2 / 2`` up to |r| = delta, then linear; r = raw - y."""
-    return min(max(raw - y, -delta), delta), 1.0
-
-
-@kernel(inline=True, inner=True)
-def pseudo_huber(y: float, raw: float, delta: float) -> tuple[float, float]:
-    """``delta**2 (sqrt(1 + (r / delta)**2) - 1)``."""
-    r = raw - y
-    slope = 1.0 / math.sqrt(1.0 + (r / delta) * (r / delta))
-    return r * slope, max(slope, SMALLEST_HESSIAN)
-
-
-@kernel(inline=True, inner=True)
-def fair(y: float, raw: float, delta: float) -> tuple[float, float]:
-    """``delta**2 (|r| / delta - log(1 + |r| / delta))``."""
-    r = raw - y
-    slope = delta / (abs(r) + delta)
-    return r * slope, max(slope, SMALLEST_HESSIAN)
-
-
-@kernel(inline=True, inner=True)
-def log_cosh(y: float, raw: float) -> tuple[float, float]:
-    """``log cosh r``; g = tanh r."""
-    r = raw - y
-    size = abs(r)
-    # Near 0 use the series, because 1 - exp(-2 size) loses digits there.
-    e = exponential(-2.0 * size)
-    tanh = (1.0 - e) / (1.0 + e) if size > 1e-3 else size - size * size * size / 3.0
-    h = max(tanh / size if size > 0.0 else 1.0, SMALLEST_HESSIAN)
-    return tanh if r > 0.0 else -tanh, h
-
-
-@kernel(inline=True, inner=True)
-def expectile(y: float, raw: float, level: float) -> tuple[float, float]:
-    """``level r**2`` below the target, ``(1 - level) r**2`` above."""
-    r = raw - y
-    factor = 2.0 * (1.0 - level) if r > 0.0 else 2.0 * level
-    return factor * r, factor
-
-
-@kernel(inline=True, inner=True)
-def quantile(y: float, raw: float, level: float) -> tuple[float, float]:
-    """Pinball loss."""
-    r = raw - y
-    return 1.0 - level if r > 0.0 else (-level if r < 0.0 else 0.0), 1.0
-
-
-@kernel(inline=True, inner=True)
-def mape(y: float, raw: float) -> tuple[float, float]:
-    """``|r| / |y|``."""
-    size, r = 1.0 / abs(y), raw - y
-    return size if r > 0.0 else (-size if r < 0.0 else 0.0), 1.0
-
-
-@kernel(inline=True, inner=True)
-def squared_log_error(y: float, raw: float) -> tuple[float, float]:
-    """``(raw - log(1 + y))**2 / 2``."""
-    return raw - math.log1p(y), 1.0
-
-
-@kernel(inline=True, inner=True)
-def poisson(y: float, raw: float) -> tuple[float, float]:
-    """``exp(raw) - y raw``."""
-    mean = exponential(min(raw, FARTHEST_LOG))
-    return mean - y, max(mean, SMALLEST_HESSIAN)
-
-
-@kernel(inline=True, inner=True)
-def gamma(y: float, raw: float) -> tuple[float, float]:
-    """``y exp(-raw) + raw``."""
-    ratio = min(y * exponential(-raw), MOST)
-    return 1.0 - ratio, max(ratio, SMALLEST_HESSIAN)
-
-
-@kernel(inline=True, inner=True)
-def tweedie(y: float, raw: float, power: float) -> tuple[float, float]:
-    """``-y exp((1 - p) raw) / (1 - p) + exp((2 - p) raw) / (2 - p)``."""
-    a, b = 1.0 - power, 2.0 - power
-    up = exponential(min(b * raw, FARTHEST_LOG))
-    down = min(y * exponential(a * raw), MOST)
-    return up - down, max(b * up - a * down, SMALLEST_HESSIAN)
-
-
-@kernel(inline=True, inner=True)
-def one_class(y: float, raw: float, label: float) -> tuple[float, float]:
-    """Logistic loss of one class against all others."""
-    p = 1.0 / (1.0 + exponential(-raw))
-    return p - (1.0 if y == label else 0.0), max(p * (1.0 - p), SMALLEST_HESSIAN)
-
-
-@kernel(inline=True, inner=True)
-def focal(y: float, raw: float, power: float, of_one: float, of_zero: float) -> tuple[float, float]:
-    """``-a (1 - p)**gamma log p``; true class: probability p, weight a."""
-    sign = 2.0 * y - 1.0
-    factor = of_one if sign > 0.0 else of_zero
-    m = sign * raw
-    # log p = -log(1 + exp(-m)) without overflow, and q = 1 - p without cancellation.
-    e = exponential(-abs(m))
-    log_p = min(m, 0.0) - math.log1p(e)
-    p = 1.0 / (1.0 + e) if m > 0.0 else e / (1.0 + e)
-    q = e / (1.0 + e) if m > 0.0 else 1.0 / (1.0 + e)
-    share = factor * q**power
-    curvature = q * (1.0 + 2.0 * power) + power * log_p * (q - power * p)
-    h = max(share * p * max(curvature, q), SMALLEST_HESSIAN)
-    return sign * share * (power * p * log_p - q), h
-
-
-@kernel(inline=True, inner=True)
-def hinge(y: float, raw: float) -> tuple[float, float]:
-    """``max(0, 1 - s raw)``, s = -1 or 1."""
-    sign = 2.0 * y - 1.0
-    return -sign if sign * raw < 1.0 else 0.0, 1.0
-
-
 @kernel
 def row_derivatives(
     loss: int,
@@ -171,45 +54,78 @@ def row_derivatives(
     """Write g and h of the loss of this number."""
     n, a = len(g), numbers[0] if len(numbers) > 0 else 0.0
     b, c = (numbers[1], numbers[2]) if len(numbers) > 2 else (0.0, 0.0)
-    if loss == HUBER:
+    if loss == HUBER:  # r**2 / 2 up to |r| = a, then linear; r = raw - y
         for i in range(n):
-            g[i], h[i] = huber(target[i], raw[i], a)
-    elif loss == PSEUDO_HUBER:
+            g[i], h[i] = min(max(raw[i] - target[i], -a), a), 1.0
+    elif loss == PSEUDO_HUBER:  # a**2 (sqrt(1 + (r / a)**2) - 1)
         for i in range(n):
-            g[i], h[i] = pseudo_huber(target[i], raw[i], a)
-    elif loss == FAIR:
+            r = raw[i] - target[i]
+            slope = 1.0 / math.sqrt(1.0 + (r / a) * (r / a))
+            g[i], h[i] = r * slope, max(slope, SMALLEST_HESSIAN)
+    elif loss == FAIR:  # a**2 (|r| / a - log(1 + |r| / a))
         for i in range(n):
-            g[i], h[i] = fair(target[i], raw[i], a)
-    elif loss == LOG_COSH:
+            r = raw[i] - target[i]
+            slope = a / (abs(r) + a)
+            g[i], h[i] = r * slope, max(slope, SMALLEST_HESSIAN)
+    elif loss == LOG_COSH:  # log cosh r; g = tanh r
         for i in range(n):
-            g[i], h[i] = log_cosh(target[i], raw[i])
-    elif loss == EXPECTILE:
+            r = raw[i] - target[i]
+            size = abs(r)
+            # Near 0 use the series, because 1 - exp(-2 size) loses digits there.
+            e = exponential(-2.0 * size)
+            tanh = (1.0 - e) / (1.0 + e) if size > 1e-3 else size - size * size * size / 3.0
+            g[i] = tanh if r > 0.0 else -tanh
+            h[i] = max(tanh / size if size > 0.0 else 1.0, SMALLEST_HESSIAN)
+    elif loss == EXPECTILE:  # a r**2 below the target, (1 - a) r**2 above
         for i in range(n):
-            g[i], h[i] = expectile(target[i], raw[i], a)
-    elif loss == QUANTILE:
+            r = raw[i] - target[i]
+            factor = 2.0 * (1.0 - a) if r > 0.0 else 2.0 * a
+            g[i], h[i] = factor * r, factor
+    elif loss == QUANTILE:  # pinball loss
         for i in range(n):
-            g[i], h[i] = quantile(target[i], raw[i], a)
-    elif loss == MAPE:
+            r = raw[i] - target[i]
+            g[i], h[i] = 1.0 - a if r > 0.0 else (-a if r < 0.0 else 0.0), 1.0
+    elif loss == MAPE:  # |r| / |y|
         for i in range(n):
-            g[i], h[i] = mape(target[i], raw[i])
-    elif loss == SQUARED_LOG_ERROR:
+            size, r = 1.0 / abs(target[i]), raw[i] - target[i]
+            g[i], h[i] = size if r > 0.0 else (-size if r < 0.0 else 0.0), 1.0
+    elif loss == SQUARED_LOG_ERROR:  # (raw - log(1 + y))**2 / 2
         for i in range(n):
-            g[i], h[i] = squared_log_error(target[i], raw[i])
-    elif loss == POISSON:
+            g[i], h[i] = raw[i] - math.log1p(target[i]), 1.0
+    elif loss == POISSON:  # exp(raw) - y raw
         for i in range(n):
-            g[i], h[i] = poisson(target[i], raw[i])
-    elif loss == GAMMA:
+            mean = exponential(min(raw[i], FARTHEST_LOG))
+            g[i], h[i] = mean - target[i], max(mean, SMALLEST_HESSIAN)
+    elif loss == GAMMA:  # y exp(-raw) + raw
         for i in range(n):
-            g[i], h[i] = gamma(target[i], raw[i])
-    elif loss == TWEEDIE:
+            ratio = min(target[i] * exponential(-raw[i]), MOST)
+            g[i], h[i] = 1.0 - ratio, max(ratio, SMALLEST_HESSIAN)
+    elif loss == TWEEDIE:  # -y exp((1 - a) raw) / (1 - a) + exp((2 - a) raw) / (2 - a)
+        low, high = 1.0 - a, 2.0 - a
         for i in range(n):
-            g[i], h[i] = tweedie(target[i], raw[i], a)
-    elif loss == ONE_CLASS:
+            up = exponential(min(high * raw[i], FARTHEST_LOG))
+            down = min(target[i] * exponential(low * raw[i]), MOST)
+            g[i], h[i] = up - down, max(high * up - low * down, SMALLEST_HESSIAN)
+    elif loss == ONE_CLASS:  # logistic loss of class a against all others
         for i in range(n):
-            g[i], h[i] = one_class(target[i], raw[i], a)
-    elif loss == FOCAL:
+            p = 1.0 / (1.0 + exponential(-raw[i]))
+            g[i] = p - (1.0 if target[i] == a else 0.0)
+            h[i] = max(p * (1.0 - p), SMALLEST_HESSIAN)
+    elif loss == FOCAL:  # -f (1 - p)**a log p; p: of the true class; f: b for class 1, c for 0
         for i in range(n):
-            g[i], h[i] = focal(target[i], raw[i], a, b, c)
-    else:
+            sign = 2.0 * target[i] - 1.0
+            factor = b if sign > 0.0 else c
+            m = sign * raw[i]
+            # log p = -log(1 + exp(-m)) without overflow, and q = 1 - p without cancellation.
+            e = exponential(-abs(m))
+            log_p = min(m, 0.0) - math.log1p(e)
+            p = 1.0 / (1.0 + e) if m > 0.0 else e / (1.0 + e)
+            q = e / (1.0 + e) if m > 0.0 else 1.0 / (1.0 + e)
+            share = factor * q**a
+            curvature = q * (1.0 + 2.0 * a) + a * log_p * (q - a * p)
+            g[i] = sign * share * (a * p * log_p - q)
+            h[i] = max(share * p * max(curvature, q), SMALLEST_HESSIAN)
+    else:  # hinge: max(0, 1 - s raw), s = -1 or 1
         for i in range(n):
-            g[i], h[i] = hinge(target[i], raw[i])
+            sign = 2.0 * target[i] - 1.0
+            g[i], h[i] = -sign if sign * raw[i] < 1.0 else 0.0, 1.0

@@ -166,19 +166,6 @@ def top_pairs(
 
 
 @kernel(inner=True)
-def pair_weight(
-    i: int, j: int, inverse: float, rules: PairRules, facts: QueryFacts, numbers: FloatArray
-) -> float:
-    """Return the weight of the pair of ranks ``i`` < ``j``, with different gains."""
-    change = abs(numbers[_GAIN, i] - numbers[_GAIN, j])
-    if rules.kind == OF_NDCG:
-        return change * (facts.discount[i] - facts.discount[j]) * inverse
-    if rules.kind == OF_MAP:
-        return change * (numbers[_START, i] + numbers[_PART, j]) * inverse
-    return inverse
-
-
-@kernel(inner=True)
 def drawn_pairs(
     n: int,
     query: int,
@@ -209,7 +196,11 @@ def drawn_pairs(
                 b = rank[facts.by_label[begin + (other if other < first else other + last - first)]]
                 i, j = min(a, b), max(a, b)
                 sign, gap = (1.0 if gain[i] > gain[j] else -1.0), score[i] - score[j]
-                mass = pair_weight(i, j, inverse, rules, facts, numbers)
+                mass, change = inverse, abs(gain[i] - gain[j])
+                if rules.kind == OF_NDCG:
+                    mass = change * (facts.discount[i] - facts.discount[j]) * inverse
+                elif rules.kind == OF_MAP:
+                    mass = change * (numbers[_START, i] + numbers[_PART, j]) * inverse
                 if spread > 0.0:
                     mass /= _CLOSE + gap
                 p = 1.0 / (1.0 + exponential(rules.sigmoid * sign * gap))
@@ -221,76 +212,6 @@ def drawn_pairs(
                 total += push
         first = last
     return 2.0 * total
-
-
-@kernel(inner=True)
-def lambda_gradients(
-    first: int,
-    stop: int,
-    queries: QueryRows,
-    facts: QueryFacts,
-    rules: PairRules,
-    raw: FloatArray,
-    g: FloatArray,
-    h: FloatArray,
-    space: QuerySpace,
-) -> None:
-    """Write g and h of the rows of queries ``first`` to ``stop``."""
-    numbers, order = space.numbers, space.order
-    score, gain = numbers[_SCORE], numbers[_GAIN]
-    for query in range(first, stop):
-        begin, n = queries.starts[query], queries.starts[query + 1] - queries.starts[query]
-        factor = 0.0
-        if n > 1 and facts.inverse[query] > 0.0:
-            for place in range(n):
-                numbers[_PART, place] = raw[queries.rows[begin + place]]
-            sort_descending(numbers[_PART], n, order, space.spare)
-            for rank in range(n):
-                score[rank] = numbers[_PART, order[rank]]
-                gain[rank] = facts.gain[queries.rows[begin + order[rank]]]
-                numbers[_G, rank] = 0.0
-                numbers[_H, rank] = 0.0
-            if rules.kind == OF_MAP:
-                prepare_precision(n, numbers)
-            if rules.drawn > 0:
-                total = drawn_pairs(n, query, rules, queries, facts, space)
-            else:
-                total = top_pairs(n, query, rules, facts, numbers)
-            factor = 1.0
-            if rules.normalize == 1 and total > 0.0:
-                factor = math.log2(1.0 + total) / total
-        for rank in range(n):
-            row = queries.rows[begin + rank] if factor == 0.0 else queries.rows[begin + order[rank]]
-            g[row] = factor * numbers[_G, rank] if factor > 0.0 else 0.0
-            h[row] = max(factor * numbers[_H, rank], SMALLEST) if factor > 0.0 else SMALLEST
-
-
-@kernel(inner=True)
-def pair_losses(
-    first: int,
-    stop: int,
-    queries: QueryRows,
-    facts: QueryFacts,
-    sigmoid: float,
-    raw: FloatArray,
-    space: QuerySpace,
-    out: FloatArray,
-) -> None:
-    """Write the sum of the logistic losses of all pairs of each query, times its factor."""
-    score, gain = space.numbers[_SCORE], space.numbers[_GAIN]
-    for query in range(first, stop):
-        begin, n = queries.starts[query], queries.starts[query + 1] - queries.starts[query]
-        for place in range(n):
-            score[place] = raw[queries.rows[begin + place]]
-            gain[place] = facts.gain[queries.rows[begin + place]]
-        total = 0.0
-        for i in range(n):
-            for j in range(i + 1, n):
-                if gain[i] != gain[j]:
-                    margin = sigmoid * (score[i] - score[j])
-                    margin = margin if gain[i] > gain[j] else -margin
-                    total += max(-margin, 0.0) + math.log1p(exponential(-abs(margin)))
-        out[query] = total * facts.inverse[query]
 
 
 @kernel(inner=True)
@@ -380,37 +301,42 @@ def cross_entropy_gradients(
             g[queries.rows[begin + place]] += share[place] * (following - part[place])
 
 
-@kernel(inner=True)
-def cross_entropies(
-    first: int,
-    stop: int,
-    queries: QueryRows,
-    gain: FloatArray,
-    raw: FloatArray,
-    space: QuerySpace,
-    out: FloatArray,
-) -> None:
-    """Write the cross-entropy of each query with the mean gains; 0 if all labels are equal."""
-    share, wanted = space.numbers[0], space.numbers[1]
-    for query in range(first, stop):
-        begin, n = queries.starts[query], queries.starts[query + 1] - queries.starts[query]
-        out[query] = 0.0
-        if target_shares(n, begin, queries, gain, 0, 0, wanted):
-            log_sum = score_shares(n, begin, queries, raw, share)
-            for place in range(n):
-                out[query] += wanted[place] * (log_sum - raw[queries.rows[begin + place]])
-
-
 @kernel
 def query_gradients(
     first: int, stop: int, queries: QueryRows, facts: QueryFacts, rules: PairRules,
     raw: kt.Float64_1D, g: kt.Float64_1D, h: kt.Float64_1D, space: QuerySpace,
 ) -> None:  # fmt: skip
     """Write g and h of the rows of queries ``first`` to ``stop``."""
+    numbers, order = space.numbers, space.order
+    score, gain = numbers[_SCORE], numbers[_GAIN]
     if rules.kind == CROSS_ENTROPY:
         cross_entropy_gradients(first, stop, queries, facts.gain, rules, raw, g, h, space)
-    else:
-        lambda_gradients(first, stop, queries, facts, rules, raw, g, h, space)
+        return
+    for query in range(first, stop):
+        begin, n = queries.starts[query], queries.starts[query + 1] - queries.starts[query]
+        factor = 0.0
+        if n > 1 and facts.inverse[query] > 0.0:
+            for place in range(n):
+                numbers[_PART, place] = raw[queries.rows[begin + place]]
+            sort_descending(numbers[_PART], n, order, space.spare)
+            for rank in range(n):
+                score[rank] = numbers[_PART, order[rank]]
+                gain[rank] = facts.gain[queries.rows[begin + order[rank]]]
+                numbers[_G, rank] = 0.0
+                numbers[_H, rank] = 0.0
+            if rules.kind == OF_MAP:
+                prepare_precision(n, numbers)
+            if rules.drawn > 0:
+                total = drawn_pairs(n, query, rules, queries, facts, space)
+            else:
+                total = top_pairs(n, query, rules, facts, numbers)
+            factor = 1.0
+            if rules.normalize == 1 and total > 0.0:
+                factor = math.log2(1.0 + total) / total
+        for rank in range(n):
+            row = queries.rows[begin + rank] if factor == 0.0 else queries.rows[begin + order[rank]]
+            g[row] = factor * numbers[_G, rank] if factor > 0.0 else 0.0
+            h[row] = max(factor * numbers[_H, rank], SMALLEST) if factor > 0.0 else SMALLEST
 
 
 @kernel
@@ -419,7 +345,26 @@ def query_losses(
     raw: kt.Float64_1D, space: QuerySpace, out: kt.Float64_1D,
 ) -> None:  # fmt: skip
     """Write the losses of queries ``first`` to ``stop``, of pairs or of shares."""
-    if rules.kind == CROSS_ENTROPY:
-        cross_entropies(first, stop, queries, facts.gain, raw, space, out)
-    else:
-        pair_losses(first, stop, queries, facts, rules.sigmoid, raw, space, out)
+    # Of pairs: the sum of their logistic losses, times the factor of the query.  Of shares: the
+    # cross-entropy with the mean gains; 0 if all labels are equal.
+    score, gain = space.numbers[_SCORE], space.numbers[_GAIN]
+    for query in range(first, stop):
+        begin, n = queries.starts[query], queries.starts[query + 1] - queries.starts[query]
+        total = 0.0
+        if rules.kind == CROSS_ENTROPY:
+            if target_shares(n, begin, queries, facts.gain, 0, 0, gain):
+                log_sum = score_shares(n, begin, queries, raw, score)
+                for place in range(n):
+                    total += gain[place] * (log_sum - raw[queries.rows[begin + place]])
+            out[query] = total
+            continue
+        for place in range(n):
+            score[place] = raw[queries.rows[begin + place]]
+            gain[place] = facts.gain[queries.rows[begin + place]]
+        for i in range(n):
+            for j in range(i + 1, n):
+                if gain[i] != gain[j]:
+                    margin = rules.sigmoid * (score[i] - score[j])
+                    margin = margin if gain[i] > gain[j] else -margin
+                    total += max(-margin, 0.0) + math.log1p(exponential(-abs(margin)))
+        out[query] = total * facts.inverse[query]

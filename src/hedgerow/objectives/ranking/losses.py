@@ -226,10 +226,6 @@ class PairLoss(RankingLoss):
         return self.pair_method == "mean"
 
     @property
-    def _normalizes(self) -> bool:
-        return False
-
-    @property
     def most(self) -> int:
         """Number of ranks whose pairs are used."""
         return _ALL if self._draws else self.truncation_level or self.default_level
@@ -241,7 +237,7 @@ class PairLoss(RankingLoss):
             most=self.most,
             drawn=(self.pairs_per_row or 1) if self._draws else 0,
             sigmoid=float(self.sigmoid or 1.0),
-            normalize=int(self._normalizes),
+            normalize=int(getattr(self, "normalize_pairs", False) is not False),
             seed=np.uint64(self.seed),
             round=0,
         )
@@ -289,10 +285,6 @@ class LambdaRank(PairLoss):
             raise ParameterError(
                 f"normalize_pairs must be True, False or None; got {brief(self.normalize_pairs)}."
             )
-
-    @property
-    def _normalizes(self) -> bool:
-        return self.normalize_pairs is not False
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
         return 1.0 - self._metric(target, raw[0], weight)
