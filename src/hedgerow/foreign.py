@@ -65,7 +65,7 @@ def from_xgboost(model: Any, n_rounds: int | None = None) -> Booster:
     ParameterError, ModelFormatError
         As for :func:`from_lightgbm`.
     """
-    from hedgerow.convert.readers.xgboost import read_ubjson
+    from hedgerow.convert.readers import ubjson, xgboost
     from hedgerow.convert.reading import warn_of_classes
 
     booster = model.get_booster() if hasattr(model, "get_booster") else model
@@ -74,7 +74,7 @@ def from_xgboost(model: Any, n_rounds: int | None = None) -> Booster:
     best = booster.attributes().get("best_iteration") if booster is not model else None
     if n_rounds is None and best is not None:
         n_rounds = int(best) + 1
-    found = read_ubjson(bytes(booster.save_raw("ubj")))
+    found = xgboost.read_record(ubjson.decode(bytes(booster.save_raw("ubj"))))
     if n_rounds is not None:  # a slice of XGBoost's booster would lose the categories
         forest = found.model.forest
         forest = forest.first_rounds(_checked_rounds(n_rounds, forest.n_rounds))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -29,11 +30,7 @@ if TYPE_CHECKING:
 ExportFormat: TypeAlias = Literal["lightgbm", "onnx", "json"]
 FORMATS: tuple[str, ...] = get_args(ExportFormat)
 
-SUFFIXES: dict[str, ExportFormat] = {
-    ".txt": "lightgbm",
-    ".onnx": "onnx",
-    ".json": "json",
-}
+SUFFIXES: dict[str, ExportFormat] = {".txt": "lightgbm", ".onnx": "onnx", ".json": "json"}
 """Format of a file by its suffix, if ``format`` is not set."""
 
 
@@ -128,7 +125,8 @@ class Exports(BoosterPart):
         plain = plain_model(self.model, self._classes, raw, name)
         notes: list[str] = []
         try:
-            data = _writer(name).write(plain, approximate, notes)
+            writer = import_module(f"hedgerow.convert.writers.{name}")
+            data = writer.write(plain, approximate, notes)
         except ImportError as error:
             raise ParameterError(
                 f"format={name!r} needs a package that is not installed: {error}. Install "
@@ -136,14 +134,9 @@ class Exports(BoosterPart):
             ) from None
         report = ExportReport(os.fspath(path), name, tuple(dict.fromkeys(notes)))
         if check is not None:
-            report = _checked(report, data, plain, check)
+            report = _checked(report, writer.predict, data, plain, check)
         write_atomically(path, [data])
         return report
-
-
-def _writer(format: str) -> Any:  # noqa: A002
-    """Return the module of a format: ``write(plain, approximate, notes)`` and ``predict``."""
-    return import_module(f"hedgerow.convert.writers.{format}")
 
 
 def _format_of(path: str | os.PathLike[str], chosen: str | None) -> str:
@@ -164,12 +157,14 @@ def _format_of(path: str | os.PathLike[str], chosen: str | None) -> str:
     return str(chosen)
 
 
-def _checked(report: ExportReport, data: bytes, plain: PlainModel, X: Any) -> ExportReport:
+def _checked(
+    report: ExportReport, predict: Callable[..., Any], data: bytes, plain: PlainModel, X: Any
+) -> ExportReport:
     """Predict the rows with the target, and compare."""
     matrix = plain.matrix(X)
     ours = plain.scores(matrix)
     try:
-        found = _writer(report.format).predict(data, plain, matrix)
+        found = predict(data, plain, matrix)
         exported = np.asarray(found, dtype=np.float64).reshape(len(matrix), -1)
     except ImportError as error:
         raise ParameterError(

@@ -88,9 +88,9 @@ def read_foreign(data: bytes) -> Imported | None:
 
         return read_lightgbm(data)
     if kind == "ubjson":
-        from hedgerow.convert.readers.xgboost import read_ubjson
+        from hedgerow.convert.readers import ubjson, xgboost
 
-        return read_ubjson(data)
+        return xgboost.read_record(ubjson.decode(data))
     if kind == "json":
         return read_json(data)
     return None

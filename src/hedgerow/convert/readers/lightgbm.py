@@ -168,7 +168,17 @@ def _flat(trees: list[dict[str, str]], name: str) -> str:
 
 def coded_columns(text: lt.LightGBMText, table: TreeTable, n_features: int) -> dict[int, Coded]:
     """Return the category columns; the sets of the table hold the numbers of categories."""
-    codes = _listed_numbers(text, n_features)
+    infos = text.header.get("feature_infos", "")  # lists the numbers of some columns
+    entries = infos.split(" ") if infos else []
+    if entries and len(entries) != n_features:
+        raise ModelFormatError(
+            f"feature_infos has {len(entries)} entries for {n_features} columns."
+        )
+    codes: dict[int, set[int]] = {}
+    for j, info in enumerate(entries):
+        if info != "none" and not info.startswith("["):
+            numbers = lt.read_ints(info.replace(":", " "), f"feature_infos of column {j}")
+            codes[j] = {number for number in numbers.tolist() if number >= 0}
     for node, found in table.sets.items():
         j = int(table.feature[node])
         if j >= n_features:
@@ -218,20 +228,6 @@ def members_of(nodes: lt.Nodes) -> list[IntArray]:
         part = words[before[tree] + begin : before[tree] + end].astype("<u4")
         bits = np.unpackbits(part.view(np.uint8), bitorder="little")
         found.append(np.flatnonzero(bits).astype(np.int64))
-    return found
-
-
-def _listed_numbers(text: lt.LightGBMText, n_features: int) -> dict[int, set[int]]:
-    """Return the columns for which ``feature_infos`` lists category numbers."""
-    infos = text.header.get("feature_infos", "")
-    listed = infos.split(" ") if infos else []
-    if listed and len(listed) != n_features:
-        raise ModelFormatError(f"feature_infos has {len(listed)} entries for {n_features} columns.")
-    found: dict[int, set[int]] = {}
-    for j, info in enumerate(listed):
-        if info != "none" and not info.startswith("["):
-            numbers = lt.read_ints(info.replace(":", " "), f"feature_infos of column {j}")
-            found[j] = {number for number in numbers.tolist() if number >= 0}
     return found
 
 

@@ -89,17 +89,6 @@ def whole(record: dict[str, Any], name: str, low: int, high: int) -> int:
     return found
 
 
-def text_number(text: str, name: str) -> float:
-    """Return a finite number that is written as text."""
-    try:
-        value = float(text) if len(text) <= 40 else math.nan
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise ModelFormatError(f"{name!r} must be a number, written as text.")
-    return value
-
-
 def text_integer(record: dict[str, Any], name: str, low: int, high: int, default: str = "") -> int:
     """Return a whole number within bounds that is written as text."""
     found = record.get(name, default)

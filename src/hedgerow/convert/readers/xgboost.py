@@ -25,6 +25,7 @@ differ by rounding: about 1e-7 of the largest partial sum for each tree.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -34,7 +35,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray, distinct
 from hedgerow.convert.categories import Coded, schema_of
 from hedgerow.convert.meaning import Imported, Meaning, column_names, finished, linked, several
-from hedgerow.convert.readers import records, ubjson
+from hedgerow.convert.readers import records
 from hedgerow.convert.thresholds import keys_below_float32
 from hedgerow.convert.trees import TreeTable, joined
 from hedgerow.errors import ModelFormatError
@@ -43,11 +44,6 @@ from hedgerow.objectives.targets import FOR_SEVERAL
 _MOST_OUTPUTS = 2**20
 _MOST_PARALLEL = 2**30
 _MOST_LISTED = 2**26
-
-
-def read_ubjson(data: bytes) -> Imported:
-    """Read the content of a UBJSON file."""
-    return read_record(ubjson.decode(data))
 
 
 def read_record(record: Any) -> Imported:
@@ -126,7 +122,12 @@ def _base_scores(about: dict[str, Any], n_outputs: int) -> FloatArray:
     if not isinstance(found, str) or len(found) > 64 * n_outputs + 64:
         raise ModelFormatError("'base_score' must be a number, written as text.")
     parts = found.strip().removeprefix("[").removesuffix("]").split(",")
-    numbers = [records.text_number(part.strip(), "base_score") for part in parts]
+    try:
+        numbers = [float(part) if len(part) <= 64 else math.nan for part in parts]
+    except ValueError:
+        numbers = [math.nan]
+    if not np.isfinite(numbers).all():
+        raise ModelFormatError("'base_score' must be a number, written as text.")
     if len(numbers) not in (1, n_outputs):
         raise ModelFormatError(f"'base_score' must have {n_outputs} numbers.")
     return np.array(numbers * (n_outputs // len(numbers)), dtype=np.float32)

@@ -79,10 +79,7 @@ _OF_ROWS = {
 }
 """Names that belong to rows and are not parameters, with the text of the hint."""
 
-_TRANSLATED = {
-    "early_stopping_round": "patience",
-    "early_stopping_rounds": "patience",
-}
+_TRANSLATED = {"early_stopping_round": "patience", "early_stopping_rounds": "patience"}
 """Parameters whose rule gives several of Hedgerow, and the one that is meant."""
 
 _MESSAGES = ("verbose", "verbosity", "verbose_eval", "silent", "logging_level")

@@ -14,10 +14,7 @@ from typing import Any
 
 from hedgerow.errors import ParameterError, brief, did_you_mean
 
-_WORDS = {
-    **dict.fromkeys(("true", "+", "1"), True),
-    **dict.fromkeys(("false", "-", "0"), False),
-}
+_WORDS = {**dict.fromkeys(("true", "+", "1"), True), **dict.fromkeys(("false", "-", "0"), False)}
 MOST_BINS = 255
 MOST_LEVELS = 254
 

@@ -101,17 +101,14 @@ _RULES: dict[str, Rule] = {
         "sampling", convert=_words("sampling_method", "uniform", gradient_based="mvs")
     ),
     "tree_method": Rule(
-        "tree_method",
-        "hist",
-        convert=_words("tree_method", "hist", "approx", "exact", auto="hist"),
+        "tree_method", "hist", convert=_words("tree_method", "hist", "approx", "exact", auto="hist")
     ),
     "multi_strategy": Rule(
         "multi_strategy",
         convert=_words("multi_strategy", "one_output_per_tree", "multi_output_tree"),
     ),
     "aft_loss_distribution": Rule(
-        "aft_distribution",
-        convert=_words("aft_loss_distribution", "normal", "logistic", "extreme"),
+        "aft_distribution", convert=_words("aft_loss_distribution", "normal", "logistic", "extreme")
     ),
     "lambdarank_pair_method": Rule(
         "pair_method", convert=_words("lambdarank_pair_method", "topk", "mean")
