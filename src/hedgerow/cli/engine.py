@@ -17,7 +17,7 @@ from hedgerow.boosting.row_data.classes import n_classes_of
 from hedgerow.boosting.row_data.row_values import ROW_VALUES
 from hedgerow.cli.usage import UsageError, one_line, shows_progress
 from hedgerow.convert.reading import load_any
-from hedgerow.data import Column, Schema
+from hedgerow.data import Schema
 from hedgerow.data.categories.columns import check_unknown
 from hedgerow.errors import HedgerowError
 from hedgerow.estimators.labels import label_classes
@@ -71,12 +71,9 @@ def check_values(estimator: Estimator) -> None:
     estimator._stopping()  # noqa: SLF001
     estimator._check_objective()  # noqa: SLF001
     check_unknown(estimator.unknown_category)
-    if estimator.eval_metric is not None:
-        _check_metrics(estimator)
-
-
-def _check_metrics(estimator: Estimator) -> None:
-    """Raise for metrics that suit no targets of the task: neither two classes nor several."""
+    if estimator.eval_metric is None:
+        return
+    # Metrics must suit some targets of the task: two classes, or several.
     if estimator.objective != "auto":
         objectives = [make_objective(str(estimator.objective), 1, None, estimator._loss_values())]  # noqa: SLF001
     elif isinstance(estimator, estimator_class("classification")):
@@ -238,6 +235,14 @@ def facts(model: SavedModel) -> dict[str, Any]:
     gain = booster.feature_importance("gain")
     share = gain / gain.sum() if gain.sum() > 0 else gain
     scored = task_of_booster(booster)
+    columns: list[dict[str, Any]] = []
+    for column in booster.model.schema.columns:
+        columns.append({"name": column.name, "kind": column.kind})
+        if column.kind == "category":
+            first = list(column.levels[:_LEVELS_SHOWN])
+            columns[-1] |= {"n_levels": len(column.levels), "first_levels": first}
+        elif column.temporal is not None:
+            columns[-1]["holds"] = column.temporal
     found = {
         "task": scored if scored in ("ranking", "survival") else model.task,
         "objective": booster.objective,
@@ -252,25 +257,13 @@ def facts(model: SavedModel) -> dict[str, Any]:
         "best_round": booster.best_iteration,
         "training_rows": training.get("n_rows"),
         "features": list(booster.feature_names),
-        "columns": [_column_facts(column) for column in booster.model.schema.columns],
+        "columns": columns,
         "importance": dict(zip(booster.feature_names, map(float, share), strict=True)),
         "parameters": training.get("parameters", {}),
         "offset_columns": list(booster.offset_columns),
         "folds": training.get("folds"),
     }
     return {name: value for name, value in found.items() if value or name not in _OF_SOME_MODELS}
-
-
-def _column_facts(column: Column) -> dict[str, Any]:
-    """Return name and kind of a column, and what it holds: the first few categories, dates."""
-    named = {"name": column.name, "kind": column.kind}
-    if column.kind != "category":
-        return named if column.temporal is None else {**named, "holds": column.temporal}
-    return {
-        **named,
-        "n_levels": len(column.levels),
-        "first_levels": list(column.levels[:_LEVELS_SHOWN]),
-    }
 
 
 def read_rows(

@@ -12,8 +12,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -100,13 +100,6 @@ def add_task_option(parser: Any) -> None:
     )
 
 
-def check_targets(names: Sequence[str] | None) -> None:
-    """Raise ``UsageError`` if a target is named twice."""
-    for name in names or ():
-        if (names or ()).count(name) > 1:
-            raise UsageError(f"--target {name} is given twice: name each target once")
-
-
 def check_page(option: str, path: str, *inputs: str | None) -> None:
     """Raise ``UsageError``, before the work begins, unless a page can be written to this path."""
     from importlib.util import find_spec
@@ -130,18 +123,41 @@ def check_not_input(option: str, path: str, *inputs: str | None) -> None:
 @contextmanager
 def readable(options: argparse.Namespace, *names: str) -> Iterator[None]:
     """Replace ``-`` and text files of a dialect in these options; errors have the user's paths."""
-    inputs = _Inputs(options)
-    try:
-        for name in names:
-            setattr(options, name, inputs.of(getattr(options, name)))
-        yield
-    except HedgerowError as error:
-        text = inputs.shown(str(error))
-        if text == str(error):
-            raise
-        raise type(error)(text) from error
-    finally:
-        inputs.close()
+    given = {name: getattr(options, name) for name in ("encoding", "separator", "decimal")}
+    given = {name: value for name, value in given.items() if value is not None}
+    copy = ""  # of standard input
+
+    def files_of(path: str) -> list[Any]:
+        nonlocal copy
+        if path == STANDARD:
+            if copy:
+                raise UsageError("- is standard input, which can be read once: give - only once")
+            path = copy = _copy_of_input(stack.enter_context(tempfile.TemporaryDirectory()))
+        if not given:
+            return [path]
+        from hedgerow.data.sources.paths import Dialect, find_files
+
+        try:
+            files = find_files(path)
+        except HedgerowError:  # which the reader reports
+            return [path]
+        dialect = Dialect(**given)
+        return [replace(file, dialect=dialect) if file.format == "csv" else file for file in files]
+
+    with ExitStack() as stack:
+        try:
+            for name in names:
+                value = getattr(options, name)
+                if isinstance(value, str):
+                    files = files_of(value)
+                    setattr(options, name, files[0] if len(files) == 1 else value)
+                elif value is not None:
+                    setattr(options, name, [file for path in value for file in files_of(path)])
+            yield
+        except HedgerowError as error:
+            if not copy or copy not in str(error):
+                raise
+            raise type(error)(str(error).replace(copy, "standard input")) from error
 
 
 def reading(
@@ -156,74 +172,24 @@ def reading(
     return run
 
 
-class _Inputs:
-    """Files to read; standard input is copied to a folder."""
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        given = {name: getattr(options, name) for name in ("encoding", "separator", "decimal")}
-        self._dialect = {name: value for name, value in given.items() if value is not None}
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._copy: str | None = None
-
-    def of(self, given: Any) -> Any:
-        """Return the path, or paths, to read instead of the user's."""
-        if given is None:
-            return None
-        if isinstance(given, str):
-            found = self._each(given)
-            return found[0] if len(found) == 1 else given
-        return [path for item in given for path in self._each(item)]
-
-    def shown(self, text: str) -> str:
-        """Return a message with the user's name of standard input."""
-        return text if self._copy is None else text.replace(self._copy, "standard input")
-
-    def close(self) -> None:
-        """Delete the copy of standard input."""
-        if self._folder is not None:
-            self._folder.cleanup()
-
-    def _each(self, given: str) -> list[Any]:
-        if given == STANDARD:
-            if self._copy is not None:
-                raise UsageError("- is standard input, which can be read once: give - only once")
-            given = self._copy = self._from_input()
-        if not self._dialect:
-            return [given]
-        from hedgerow.data.sources.paths import Dialect, find_files
-
-        try:
-            files = find_files(given)
-        except HedgerowError:  # which the reader reports
-            return [given]
-        dialect = Dialect(**self._dialect)
-        return [replace(file, dialect=dialect) if file.format == "csv" else file for file in files]
-
-    def _from_input(self) -> str:
-        if sys.stdin is None or sys.stdin.closed:
-            raise UsageError("standard input is closed: name a file instead of -")
-        self._folder = tempfile.TemporaryDirectory()
-        raw = os.path.join(self._folder.name, "standard-input")
-        with open(raw, "wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
-        if os.path.getsize(raw) == 0:
-            raise UsageError("standard input is empty")
-        named = raw + _ending(raw)
-        os.replace(raw, named)
-        return named
+_ENDINGS = {b"PAR1": ".parquet", b"ARROW1": ".arrow", b"\x1f\x8b": ".csv.gz"}
+"""Suffixes of files by their first bytes; all others are text."""
 
 
-def _ending(path: str) -> str:
-    """Return the suffix for a file's first bytes."""
-    with open(path, "rb") as file:
-        first = file.read(4096)
-    if first.startswith(b"PAR1"):
-        return ".parquet"
-    if first.startswith(b"ARROW1"):
-        return ".arrow"
-    if first.startswith(b"\x1f\x8b"):
-        return ".csv.gz"
-    return ".csv"
+def _copy_of_input(folder: str) -> str:
+    """Copy standard input to a file in a folder; return its path."""
+    if sys.stdin is None or sys.stdin.closed:
+        raise UsageError("standard input is closed: name a file instead of -")
+    raw = os.path.join(folder, "standard-input")
+    with open(raw, "wb+") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+        file.seek(0)
+        first = file.read(8)
+    if not first:
+        raise UsageError("standard input is empty")
+    ending = next((ending for start, ending in _ENDINGS.items() if first.startswith(start)), ".csv")
+    os.replace(raw, raw + ending)
+    return raw + ending
 
 
 @contextmanager

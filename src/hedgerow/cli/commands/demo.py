@@ -64,7 +64,7 @@ def _demo(options: argparse.Namespace) -> None:
     train, test = order[:-N_TEST], order[-N_TEST:]
     say(
         f"Pima diabetes: {len(train)} women to train on, {N_TEST} to test, "
-        f"{len(pima.feature_names)} measurements; measurements not taken are missing values.",
+        f"{len(pima.feature_names)} measurements; measurements not taken are missing values."
     )
     _announce_compilation()
     start = time.perf_counter()
@@ -170,7 +170,7 @@ def _climb(options: argparse.Namespace) -> None:
     title, split = _read(options)
     say(
         f"{title}: {split.task}, {len(split.y_train)} rows to train on, {len(split.y_test)} to "
-        f"test, {len(split.feature_names)} columns.",
+        f"test, {len(split.feature_names)} columns."
     )
     _announce_compilation()
     say(ladder_header(split.task))

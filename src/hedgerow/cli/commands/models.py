@@ -140,11 +140,7 @@ def add_convert(commands: Any) -> None:
     )
     parser.add_argument("model", metavar="IN", help="model file")
     parser.add_argument("out", metavar="OUT", help="file to write")
-    parser.add_argument(
-        "--to",
-        choices=(_OURS, "lightgbm", "onnx", "json"),
-        help="format to write",
-    )
+    parser.add_argument("--to", choices=(_OURS, "lightgbm", "onnx", "json"), help="format to write")
     parser.add_argument(
         "--check",
         metavar="DATA",

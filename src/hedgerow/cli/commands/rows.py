@@ -96,41 +96,34 @@ def _add_files(parser: Any, purpose: str, batch_rows: str) -> None:
 
 def _run(options: argparse.Namespace, what: str, prepare: Any) -> None:
     """Write the table of a command, and print what was written."""
-    from hedgerow.io.file_predictions import check_output
+    from hedgerow.cli import engine
+    from hedgerow.io.file_predictions import check_output, write_predictions
 
     if options.out != inputs.STANDARD:
         check_output(options.out)
         inputs.check_not_input("-o", options.out, options.model, options.background, *options.data)
     with inputs.readable(options, "data", "background"):
         with inputs.writable(options.out) as path:
-            lines = _write(options, path, what, prepare)
-        for line in lines if has_output() else []:
-            # Standard output is for the table.
-            (remark if options.out == inputs.STANDARD else say)(line)
-
-
-def _write(options: argparse.Namespace, path: str, what: str, prepare: Any) -> list[str]:
-    """Write the table; return the lines to print."""
-    from hedgerow.cli import engine
-    from hedgerow.io.file_predictions import write_predictions
-
-    model = engine.open_model(options.model)
-    columns_of, batch_rows = prepare(options, model)
-    n_rows = write_predictions(
-        model.booster.model,
-        options.data,
-        path,
-        columns_of,
-        batch_rows=batch_rows if options.batch_rows is None else options.batch_rows,
-        columns=options.columns.split(",") if options.columns else (),
-        progress=shows_progress(),
-    )
-    out = "standard output" if options.out == inputs.STANDARD else options.out
-    unseen = [
-        f"column {name!r}: {count} row(s) with a category that no training row had"
-        for name, count in model.booster.unseen_categories.items()
-    ]
-    return [f"{n_rows} {what} written to {out}", *unseen]
+            model = engine.open_model(options.model)
+            columns_of, batch_rows = prepare(options, model)
+            n_rows = write_predictions(
+                model.booster.model,
+                options.data,
+                path,
+                columns_of,
+                batch_rows=batch_rows if options.batch_rows is None else options.batch_rows,
+                columns=options.columns.split(",") if options.columns else (),
+                progress=shows_progress(),
+            )
+        if not has_output():
+            return
+        # Standard output may be for the table.
+        tell, out = say, options.out
+        if out == inputs.STANDARD:
+            tell, out = remark, "standard output"
+        tell(f"{n_rows} {what} written to {out}")
+        for name, count in model.booster.unseen_categories.items():
+            tell(f"column {name!r}: {count} row(s) with a category that no training row had")
 
 
 def _predictions(options: argparse.Namespace, model: Any) -> tuple[Any, int]:

@@ -122,7 +122,9 @@ def _check_and_train(options: argparse.Namespace) -> None:
                     f"--{name} has no effect with --qid: rankings hold out complete queries"
                 )
         options.task = "ranking"
-    inputs.check_targets(options.target)
+    for name in options.target or ():
+        if options.target.count(name) > 1:
+            raise UsageError(f"--target {name} is given twice: name each target once")
     parse_settings(options.set, options.task)
     inputs.reading(_train, "data", "valid")(options)
 
