@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import numbers
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +67,14 @@ def listed(values: object) -> list[Any] | None:
         return None
     array = np.asarray(values)
     return list(array.tolist()) if array.ndim == 1 else None
+
+
+def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
+    """Return the parameters of a function; None if it does not tell, as some built-in ones."""
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return None
 
 
 def is_function(value: object) -> bool:

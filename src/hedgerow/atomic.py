@@ -43,7 +43,9 @@ def write_atomically(
     """Replace the content of ``path`` by the concatenation of ``parts``."""
     with open_atomically(path, follow_links=follow_links) as file:
         for part in parts:
-            _write_all(file.fileno(), memoryview(part))
+            left = memoryview(part)
+            while len(left):  # each call may write fewer bytes
+                left = left[os.write(file.fileno(), left[:_CHUNK]) :]
 
 
 @contextlib.contextmanager
@@ -98,12 +100,6 @@ def _mode_of(target: str) -> int | None:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
     return stat.S_IMODE(mode)
-
-
-def _write_all(descriptor: int, data: memoryview) -> None:
-    """Call ``os.write`` until all bytes are written, because each call may write fewer."""
-    while len(data):
-        data = data[os.write(descriptor, data[:_CHUNK]) :]
 
 
 def _sync_folder(folder: str) -> None:

@@ -270,12 +270,7 @@ class Booster(
         return raw if added is None else raw + added
 
     def staged_raw_scores(
-        self,
-        X: Any,
-        *,
-        n_jobs: int | None = None,
-        reader: str = "Booster",
-        offset: Any = None,
+        self, X: Any, *, n_jobs: int | None = None, reader: str = "Booster", offset: Any = None
     ) -> Iterator[FloatArray]:
         """Yield the raw scores, shape (n_outputs, n_rows), after each round."""
         check_stages(self.model)

@@ -191,10 +191,7 @@ def _of_folds(
         mean = np.mean(curves[ONLY][plan.metrics[0].name], axis=1)
         best = 1 + int(np.argmax(mean) if plan.metrics[0].higher_is_better else np.argmin(mean))
     return CrossValidation(
-        curves,
-        best,
-        tuple(map(Booster, models)),
-        tuple((fold.train, fold.test) for fold in splits),
+        curves, best, tuple(map(Booster, models)), tuple((fold.train, fold.test) for fold in splits)
     )
 
 

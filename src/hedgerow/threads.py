@@ -234,30 +234,24 @@ class _Turns:
     def work(self) -> None:
         """Do steps until all tasks have ended."""
         try:
-            while (turn := self._begin_step()) is not None:
-                n_steps, task = turn
-                self._end_step(n_steps + 1, task, self._tasks[task]())
+            while True:
+                with self._changed:
+                    while not self._free and self._n_busy and not self._ended:
+                        self._changed.wait()
+                    if self._ended or not self._free:
+                        return
+                    self._n_busy += 1
+                    n_steps, task = heapq.heappop(self._free)  # the one furthest behind
+                is_last = self._tasks[task]()
+                with self._changed:
+                    self._n_busy -= 1
+                    if not is_last:
+                        heapq.heappush(self._free, (n_steps + 1, task))
+                    self._ended = self._ended or self._after_step()
+                    self._changed.notify_all()
         except BaseException:
             self.end()
             raise
-
-    def _begin_step(self) -> tuple[int, int] | None:
-        """Return the task that is furthest behind; None if all have ended."""
-        with self._changed:
-            while not self._free and self._n_busy and not self._ended:
-                self._changed.wait()
-            if self._ended or not self._free:
-                return None
-            self._n_busy += 1
-            return heapq.heappop(self._free)
-
-    def _end_step(self, n_steps: int, task: int, is_last: bool) -> None:
-        with self._changed:
-            self._n_busy -= 1
-            if not is_last:
-                heapq.heappush(self._free, (n_steps, task))
-            self._ended = self._ended or self._after_step()
-            self._changed.notify_all()
 
 
 @functools.cache
@@ -319,20 +313,15 @@ class BoundedPool:
     def __init__(self, n_threads: int, queue: int, name: str) -> None:
         self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix=name)
         self._most = n_threads + queue
-        self._n_pending = 0
+        self.n_pending = 0  # tasks that run or wait
         self._lock = threading.Lock()
-
-    @property
-    def n_pending(self) -> int:
-        """Number of tasks that run or wait."""
-        return self._n_pending
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any] | None:
         """Submit a task to the threads; return None if the queue is full."""
         with self._lock:
-            if self._n_pending >= self._most:
+            if self.n_pending >= self._most:
                 return None
-            self._n_pending += 1
+            self.n_pending += 1
         # A task that is cancelled before it begins is not done.
         future = self._pool.submit(work, *arguments)
         future.add_done_callback(self._done)
@@ -340,7 +329,7 @@ class BoundedPool:
 
     def _done(self, _: Future[Any]) -> None:
         with self._lock:
-            self._n_pending -= 1
+            self.n_pending -= 1
 
     def close(self) -> None:
         """Wait for running tasks; waiting tasks are not done."""

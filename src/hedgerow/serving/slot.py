@@ -42,16 +42,6 @@ class ServedModel:
         """Columns of the model."""
         return self.booster.model.schema
 
-    def warm(self) -> None:
-        """Predict and explain rows of missing values, so that the first request is fast."""
-        empty: dict[str, Any] = dict.fromkeys(self.columns)
-        for name in self.booster.offset_columns:
-            empty[name] = 0.0
-        self.booster.predict_one(empty)
-        self.booster.predict([empty] * 2)
-        self.booster.explain([empty])
-        self.booster.reset_unseen_categories()
-
 
 def read_model(path: str, name: str) -> ServedModel:
     """Load a file that may be replaced at the same time."""
@@ -73,9 +63,13 @@ def read_model(path: str, name: str) -> ServedModel:
         classes = booster.classes.tolist()
     elif classified:
         classes = [*(booster.target_names or range(max(2, model.forest.n_outputs)))]
-    served = ServedModel(booster, name, version, before, columns, classified, classes)
-    served.warm()
-    return served
+    # Predict and explain rows of missing values, so that the first request is fast.
+    empty = dict.fromkeys(columns) | dict.fromkeys(booster.offset_columns, 0.0)
+    booster.predict_one(empty)
+    booster.predict([empty] * 2)
+    booster.explain([empty])
+    booster.reset_unseen_categories()
+    return ServedModel(booster, name, version, before, columns, classified, classes)
 
 
 def signature_of(path: str) -> Signature:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.data.schema import Column, check_same_names
+from hedgerow.data.schema import check_same_names
 from hedgerow.errors import brief
 from hedgerow.serving.records import predict_rows
 from hedgerow.serving.requests import Limits, RequestError, Work, check_keys, decoded, encoded
@@ -44,10 +44,13 @@ class _Tensor(NamedTuple):
 def model_metadata(model: ServedModel) -> dict[str, Any]:
     """Return the answer to ``GET /v2/models/NAME``."""
     schema, offsets = model.schema, model.booster.offset_columns
-    inputs: list[dict[str, Any]] = [
-        {"name": column.name, "datatype": _datatype(column), "shape": [-1]}
-        for column in schema.columns
-    ]
+    inputs: list[dict[str, Any]] = []
+    for column in schema.columns:
+        kind: str = column.temporal or column.kind
+        if kind == "category":  # the type of its levels
+            kind = type(column.levels[0]).__name__ if column.levels else "str"
+        datatype = {"float": "FP64", "int": "INT64", "durations": "INT64"}.get(kind, "BYTES")
+        inputs.append({"name": column.name, "datatype": datatype, "shape": [-1]})
     inputs += [{"name": name, "datatype": "FP64", "shape": [-1]} for name in offsets]
     if not schema.named and schema.only_floats and not offsets:
         inputs = [{"name": "X", "datatype": "FP64", "shape": [-1, schema.n_features]}]
@@ -64,14 +67,6 @@ def model_metadata(model: ServedModel) -> dict[str, Any]:
     versions = [model.version]
     about = {"name": model.name, "versions": versions, "platform": "hedgerow"}
     return {**about, "inputs": inputs, "outputs": outputs}
-
-
-def _datatype(column: Column) -> str:
-    """Return the datatype of the values, or of the levels, of a column."""
-    kind: str = column.temporal or column.kind
-    if kind == "category":
-        kind = type(column.levels[0]).__name__ if column.levels else "str"
-    return {"float": "FP64", "int": "INT64", "durations": "INT64"}.get(kind, "BYTES")
 
 
 def read_tensors(model: ServedModel, body: bytes, limits: Limits) -> Work:
