@@ -139,10 +139,7 @@ def evaluate(
 
 
 def evaluate_rounds(
-    metrics: Sequence[Metric],
-    targets: FloatArray,
-    raw: FloatArray,
-    weight: FloatArray | None,
+    metrics: Sequence[Metric], targets: FloatArray, raw: FloatArray, weight: FloatArray | None
 ) -> dict[str, list[float]] | None:
     """Compute the scores of several rounds, whose terms are computed together."""
     # NaN is possible; None if some metric is not a mean over the rows.
@@ -164,9 +161,7 @@ def _checked(
         return not_nan(metric.name, metric.function(target, prediction, weight))
     try:
         score = metric.function(
-            read_only(target),
-            read_only(prediction),
-            None if weight is None else read_only(weight),
+            read_only(target), read_only(prediction), None if weight is None else read_only(weight)
         )
     except HedgerowError:
         raise

@@ -149,11 +149,10 @@ def _of_loss(
     make: Callable[..., Any], attribute: str, default: float, allowed: Interval, what: str
 ) -> WithParameter:
     """Return the mean of a loss whose raw score is the prediction."""
-
-    def score(value: float) -> Mean:
-        return Mean(partial(r.loss_of, make(**{attribute: value})))
-
-    return WithParameter(score, attribute, default, allowed, _NUMBERS, what)
+    return WithParameter(
+        lambda value: Mean(partial(r.loss_of, make(**{attribute: value}))),
+        attribute, default, allowed, _NUMBERS, what,
+    )  # fmt: skip
 
 
 def _mean(values: Callable[..., Any]) -> Callable[[float], Mean]:
@@ -253,7 +252,17 @@ def find_metric(name: str, parameter_of: Callable[[str], float | None]) -> Metri
     if base in WITH_PARAMETER:
         entry = WITH_PARAMETER[base]
         known = parameter_of(entry.attribute)
-        value = _value(name, text, entry) if at else entry.default if known is None else known
+        value = entry.default if known is None else known
+        if at:
+            try:
+                value = int(text) if entry.allowed.integer else float(text)
+            except ValueError:
+                value = math.nan
+            if value not in entry.allowed:
+                raise ParameterError(
+                    f"eval_metric {brief(name)}: the value after @ must be {entry.allowed}; got "
+                    f"{brief(text)}."
+                )
         return entry.metric(name, value)
     if base not in METRICS:
         return None
@@ -264,16 +273,3 @@ def find_metric(name: str, parameter_of: Callable[[str], float | None]) -> Metri
             "the ranking metrics."
         )
     return replace(METRICS[base], name=name)
-
-
-def _value(name: str, text: str, entry: WithParameter) -> float:
-    try:
-        value: float = int(text) if entry.allowed.integer else float(text)
-    except ValueError:
-        value = math.nan
-    if value not in entry.allowed:
-        raise ParameterError(
-            f"eval_metric {brief(name)}: the value after @ must be {entry.allowed}; got "
-            f"{brief(text)}."
-        )
-    return value

@@ -32,10 +32,7 @@ _OF_DISTRIBUTIONS = ("nll", "crps")
 _LOSS = "loss"
 
 
-def make_metrics(
-    eval_metric: mb.MetricChoice,
-    objective: Objective,
-) -> tuple[mb.Metric, ...]:
+def make_metrics(eval_metric: mb.MetricChoice, objective: Objective) -> tuple[mb.Metric, ...]:
     """Build the metrics of ``eval_metric``; early stopping uses the first."""
     if eval_metric is None:
         eval_metric = _LOSS

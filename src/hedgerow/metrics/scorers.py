@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.argument_types import name_of_function
+from hedgerow.argument_types import name_of_function, parameters_of
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.errors import ParameterError
 from hedgerow.metrics.base import Metric, MetricFunction, Task
@@ -36,13 +36,8 @@ _TASKS: tuple[Task, ...] = ("regression", "two classes", "classes")
 
 def is_scorer(item: object) -> bool:
     """Return whether a callable is a scorer: its first parameter is ``estimator``."""
-    if not callable(item):
-        return False
-    try:
-        names = list(inspect.signature(item).parameters)
-    except (TypeError, ValueError):
-        return False
-    return bool(names) and names[0] == "estimator"
+    known = (parameters_of(item) if callable(item) else None) or []
+    return [each.name for each in known[:1]] == ["estimator"]
 
 
 def scorer_metric(item: Any, objective: Objective, task: Task) -> Metric:
@@ -154,22 +149,14 @@ def _score(
     target: AnyArray = y_true if task == "regression" else y_true.astype(np.int64)
     given: dict[str, Any] = {}
     if weight is not None:
-        if not _takes_weights(scorer):
+        known = parameters_of(getattr(scorer, "_score_func", scorer)) or ()
+        takes = (p.name == "sample_weight" or p.kind is p.VAR_KEYWORD for p in known)
+        if known and not any(takes):
             raise no_weights(name)
         given["sample_weight"] = weight
     found = scorer(_stand_in(raw, objective, task), rows, target, **given)
     value: float = found.item() if hasattr(found, "item") else found
     return value
-
-
-def _takes_weights(scorer: Callable[..., Any]) -> bool:
-    """Return whether the signature of a scorer allows weights, or is unknown."""
-    inner = getattr(scorer, "_score_func", scorer)
-    try:
-        names = inspect.signature(inner).parameters.values()
-    except (TypeError, ValueError):
-        return True
-    return any(p.name == "sample_weight" or p.kind is p.VAR_KEYWORD for p in names)
 
 
 def _stand_in(raw: FloatArray, objective: Objective, task: Task) -> Any:

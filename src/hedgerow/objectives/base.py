@@ -24,13 +24,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError, brief
 from hedgerow.kernels.primitives.exact_sum import weighted_mean
 from hedgerow.objectives.derivatives import PRECOMPUTED, SMALLEST_HESSIAN
-from hedgerow.objectives.domain import (
-    TWO_CLASSES,
-    Domain,
-    check_classes,
-    check_interval,
-    check_spread,
-)
+from hedgerow.objectives.domain import TWO_CLASSES, Domain, check_spread, refuse_first
 from hedgerow.objectives.global_sums import AllRows, root_of, root_of_mean
 from hedgerow.objectives.line_search import (
     PENALIZED_WEIGHT,
@@ -285,13 +279,23 @@ class MeanLoss(Objective):
         self, target: FloatArray, first_row: int = 0, origin: FloatArray | None = None
     ) -> None:
         """Raise ``DataError`` for the first target outside the ``domain`` of the loss."""
-        if self.domain is None:  # so that squares of residuals do not overflow
+        allowed = self.domain
+        if allowed is None:  # so that squares of residuals do not overflow
             check_spread(target, self.name, first_row, origin)
-        elif isinstance(self.domain, Interval):
-            check_interval(target, self.name, self.domain, first_row)
+            return
+        needs, end = f"objective {self.name!r} needs targets", "row {row} holds {value}"
+        if isinstance(allowed, Interval):
+            inside = target > allowed.low if allowed.low_open else target >= allowed.low
+            inside &= target < allowed.high if allowed.high_open else target <= allowed.high
+            left, right = "(" if allowed.low_open else "[", ")" if allowed.high_open else "]"
+            text = f"{needs} in {left}{allowed.low:g}, {allowed.high:g}{right}; {end}: "
+            text += "leave the row out, or use another objective."
+            refuse_first(~inside, target, first_row, text)
         else:
-            n_classes = 2 if self.domain == TWO_CLASSES else self.n_outputs
-            check_classes(target, self.name, n_classes, first_row)
+            n_classes = 2 if allowed == TWO_CLASSES else self.n_outputs
+            known = "0 or 1" if n_classes == 2 else f"0, 1, ... {n_classes - 1}"
+            outside = (target < 0) | (target >= n_classes) | (target != np.floor(target))
+            refuse_first(outside, target, first_row, f"{needs} {known}; {end}.")
 
     def predict(self, raw: FloatArray) -> FloatArray:
         return raw[0]
@@ -311,6 +315,11 @@ class OrderLoss(Objective):
         return np.zeros(1)
 
     start_beside = start_of
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        raise ParameterError(
+            f"objective {self.name!r} compares each row with others: it has no loss per row."
+        )
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         raise ParameterError(

@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit, log_expit, logsumexp, xlog1py, xlogy
 
-from hedgerow.arrays import FloatArray
+from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.objectives import derivatives, row_kernels
 from hedgerow.objectives import line_search as ls
 from hedgerow.objectives.base import MeanLoss, RowLoss, check_number
@@ -46,12 +46,11 @@ class _LogOdds(MeanLoss):
         return np.array([log_odds(rows.mean())])
 
     def slopes(self, target: FloatArray, raw: FloatArray) -> ls.Slopes:
-        p = expit(raw)
-        return p - target, p * (1.0 - p)
+        return of_log_odds(target, raw)
 
     def leaf_rule(self, output: int) -> ls.LeafRule:
         """Return the rule: the root of the sum of p(raw + c) - y, which has no closed form."""
-        return ls.root_rule(self.slopes, output)
+        return ls.root_rule(of_log_odds, output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,12 +320,17 @@ class OneVsAll(RowLoss):
         return total
 
     def leaf_rule(self, output: int) -> ls.LeafRule:
-        return ls.root_rule_of_scores(self.slopes_of, output)
+        return ls.root_rule(lambda target, raw: of_log_odds(target == output, raw), output)
 
     def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> ls.Slopes:
         """Return the first and second derivative of each row in the raw score of an output."""
-        p = expit(raw[output])
-        return p - (target == output), p * (1.0 - p)
+        return of_log_odds(target == output, raw[output])
+
+
+def of_log_odds(target: AnyArray, raw: FloatArray) -> ls.Slopes:
+    """Return the first and second derivative of the logistic loss of each row."""
+    p = expit(raw)
+    return p - target, p * (1.0 - p)
 
 
 def log_odds(rate: float) -> float:

@@ -37,26 +37,6 @@ def refuse_first(outside: BoolArray, target: FloatArray, first_row: int, text: s
         raise DataError(text.format(**values)).at(first_row + row)
 
 
-def check_interval(target: FloatArray, name: str, allowed: Interval, first_row: int = 0) -> None:
-    """Raise ``DataError`` if a target is outside; the first target is row ``first_row``."""
-    inside = target > allowed.low if allowed.low_open else target >= allowed.low
-    inside &= target < allowed.high if allowed.high_open else target <= allowed.high
-    left, right = "(" if allowed.low_open else "[", ")" if allowed.high_open else "]"
-    refuse_first(
-        ~inside, target, first_row,
-        f"objective {name!r} needs targets in {left}{allowed.low:g}, {allowed.high:g}{right}; row "
-        "{row} holds {value}: leave the row out, or use another objective.",
-    )  # fmt: skip
-
-
-def check_classes(target: FloatArray, name: str, n_classes: int, first_row: int = 0) -> None:
-    """Raise ``DataError`` if a target is no class; the first target is row ``first_row``."""
-    outside = (target < 0) | (target >= n_classes) | (target != np.floor(target))
-    known = "0 or 1" if n_classes == 2 else f"0, 1, ... {n_classes - 1}"
-    text = f"objective {name!r} needs targets {known}; row {{row}} holds {{value}}."
-    refuse_first(outside, target, first_row, text)
-
-
 def check_spread(
     target: FloatArray, name: str, first_row: int = 0, origin: FloatArray | None = None
 ) -> None:

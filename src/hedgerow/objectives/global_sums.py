@@ -60,10 +60,15 @@ class AllRows:
         return replace(self, target=own, offset=offset)
 
     def gathered(self) -> tuple[FloatArray, FloatArray | None]:
-        """Return the targets and weights of the rows of all ranks."""
+        """Return the targets, several in Fortran order, and weights of the rows of all ranks."""
         own = np.zeros(0) if self.weight is None else self.weight
         weight = gather_numbers(own, self.communicator)
-        target = _gathered_targets(self.target, self.communicator)
+        own = self.target  # of one axis on a rank without rows, which does not know their number
+        n_targets = own.shape[1] if own.ndim == 2 and len(own) > 0 else 0
+        n_targets = int(self.communicator.allreduce(np.array([n_targets], np.int64), "max")[0])
+        target = gather_numbers(np.ascontiguousarray(own).reshape(-1), self.communicator)
+        if n_targets > 0:
+            target = np.asfortranarray(target.reshape(-1, n_targets))
         return target, weight if len(weight) > 0 else None
 
     def means(self, arrays: Sequence[FloatArray]) -> list[float]:
@@ -126,7 +131,11 @@ class AllRows:
                 whole = total_of(so_far[:, -1], limbs).units
                 goal = (Fraction(level) - _PLAY) * whole
                 limit = (Fraction(level) + _PLAY) * whole
-            place = _first_at_least(so_far, limbs, goal - below)
+            place = bisect_left(
+                range(so_far.shape[1] - 1),
+                goal - below,
+                key=lambda at: Fraction(total_of(so_far[:, at], limbs).units),
+            )
             prefix = (prefix << _DIGIT) | place
             if place > 0 and number < _PASSES - 1:
                 below += total_of(so_far[:, place - 1], limbs).units
@@ -157,15 +166,6 @@ class AllRows:
         return communicator.allreduce(sums.to_array(limbs).reshape(-1)).reshape(-1, n_groups), limbs
 
 
-def _gathered_targets(own: FloatArray, communicator: Communicator) -> FloatArray:
-    """Concatenate the targets of all ranks: (n_rows,), or (n_rows, n_targets) in Fortran order."""
-    # A rank without rows does not know the number of targets.
-    n_targets = own.shape[1] if own.ndim == 2 and len(own) > 0 else 0
-    n_targets = int(communicator.allreduce(np.array([n_targets], np.int64), "max")[0])
-    found = gather_numbers(np.ascontiguousarray(own).reshape(-1), communicator)
-    return np.asfortranarray(found.reshape(-1, n_targets)) if n_targets > 0 else found
-
-
 def merged(sums: Sequence[ExactSum], communicator: Communicator) -> list[ExactSum]:
     """Return the sums over all ranks."""
     if communicator.size == 1:
@@ -178,12 +178,6 @@ def merged(sums: Sequence[ExactSum], communicator: Communicator) -> list[ExactSu
 def largest_of_ranks(values: FloatArray, communicator: Communicator) -> FloatArray:
     """Return the maximum over the ranks of each of ``values``."""
     return floats_of_keys(communicator.allreduce(keys_of_floats(values), "max"))
-
-
-def _first_at_least(so_far: IntArray, limbs: tuple[int, ...], goal: Fraction) -> int:
-    """Return the first position whose cumulative sum is ``goal`` or more."""
-    places = range(so_far.shape[1] - 1)
-    return bisect_left(places, goal, key=lambda at: Fraction(total_of(so_far[:, at], limbs).units))
 
 
 def root_of_mean(

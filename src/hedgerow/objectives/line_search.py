@@ -141,22 +141,6 @@ def root_rule(
     return RootRule(lambda target, raw: lambda step: slopes(target, raw[output] + step), reach)
 
 
-def root_rule_of_scores(
-    slopes: Callable[[FloatArray, FloatArray, int], Slopes], output: int
-) -> RootRule:
-    """Return the rule of a loss whose ``slopes`` take targets, all raw scores and the output."""
-
-    def of_rows(target: FloatArray, raw: FloatArray) -> Callable[[FloatArray], Slopes]:
-        def at(step: FloatArray) -> Slopes:
-            moved = raw.copy()
-            moved[output] += step
-            return slopes(target, moved, output)
-
-        return at
-
-    return RootRule(of_rows)
-
-
 def mean_rule(values: Callable[[FloatArray, FloatArray], FloatArray]) -> SumsRule:
     """Return the rule of leaves whose step is the weighted mean of ``values(target, raw)``."""
 
@@ -326,8 +310,3 @@ def descending_step(rate: float) -> float:
 def limit_without_penalty(reg_lambda: float, rate: float) -> float:
     """Return the limit on steps of logits; ``reg_lambda`` from 1 on bounds them, too."""
     return math.inf if reg_lambda >= 1.0 else descending_step(rate)
-
-
-def limit_of_log_means(reg_lambda: float, rate: float) -> float:
-    """Return the limit on steps of log means; low rates and ``reg_lambda`` bound them together."""
-    return math.inf if reg_lambda >= 1.0 and rate <= SAFE_RATE else descending_step(rate)

@@ -30,7 +30,7 @@ from typing import Any, ClassVar, cast, get_args
 import numpy as np
 from scipy.special import expit
 
-from hedgerow.argument_types import is_one_of, name_of_function
+from hedgerow.argument_types import is_one_of, name_of_function, parameters_of
 from hedgerow.arrays import FloatArray, read_only
 from hedgerow.errors import LossError, ParameterError, brief
 from hedgerow.objectives.base import LossRows, MeanLoss, check_number
@@ -38,7 +38,7 @@ from hedgerow.objectives.catalogue import CUSTOM, Task
 from hedgerow.objectives.classes import Softmax
 from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
 from hedgerow.objectives.global_sums import AllRows, root_of_mean
-from hedgerow.objectives.line_search import LeafRows, LeafRule, Slopes
+from hedgerow.objectives.line_search import LeafRows, Slopes
 from hedgerow.params import Interval
 
 _LINKED: dict[str, Callable[[FloatArray], Any]] = {
@@ -109,23 +109,13 @@ class Linked(MeanLoss):
             )
         return np.column_stack([1.0 - value, value])
 
-    def start_of(self, rows: AllRows) -> FloatArray:
-        raise self._without_code()
-
-    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
-        raise self._without_code()
-
-    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
-        raise self._without_code()
-
-    def leaf_rule(self, output: int) -> LeafRule:
-        raise self._without_code()
-
-    def _without_code(self) -> ParameterError:
-        return ParameterError(
+    def _without_code(self, *args: Any, **kwargs: Any) -> Any:
+        raise ParameterError(
             f"this model was trained with a custom loss, {self.label!r}, and a model file "
             "holds no code: the model can predict, but not do anything that needs the loss."
         )
+
+    start_of = derivatives = losses = leaf_rule = _without_code
 
 
 @dataclass(frozen=True)
@@ -147,7 +137,8 @@ class OwnGradient(Linked):
         if self.weighs:
             given.append(read_only(mass))
         found = _called(self.label, self.function, *given)
-        if not _is_pair(found):
+        is_array = isinstance(found, np.ndarray) and found.ndim == 2
+        if not (is_array or isinstance(found, tuple | list)) or len(found) != 2:
             each = f", of shape {raw.shape} each" if several else ""
             raise LossError(
                 f"objective {self.label!r} must return gradient and hessian{each}; got "
@@ -312,9 +303,8 @@ def make_own_loss(given: Any, task: Task = "regression", n_outputs: int = 1) -> 
 
 def _check_signature(function: Callable[..., Any], label: str) -> bool:
     """Return whether a function takes weights; raise unless it takes (y, raw[, weight])."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # built in
+    parameters = parameters_of(function)
+    if parameters is None:
         return False
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     names = [p.name for p in parameters if p.kind in positional and p.default is p.empty]
@@ -342,13 +332,6 @@ def check_form(given: Any) -> None:
         )
 
 
-def _is_pair(found: Any) -> bool:
-    """Return whether a result is a pair, which may be gradient and hessian."""
-    if isinstance(found, tuple | list):
-        return len(found) == 2
-    return isinstance(found, np.ndarray) and found.ndim == 2 and len(found) == 2
-
-
 def _called(label: str, function: Callable[..., Any], *given: Any) -> Any:
     """Return the result of a custom function; ``LossError`` if it raises."""
     try:
@@ -362,14 +345,9 @@ def _resolve_derivatives(g: FloatArray, h: FloatArray, label: str) -> None:
     """Raise if a derivative is not finite; replace hessians below the least value by it."""
     for array, what in ((g, "gradient"), (h, "hessian")):
         if not np.abs(array).max(initial=0.0) <= _MOST:
-            raise _not_finite(label, what, array)
+            row = int(np.argmin(np.abs(array) <= _MOST))
+            raise LossError(
+                f"objective {label!r} has a {what} of {float(array[row])!r} in row {row}; it must "
+                f"be finite, within {_MOST:g} of 0."
+            ).at(row)
     np.maximum(h, SMALLEST_HESSIAN, out=h)
-
-
-def _not_finite(label: str, what: str, array: FloatArray) -> LossError:
-    """Return the error about the first number that is not finite."""
-    row = int(np.argmin(np.abs(array) <= _MOST))
-    return LossError(
-        f"objective {label!r} has a {what} of {float(array[row])!r} in row {row}; it must be "
-        f"finite, within {_MOST:g} of 0."
-    ).at(row)

@@ -32,7 +32,6 @@ from hedgerow.objectives.base import RowLoss
 from hedgerow.objectives.distributions.predicted import Poisson as PoissonDistribution
 from hedgerow.objectives.domain import LARGEST, LOWEST_MEAN, POSITIVE, Domain
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import limit_of_log_means
 from hedgerow.params import Interval
 
 _MOST_STEP = 0.999
@@ -49,7 +48,9 @@ class LogLinkLoss(RowLoss):
     longest_line: ClassVar[float] = 1.0
 
     def step_limit(self, reg_lambda: float, rate: float) -> float:
-        limit = limit_of_log_means(reg_lambda, rate)
+        # Low rates and ``reg_lambda`` bound the steps together.
+        bounded = reg_lambda >= 1.0 and rate <= ls.SAFE_RATE
+        limit = math.inf if bounded else ls.descending_step(rate)
         return min(limit, ls.LONGEST_STEP) if self.has_far_targets else limit
 
     def start_of(self, rows: AllRows) -> FloatArray:

@@ -118,12 +118,11 @@ class NormalLoss(RowLoss):
             precision = np.exp(-2.0 * _clipped(raw[1], 0.5 * _FARTHEST_SCALE))
             return (self.compared(target) - raw[0]) * precision, precision
 
-        def of_scale(target: FloatArray, raw: FloatArray) -> Sequence[FloatArray]:
-            return self._far(target, raw) ** 2, np.ones(len(target))
-
         if output == 0:
             return ls.SumsRule(of_location, lambda above, below: above / below)
-        return ls.SumsRule(of_scale, _log_root)
+        return ls.SumsRule(
+            lambda target, raw: (self._far(target, raw) ** 2, np.ones(len(target))), _log_root
+        )
 
 
 @dataclass(frozen=True, slots=True)

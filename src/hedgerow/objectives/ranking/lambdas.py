@@ -167,12 +167,7 @@ def top_pairs(
 
 @kernel(inner=True)
 def drawn_pairs(
-    n: int,
-    query: int,
-    rules: PairRules,
-    queries: QueryRows,
-    facts: QueryFacts,
-    space: QuerySpace,
+    n: int, query: int, rules: PairRules, queries: QueryRows, facts: QueryFacts, space: QuerySpace
 ) -> float:
     """Add up pairs of each row with randomly drawn rows of another gain."""
     numbers, begin, rank = space.numbers, queries.starts[query], space.spare

@@ -151,11 +151,6 @@ class RankingLoss(OrderLoss):
     def _by_query(self, target: FloatArray, score: FloatArray, queries: QueryRows) -> FloatArray:
         """Return the loss of each query."""
 
-    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
-        raise ParameterError(
-            f"objective {self.name!r} compares the rows of a query: it has no loss per row."
-        )
-
     @abstractmethod
     def _facts(self, target: FloatArray, queries: QueryRows) -> lambdas.QueryFacts:
         """Return the arrays that are computed once for these targets."""
@@ -395,12 +390,7 @@ class RankCrossEntropy(RankingLoss):
         return np.asarray(8 * np.diff(queries.starts))
 
 
-def in_blocks(
-    queries: QueryRows,
-    work: IntArray,
-    fill: FillQueries,
-    n_threads: int,
-) -> None:
+def in_blocks(queries: QueryRows, work: IntArray, fill: FillQueries, n_threads: int) -> None:
     """Call ``fill`` on consecutive queries, divided over threads by their ``work``."""
     so_far = np.cumsum(work)
     n_blocks = int(max(1, min(n_threads, so_far[-1] // _LEAST_WORK)))

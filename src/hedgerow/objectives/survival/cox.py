@@ -28,7 +28,7 @@ import numpy as np
 from hedgerow import kernel_types as kt
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError
 from hedgerow.objectives.base import LossRows, OrderLoss
 from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
 from hedgerow.objectives.domain import LARGEST, refuse_first
@@ -194,11 +194,6 @@ class Cox(OrderLoss):
         losses = np.zeros(len(target))
         losses[order.rows] = np.where(event, np.log(phi) + top - raw[0][order.rows], 0.0)
         return losses
-
-    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
-        raise ParameterError(
-            "objective 'cox' compares each row with all others: it has no loss per row."
-        )
 
     def fit_record(
         self, target: FloatArray, raw: FloatArray, weight: FloatArray | None
