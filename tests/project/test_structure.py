@@ -34,11 +34,11 @@ def relative(file: Path) -> str:
 
 BUDGET = {
     "boosting": 12_590,
-    "cart": 2_950,
-    "cli": 2_100,
+    "cart": 2_900,
+    "cli": 2_050,
     "comm": 1_230,
     "compile": 2_380,
-    "convert": 5_110,
+    "convert": 5_080,
     "cuda": 810,
     "data": 8_350,
     "datasets": 70,
@@ -46,16 +46,16 @@ BUDGET = {
     "estimators": 3_020,
     "explain": 1_370,
     "growing": 9_180,
-    "inspection": 1_270,
+    "inspection": 1_260,
     "io": 2_710,
     "kernels": 9_990,
-    "metrics": 1_750,
+    "metrics": 1_720,
     "model": 2_570,
-    "modules": 4_620,
-    "objectives": 5_000,
-    "plot": 2_560,
-    "report": 1_670,
-    "serving": 980,
+    "modules": 4_600,
+    "objectives": 4_930,
+    "plot": 2_520,
+    "report": 1_660,
+    "serving": 970,
 }
 """Most lines of each package, and of the modules beside them: it may be lowered, never raised."""
 

@@ -21,13 +21,7 @@ from hedgerow.boosting.row_data.checks import check_weight
 from hedgerow.cart.search import Least
 from hedgerow.cart.split_table import split_table
 from hedgerow.cart.state import CartRules
-from hedgerow.cart.training import (
-    CRITERIA,
-    UNLIMITED,
-    CartSample,
-    pruning_states,
-    train_tree,
-)
+from hedgerow.cart.training import CRITERIA, UNLIMITED, CartSample, pruning_states, train_tree
 from hedgerow.cart.tree import CartTree, forest_of
 from hedgerow.data import AnyTable, Schema, SparseTable, Table, read_any
 from hedgerow.data.reading.frames import FrameLibrary, make_frame

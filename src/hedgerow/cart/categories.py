@@ -19,16 +19,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.cart.impurity import counts_score
-from hedgerow.cart.search import (
-    Aim,
-    Column,
-    Least,
-    Rows,
-    Scratch,
-    rank_of,
-    row_of,
-    weight_of,
-)
+from hedgerow.cart.search import Aim, Column, Least, Rows, Scratch, rank_of, row_of, weight_of
 from hedgerow.compile import kernel
 
 MOST_TRIED = 10

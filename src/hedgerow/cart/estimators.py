@@ -13,10 +13,7 @@ from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.row_data.checks import check_vector, check_weight
 from hedgerow.boosting.row_data.classes import indices_of, weights_by_class
-from hedgerow.boosting.row_data.targets import (
-    require_target,
-    target_column,
-)
+from hedgerow.boosting.row_data.targets import require_target, target_column
 from hedgerow.cart.base import CartEstimator, dense_table
 from hedgerow.cart.training import CartSample
 from hedgerow.data import read_any

@@ -34,11 +34,7 @@ from hedgerow.arrays import IntArray
 from hedgerow.cart import state as s
 from hedgerow.cart.categories import order_column
 from hedgerow.cart.impurity import ENTROPY
-from hedgerow.cart.measures import (
-    measure_classes,
-    measure_targets,
-    sum_node,
-)
+from hedgerow.cart.measures import measure_classes, measure_targets, sum_node
 from hedgerow.cart.search import (
     Aim,
     Column,

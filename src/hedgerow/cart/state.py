@@ -31,13 +31,7 @@ from hedgerow.cart.search import Least, Rows
 ) = range(12)
 
 # Columns of ``numbers``.
-(
-    NUMBER_WEIGHT,
-    NUMBER_IMPURITY,
-    NUMBER_VALUE,
-    NUMBER_DECREASE,
-    NUMBERS,
-) = range(5)
+(NUMBER_WEIGHT, NUMBER_IMPURITY, NUMBER_VALUE, NUMBER_DECREASE, NUMBERS) = range(5)
 
 # Cells of ``progress``.
 (

@@ -74,11 +74,7 @@ class CartSample:
 
 
 def train_tree(
-    sample: CartSample,
-    rules: s.CartRules,
-    categorical: AnyArray,
-    ccp_alpha: float,
-    n_threads: int,
+    sample: CartSample, rules: s.CartRules, categorical: AnyArray, ccp_alpha: float, n_threads: int
 ) -> CartTree:
     """Grow a tree on rows of positive weight, and prune it."""
     mass, scale = masses(sample.weight)
@@ -215,10 +211,21 @@ def _grow(
     found = s.Found(
         np.empty(n_features), np.empty(n_features, np.int64), np.empty(n_features, np.int64)
     )
-    growth = s.Growth(
-        samples, columns, rules, _make_work(samples, mass, rules, n_rows, n_features),
-        _room_for_nodes(1024, None), np.zeros(s.AT_FIELDS, dtype=np.int64), found,
-    )  # fmt: skip
+    share = np.empty(n_rows if rules.n_classes == 0 else 0)
+    if rules.n_classes == 2:
+        share = samples.code.astype(np.float64)
+        share = share * mass if len(mass) else share
+    work = s.Work(
+        rows=np.arange(n_rows, dtype=np.uint32),
+        spare=np.empty(n_rows, dtype=np.uint32),
+        flags=np.zeros(n_rows, dtype=np.uint8),
+        read=Rows(samples.code, mass, share),
+        totals=np.zeros(2 + int(rules.n_classes)),
+        counts=np.zeros(int(rules.n_classes)),
+        chosen=np.zeros(n_features, dtype=np.int64),
+    )
+    tree, progress = _room_for_nodes(1024, None), np.zeros(s.AT_FIELDS, dtype=np.int64)
+    growth = s.Growth(samples, columns, rules, work, tree, progress, found)
     most_categories = max(
         (len(data.different[j]) for j in np.flatnonzero(columns.categorical)), default=0
     )
@@ -245,27 +252,6 @@ def _grow(
         smallest = max(1, _CELLS_PER_THREAD // int(growth.tree.table[at, s.NODE_COUNT]))
         run_blocks(step, n_items, n_threads, smallest)
     return growth
-
-
-def _make_work(
-    samples: s.Samples, mass: FloatArray, rules: s.CartRules, n_rows: int, n_features: int
-) -> s.Work:
-    if rules.n_classes > 2:
-        share = np.empty(0)
-    elif rules.n_classes == 2:
-        share = samples.code.astype(np.float64)
-        share = share * mass if len(mass) else share
-    else:
-        share = np.empty(n_rows)
-    return s.Work(
-        rows=np.arange(n_rows, dtype=np.uint32),
-        spare=np.empty(n_rows, dtype=np.uint32),
-        flags=np.zeros(n_rows, dtype=np.uint8),
-        read=Rows(samples.code, mass, share),
-        totals=np.zeros(2 + int(rules.n_classes)),
-        counts=np.zeros(int(rules.n_classes)),
-        chosen=np.zeros(n_features, dtype=np.int64),
-    )
 
 
 def _make_scratch(rules: s.CartRules, n_rows: int, most_categories: int) -> Scratch:

@@ -18,6 +18,7 @@ that went left in training.  A missing value takes the side that the node has le
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -198,11 +199,7 @@ class CartTree:
         """Return the leaf of each row."""
         leaf = np.empty(table.n_rows, dtype=np.int64)
         nodes = WalkNodes(*(getattr(self, name) for name in WalkNodes._fields))
-        values = values_of_table(table.values)
-
-        def walk(first: int, last: int) -> None:
-            walk_rows(values, nodes, leaf, first, last)
-
+        walk = partial(walk_rows, values_of_table(table.values), nodes, leaf)
         run_blocks(walk, table.n_rows, n_threads, _ROWS_PER_THREAD)
         return leaf
 

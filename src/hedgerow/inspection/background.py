@@ -356,7 +356,10 @@ def grid_of(background: Background, column: int, n_points: int) -> Grid:
         keys = background.cells.ordered(place)[:-1]
         is_int = background.cells.schema.kinds[place] == "int"
         cuts = keys if is_int else floats_of_keys(keys)
-    quantiles = quantiles_of(values, described.kind)
+    numbers = floats_of_column(values, "int" if described.kind == "int" else "float")
+    finite = np.sort(numbers[np.isfinite(numbers)]).astype(np.float64)
+    n = N_QUANTILES if len(finite) > 0 else 0
+    quantiles = finite[np.linspace(0, len(finite) - 1, n).round().astype(np.int64)]
     exact = len(cuts) < n_points and model.forest.slopes is None and is_plain(model, column)
     if exact:
         last = np.iinfo(np.int64).max if described.kind == "int" else np.inf
@@ -392,14 +395,6 @@ def evenly(numbers: FloatArray, n: int) -> FloatArray:
     """Return at most ``n`` of some numbers, evenly spaced by rank."""
     n = min(n, len(numbers))
     return distinct(numbers[np.linspace(0, len(numbers) - 1, n).round().astype(np.int64)])
-
-
-def quantiles_of(values: AnyArray, kind: str) -> FloatArray:
-    """Return 101 quantiles of the finite numbers of a column, or none."""
-    numbers = floats_of_column(values, "int" if kind == "int" else "float")
-    finite = np.sort(numbers[np.isfinite(numbers)]).astype(np.float64)
-    n = N_QUANTILES if len(finite) > 0 else 0
-    return finite[np.linspace(0, len(finite) - 1, n).round().astype(np.int64)]
 
 
 def held_as(numbers: AnyArray, dtype: np.dtype, kind: str) -> AnyArray:

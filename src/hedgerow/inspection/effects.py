@@ -10,7 +10,7 @@ points  an effect evaluated at some values only
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -237,7 +237,12 @@ class PartialDependence(Viewed):
 
     def __getitem__(self, key: str | int) -> Effect:
         """Return the effect of a column by name or position."""
-        effect = self.effects[place_of_name(key, self.names)]
+        if isinstance(key, str):
+            if key not in self.names:
+                hint = did_you_mean(key, self.names)
+                raise ParameterError(f"there is no column {brief(key)}.{hint}")
+            key = self.names.index(key)
+        effect = self.effects[key]
         return replace(effect, output_names=self.output_names)
 
     @property
@@ -281,12 +286,3 @@ def _lines(effect: Effect) -> Iterator[tuple[str, FloatArray, float]]:
     yield "missing", effect.missing, effect.missing_rows
     if effect.unknown is not None:
         yield "unknown", effect.unknown, effect.unknown_rows
-
-
-def place_of_name(key: str | int, names: Sequence[str]) -> int:
-    """Return the position of a name, or a number unchanged; raise for an unknown name."""
-    if isinstance(key, str):
-        if key not in names:
-            raise ParameterError(f"there is no column {brief(key)}.{did_you_mean(key, names)}")
-        return list(names).index(key)
-    return key

@@ -112,18 +112,13 @@ def partial_dependence(
     return PartialDependence(tuple(effects), background.kind, mean, names)
 
 
-def single_output(values: FloatArray) -> FloatArray:
-    """Drop the axis of a single output."""
-    return values[..., 0] if values.shape[-1] == 1 else values
-
-
 def effect_of_grid(background: Background, column: int, grid: Grid, curve: FloatArray) -> Effect:
     """Return an effect from its values on a grid, with missing and unknown values last."""
     described, n = grid.column, len(grid.positions)
     place = grid.place_of(background.values[:, column])
     rows = np.bincount(place, weights=background.weight, minlength=n + 2).astype(np.float64)
     knows_unknown = len(grid.encoded) > n + 1
-    curve, positions = single_output(curve), grid.positions
+    curve, positions = curve[:, 0] if curve.shape[1] == 1 else curve, grid.positions
     levels: tuple[Level, ...] = ()
     left_out: tuple[Level, ...] = ()
     if described.kind == "category":

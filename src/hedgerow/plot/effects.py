@@ -140,18 +140,6 @@ def _drawn(effect: Effect) -> IntArray:
     return np.arange(first if effect.is_exact else max(first - 1, 0), min(last, len(x) - 1) + 1)
 
 
-def _corners(effect: Effect) -> tuple[FloatArray, IntArray]:
-    """Return x and position of each corner of the line of an effect: a step has two corners."""
-    places = _drawn(effect)
-    if effect.kind == "category":
-        return np.arange(len(places), dtype=np.float64), places
-    x = effect.positions.astype(np.float64)[places]
-    if not effect.is_exact:
-        return x, places
-    low, high = range_of(effect)
-    return np.repeat(np.append(low, np.minimum(x, high)), 2)[1:-1], np.repeat(places, 2)
-
-
 def range_of(effect: Effect) -> tuple[float, float]:
     """Return the range of numbers: the middle 98% of the rows, or all cuts."""
     for low, high in ((1, -2), (0, -1)):
@@ -191,11 +179,14 @@ def draw_effect(
 
 def _draw_numbers(ax: Axes, effect: Effect, chosen: Sequence[int]) -> None:
     values, missing = _table(effect)
-    x, places = _corners(effect)
+    places, (low, high) = _drawn(effect), range_of(effect)
+    x = effect.positions.astype(np.float64)[places]
+    if effect.is_exact:  # each step has two corners
+        x = np.repeat(np.append(low, np.minimum(x, high)), 2)[1:-1]
+        places = np.repeat(places, 2)
     for line, output in enumerate(chosen):
         style: dict[str, Any] = {"color": s.COLOURS[line], "ls": s.DASHES[line], "lw": 1.8}
         ax.plot(x, values[places, output], label=str(output), **style)
-    low, high = range_of(effect)
     span = high - low
     if effect.missing_rows > 0.0:
         at = high + 0.1 * span

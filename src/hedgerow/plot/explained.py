@@ -133,22 +133,16 @@ def _draw_points(ax: Axes, at: tuple[FloatArray, FloatArray], column: AnyArray) 
         ax.scatter(x[~missing], y[~missing], color=s.LINE, lw=0, **style)
         ranks = None
     else:
+        from scipy.stats import rankdata  # takes a second to import
+
         missing = np.isnan(column)
-        ranks = ranks_of(column[~missing])
+        ranks = rankdata(column[~missing])  # equal for ties
+        ranks = (ranks - 1.0) / (len(ranks) - 1.0) if len(ranks) > 1 else 0.5 * ranks
     ax.scatter(x[missing], y[missing], facecolors="none", edgecolors=s.LINE, lw=0.7, **style)
     if ranks is None or len(ranks) == 0:
         return None
     shades: dict[str, Any] = {"c": ranks, "cmap": s.SHADES, "vmin": 0.0, "vmax": 1.0}
     return ax.scatter(x[~missing], y[~missing], lw=0, **shades, **style)
-
-
-def ranks_of(values: FloatArray) -> FloatArray:
-    """Return the rank of each value from 0 to 1, with equal ranks for ties."""
-    if len(values) < 2:
-        return np.full(len(values), 0.5)
-    from scipy.stats import rankdata  # takes a second to import
-
-    return np.asarray((rankdata(values) - 1.0) / (len(values) - 1.0))
 
 
 def plot_waterfall(

@@ -116,16 +116,6 @@ def division_of(forest: Forest, schema: Schema, node: int) -> Division | None:
     return Division(column.levels, in_set[bins], other)
 
 
-def divisions_of(forest: Forest, schema: Schema) -> dict[int, Division]:
-    """Return the divisions of all nodes of all trees that have one."""
-    found = {}
-    for node in np.flatnonzero(forest.has_sets).tolist():
-        division = division_of(forest, schema, node)
-        assert division is not None
-        found[node] = division
-    return found
-
-
 def set_text(levels: Sequence[Any], letters: int | None = None) -> str:
     """Return ``{Oslo, Rome, … 14 more}``, at most ``letters`` long, or complete if None."""
     if letters is None or len(levels) <= letters:  # the commas of more levels would not fit

@@ -25,7 +25,7 @@ from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.model.forest import HIGHEST_KEY, Forest
 from hedgerow.plot import labels
-from hedgerow.plot.labels import LETTERS_OF_TEXT, Division, Mask, divisions_of, membership
+from hedgerow.plot.labels import LETTERS_OF_TEXT, Division, Mask, membership
 
 Frame: TypeAlias = dict[str, np.ndarray | list[Any]]
 
@@ -100,9 +100,14 @@ def tree_text(
         elif max_depth is not None and depths[node] >= max_depth:
             lines.append(f"{first}… {n_leaves[node]} leaves: {_leaf_text(chosen, node)}")
         else:
-            what, gain = _split_text(chosen, node)
-            ways = _ways(chosen, node)
-            lines.append(f"{first}{what} ({ways})  {gain} {chosen.size_text(node)}")
+            what = " ".join(labels.condition(chosen, node, letters=LETTERS_OF_TEXT))
+            missing_left = bool(chosen.nodes.missing_left[node])
+            ways = f"missing {'left' if missing_left else 'right'}"
+            division = chosen.division(node)
+            if division is not None and (other := division.other_way(missing_left)):
+                ways += f", other {other}"
+            gain = labels.short_number(chosen.nodes.gain[node])
+            lines.append(f"{first}{what} ({ways})  gain={gain} {chosen.size_text(node)}")
             left, right = chosen.children(node)
             deep = depths[node] >= _DEEPEST_INDENT
             at = f"[{depths[node] + 1}] " if deep else ""
@@ -157,14 +162,20 @@ def tree_rules(
     while todo:
         node, parts_of = todo.pop()
         if chosen.is_leaf(node):
-            rules.append(_rule(chosen, node, parts_of))
+            words = [part.text(shown_name(name)) for name, part in parts_of.items()]
+            size = chosen.size_text(node, "cover={}, n={}")
+            what = f"{chosen.value_text(node, exact=True)}  ({size})"
+            rules.append(f"{' and '.join(words) or 'always'} -> {what}")
             continue
         column, missing_left = chosen.column(node), bool(chosen.nodes.missing_left[node])
         division, part = chosen.division(node), parts_of.get(column.name)
         ways: tuple[_Part, _Part]
         if division is not None:
-            now = part if isinstance(part, _Levels) else _Levels.all_of(division)
-            ways = now.divide(division, missing_left)
+            if not isinstance(part, _Levels):
+                everything = np.ones(len(division.levels), dtype=np.bool_)
+                other = None if division.other == "missing" else True
+                part = _Levels(division.levels, everything, True, other)
+            ways = part.divide(division, missing_left)
         else:
             at = labels.threshold_value(column, int(chosen.nodes.threshold[node]))
             range_ = part if isinstance(part, _Range) else _Range(temporal=column.temporal)
@@ -218,7 +229,9 @@ def forest_frame(model: labels.ModelLike, schema: Schema | None = None) -> Frame
     names = (*schema.names, None)  # the feature of a leaf is -1, which selects the last name
     side = np.where(leaf, 2, 1 - forest.missing_left.astype(np.int64))
     if divisions is None:
-        divisions = divisions_of(forest, schema)
+        nodes = np.flatnonzero(forest.has_sets).tolist()
+        found = ((node, labels.division_of(forest, schema, node)) for node in nodes)
+        divisions = {node: division for node, division in found if division is not None}
     threshold = _thresholds(forest, schema, divisions)
     frame: Frame = {
         "tree": tree,
@@ -266,11 +279,6 @@ class _Levels:
     allowed: Mask
     missing: bool
     other: bool | None
-
-    @classmethod
-    def all_of(cls, division: Division) -> _Levels:
-        everything = np.ones(len(division.levels), dtype=np.bool_)
-        return cls(division.levels, everything, True, None if division.other == "missing" else True)
 
     def divide(self, division: Division, missing_left: bool) -> tuple[_Levels, _Levels]:
         """Return the levels that go left and the levels that go right."""
@@ -331,28 +339,6 @@ class _Range:
 
 _Part: TypeAlias = _Range | _Levels
 _Parts: TypeAlias = dict[str, _Part]
-
-
-def _rule(tree: labels.Tree, node: int, parts: _Parts) -> str:
-    """Return the rule of the rows that end at a node."""
-    words = [part.text(shown_name(name)) for name, part in parts.items()]
-    size = tree.size_text(node, "cover={}, n={}")
-    what = f"{tree.value_text(node, exact=True)}  ({size})"
-    return f"{' and '.join(words) or 'always'} -> {what}"
-
-
-def _ways(tree: labels.Tree, node: int) -> str:
-    """Return ``missing left``, and the way of values that are not a level if it differs."""
-    missing_left, division = bool(tree.nodes.missing_left[node]), tree.division(node)
-    other = "" if division is None else division.other_way(missing_left)
-    missing = f"missing {'left' if missing_left else 'right'}"
-    return f"{missing}, other {other}" if other else missing
-
-
-def _split_text(tree: labels.Tree, node: int) -> tuple[str, str]:
-    """Return the condition of a split, and its gain."""
-    what = " ".join(labels.condition(tree, node, letters=LETTERS_OF_TEXT))
-    return what, f"gain={labels.short_number(tree.nodes.gain[node])}"
 
 
 def _leaf_text(tree: labels.Tree, node: int) -> str:

@@ -258,7 +258,7 @@ def _surprises(found: Findings) -> list[str]:
         shown = _shown(surprise.predicted)
         if found.probability is not None and found.classes is not None:
             shown = f"{shown} ({found.probability[surprise.row].max():.2f})"
-        values = [s.cell_text(_python(found.X[name][surprise.row])) for name in names]
+        values = [_shown(found.X[name][surprise.row]) for name in names]
         true, loss = _shown(surprise.target), s.rounded(surprise.loss)
         rows.append((surprise.row, true, shown, loss, *values))
     parts = ["<h2>The most surprising rows</h2>", _OF_SURPRISES, h.table_html(head, rows)]
@@ -284,11 +284,8 @@ def _surprises(found: Findings) -> list[str]:
 def _shown(value: object) -> str:
     """Return text for a target or a prediction; several values with commas."""
     parts = value if isinstance(value, tuple) else (value,)
-    return ", ".join(s.cell_text(_python(part)) for part in parts[:6])
-
-
-def _python(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+    plain = [part.item() if isinstance(part, np.generic) else part for part in parts[:6]]
+    return ", ".join(map(s.cell_text, plain))
 
 
 def _drift(found: Findings) -> list[str]:

@@ -49,7 +49,12 @@ def predictions_html(found: Findings) -> list[str]:
         return by_task[found.task](found)
     parts = _of_numbers(found)
     if isinstance(objective_of(found.booster.model), NormalLoss):
-        parts += _of_intervals(found)
+        rows = []
+        for level in _LEVELS:
+            ends = found.booster.predict_interval(found.X, level)
+            inside = (ends[:, 0] <= found.y) & (found.y <= ends[:, 1])
+            rows.append((f"{level:.0%}", *_share(inside, found.weight)))
+        parts.append(table_html(("central interval", "share of rows in it", "95% interval"), rows))
     return parts
 
 
@@ -131,15 +136,6 @@ def _of_quantiles(found: Findings) -> list[str]:
     rows = [(name, *_share(below[:, k], found.weight)) for k, name in enumerate(names)]
     table = table_html(("level", "share of rows not above", "95% interval"), rows)
     return ["<h2>Predictions</h2>", _panels([drawn]), table]
-
-
-def _of_intervals(found: Findings) -> list[str]:
-    rows = []
-    for level in _LEVELS:
-        ends = found.booster.predict_interval(found.X, level)
-        inside = (ends[:, 0] <= found.y) & (found.y <= ends[:, 1])
-        rows.append((f"{level:.0%}", *_share(inside, found.weight)))
-    return [table_html(("central interval", "share of rows in it", "95% interval"), rows)]
 
 
 def _share(is_so: AnyArray, weight: FloatArray | None) -> tuple[str, str]:
