@@ -86,7 +86,7 @@ def one_thread() -> None:
     print_time("  booster.predict_one, array (28,)", lambda: booster.predict_one(flat))
     print_time("  booster.predict_one, list", lambda: booster.predict_one(values))
     scorer = booster._single._scorer
-    space, raw = scorer._new_space(), scorer._base.copy()
+    space, raw = scorer.space(), scorer._base.copy()
     print_time("  of which the kernel", lambda: add_one_row(*space.arguments, raw))
     print_time("  of which the link", lambda: booster.link(raw))
     peers(X)

@@ -100,8 +100,7 @@ def forced(forest: Forest, kind: str, engine: str) -> Predictor:
     predictor = Predictor(forest, [kind_of(kind)] * forest.n_features)
     predictor.tables.__dict__["mask_cost"] = 1.0
     predictor.tables.__dict__["walk_cost"] = 0.5 if engine == "walk" else 2.0
-    predictor.tables.__dict__["rank_cost"] = 0.0 if engine == "ranks" else 1.0
-    predictor.tables.__dict__["rank_gain"] = 0.5
+    predictor.tables.__dict__["rank_costs"] = (0.0 if engine == "ranks" else 1.0, 0.5)
     return predictor
 
 

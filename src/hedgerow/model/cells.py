@@ -63,7 +63,15 @@ class Cells:
                 return self._ordered[column]
             cuts = distinct(self.threshold[self.forest.feature == column])
             cuts = cuts[(cuts >= lowest_key(kind)) & (cuts < highest_key(kind))]
-            last = _beyond(int(cuts[-1]), kind) if len(cuts) else 0
+            # The last cell is that of an ordinary number above all cuts.
+            last = 0
+            if len(cuts) and kind == "int":
+                last = min(int(cuts[-1]) + 1, highest_key(kind))
+            elif len(cuts):
+                number = float_of_key(int(cuts[-1]))
+                # Only -inf is infinite: a cut at inf separates no values.
+                above = number + max(1.0, abs(number)) if math.isfinite(number) else 0.0
+                last = _key_of(above)
             self._ordered[column] = np.append(cuts, last)
         return self._ordered[column]
 
@@ -91,11 +99,6 @@ class Cells:
             more = [left[UNKNOWN_BIN], missing_left] if self.unknown_in_sets else [missing_left]
             return np.append(left[distinct(tables.bins_of(column))], more)
         return np.append(self.ordered(column) <= self.threshold[node], missing_left)
-
-    def parts_values(self, column: int) -> BoolArray:
-        """Return which nodes split ``column`` with present values on both sides."""
-        highest = highest_key(self.schema.kinds[column])
-        return (self.forest.feature == column) & (self.threshold < highest)
 
     def without_zeros(self, keys: IntArray) -> IntArray:
         """Replace numbers that count as missing by other numbers of their cells, if any exist."""
@@ -151,17 +154,6 @@ def _level(levels: Sequence[Level], position: int) -> Level:
     return f"{last}?" if isinstance(last, str) else 2 * abs(last) + 1
 
 
-def _beyond(cut: int, kind: str) -> int:
-    """Return the key of an ordinary number above a cut."""
-    if kind == "int":
-        return min(cut + 1, highest_key(kind))
-    number = float_of_key(cut)
-    if math.isinf(number):  # only -inf: a cut at inf separates no values
-        return _key_of(0.0)
-    above = number + max(1.0, abs(number))
-    return _key_of(above if math.isfinite(above) else math.inf)
-
-
 class Boxes:
     """The boxes of the leaves of one tree, whose cells are those of this tree only."""
 
@@ -182,11 +174,6 @@ class Boxes:
             self.inside[left] = self.inside[right] = self.inside[node]
             self.inside[left, part] &= goes_left
             self.inside[right, part] &= ~goes_left
-
-    @staticmethod
-    def size(cells: Cells) -> int:
-        """Return the number of entries that ``inside`` would have."""
-        return len(cells.forest.feature) * sum(len(cells.all(int(j))) for j in cells.used)
 
     def part_of(self, column: int) -> slice:
         """Return the slice of the cells of present values of a column."""
@@ -209,11 +196,3 @@ class Boxes:
     def meet(self, inside: BoolArray) -> BoolArray:
         """Return which rows of ``inside`` have a cell in every column."""
         return np.asarray(np.logical_or.reduceat(inside, self.starts, axis=1).all(axis=1))
-
-    def keys_in(self, inside: BoolArray) -> IntArray:
-        """Return the key of the first true cell of each column."""
-        keys = []
-        for column, start in zip(self.columns.tolist(), self.starts, strict=True):
-            known = self.cells.all(column)
-            keys.append(known[np.argmax(inside[start : start + len(known)])])
-        return np.array(keys, dtype=np.int64)

@@ -96,7 +96,12 @@ def _levels(forest: Forest, splits: Splits, threshold: AnyArray) -> _Levels | No
     largest = int(np.argmax(np.diff(forest.tree_start)))
     # Rounds of the members of a blend alternate.
     some = {largest, *np.linspace(0, forest.n_trees - 1, 16, dtype=np.int64).tolist()}
-    n_splits = max(_n_splits(forest, splits, tree) for tree in some)
+    n_splits = 0  # the most different splits of a tree
+    for tree in some:
+        nodes = np.arange(forest.tree_start[tree], forest.tree_start[tree + 1])
+        own = nodes[forest.feature[nodes] >= 0].tolist()
+        different = {(splits.slot[node], splits.threshold[node]) for node in own}
+        n_splits = max(n_splits, len(different))
     if len(splits.levels) > MOST_LEVELS or n_splits > MOST_LEVELS:
         return None  # most forests of other trees, without a look at all nodes
     inner = np.flatnonzero(forest.feature >= 0)
@@ -112,13 +117,6 @@ def _levels(forest: Forest, splits: Splits, threshold: AnyArray) -> _Levels | No
     if rank is None:
         return None
     return _Levels(split, leader, depth, np.lexsort((rank, splits.tree[leader])))
-
-
-def _n_splits(forest: Forest, splits: Splits, tree: int) -> int:
-    """Return the number of different splits of a tree."""
-    nodes = np.arange(forest.tree_start[tree], forest.tree_start[tree + 1])
-    inner = nodes[forest.feature[nodes] >= 0].tolist()
-    return len({(splits.slot[node], splits.threshold[node]) for node in inner})
 
 
 def _ranks(n_splits: int, split: IntArray, inner: IntArray, splits: Splits) -> IntArray | None:
@@ -207,15 +205,11 @@ class EngineTables:
         return float(splits + 0.4 * self._forest.n_trees + 1.0 * tables.hops.sum())
 
     @once
-    def rank_cost(self) -> float:
-        """Estimated nanoseconds per row to compute ranks."""
+    def rank_costs(self) -> tuple[float, float]:
+        """Estimated nanoseconds per row to compute ranks, and saved in comparisons."""
         steps = np.log2(np.diff(self.mask_ranks[1].start).astype(np.float64) + 1.0)
-        return float((0.7 + 0.3 * steps).sum())
-
-    @once
-    def rank_gain(self) -> float:
-        """Estimated nanoseconds per row that ranks save in comparisons."""
-        return RANK_GAIN[lanes_of_code()] * len(self._mask_tables[0].slot)
+        gain = RANK_GAIN[lanes_of_code()] * len(self._mask_tables[0].slot)
+        return float((0.7 + 0.3 * steps).sum()), gain
 
     # Kernels take plain tuples: a named tuple costs a microsecond per call.
 
@@ -238,24 +232,22 @@ class EngineTables:
         return level_tables(self._forest, self.splits, self.splits.threshold)
 
     @once
-    def mask32(self) -> tuple[Any, ...]:
-        return self._mask(layout.narrow_thresholds(self.splits.threshold))
-
-    @once
     def _mask_tables(self) -> tuple[layout.MaskTables, IntArray]:
         return layout.mask_tables(self._forest, self.splits)
 
     def masks(self, narrow: bool, share: float) -> tuple[tuple[Any, ...], Ranks | None]:
         """Return the tables of the mask engine, with ranks if they pay for this many trees."""
         if narrow:
-            return self.mask32, NO_RANKS
-        pays = self.rank_cost < share * self.rank_gain
-        return self.mask_ranks if pays else (tuple(self._mask_tables[0]), None)
+            return self.mask32
+        cost, gain = self.rank_costs
+        return self.mask_ranks if cost < share * gain else (tuple(self._mask_tables[0]), None)
+
+    @once
+    def mask32(self) -> tuple[tuple[Any, ...], Ranks]:
+        narrow = layout.narrow_thresholds(self.splits.threshold)
+        return tuple(layout.with_thresholds(*self._mask_tables, narrow)), NO_RANKS
 
     @once
     def mask_ranks(self) -> tuple[tuple[Any, ...], Ranks]:
         threshold, ranks = layout.rank_thresholds(self._forest, self.splits)
-        return self._mask(threshold), ranks
-
-    def _mask(self, threshold: AnyArray) -> tuple[Any, ...]:
-        return tuple(layout.with_thresholds(*self._mask_tables, threshold))
+        return tuple(layout.with_thresholds(*self._mask_tables, threshold)), ranks

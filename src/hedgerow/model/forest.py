@@ -283,22 +283,23 @@ def blended_forests(forests: Sequence[Forest], weights: Sequence[float]) -> Fore
     base = np.sum([w * f.base_score for f, w in zip(forests, weights, strict=True)], axis=0)
     if any(forest.vectors is None for forest in forests):
         forests = [without_vectors(forest) for forest in forests]
-    joined = joined_forests([_scaled(f, w) for f, w in zip(forests, weights, strict=True)], base)
+    joined = joined_forests(
+        [
+            replace(
+                one,
+                value=weight * one.value,
+                gain=weight * one.gain,
+                vectors=None if one.vectors is None else weight * one.vectors,
+                slopes=None if one.slopes is None else scaled_slopes(one.slopes, weight),
+            )
+            for one, weight in zip(forests, weights, strict=True)
+        ],
+        base,
+    )
     share = [np.arange(1, forest.n_rounds + 1) / forest.n_rounds for forest in forests]
     rounds = np.argsort(np.concatenate(share), kind="stable")
     per_round = joined.trees_per_round
     return joined.some_trees((per_round * rounds[:, None] + np.arange(per_round)).reshape(-1), base)
-
-
-def _scaled(forest: Forest, factor: float) -> Forest:
-    """Multiply the values and the gains of all nodes."""
-    return replace(
-        forest,
-        value=factor * forest.value,
-        gain=factor * forest.gain,
-        vectors=None if forest.vectors is None else factor * forest.vectors,
-        slopes=None if forest.slopes is None else scaled_slopes(forest.slopes, factor),
-    )
 
 
 def with_inputs_of_all(

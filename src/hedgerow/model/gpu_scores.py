@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
+from hedgerow.arrays import AnyArray, FloatArray, distinct
 from hedgerow.cuda.arrays import GpuArray
 from hedgerow.cuda.device import DeviceArray, GpuMemoryError, Stream, gpu_number
 from hedgerow.data.schema import Schema
@@ -107,9 +107,15 @@ class GpuScorer:
 
     def scores(self, X: GpuArray, first_tree: int, stop_tree: int) -> GpuScores | None:
         """Add trees to the base score of each row of a table that :meth:`covers` approves."""
-        device = X.device()
+        device, itemsize = X.device(), X.dtype.itemsize
         try:
-            held = self._forest_on(device, X.dtype.itemsize)
+            held = self._held.get((device, itemsize))
+            if held is None:
+                assert self._levels is not None
+                flat = flat_forest(self._model, self._tables, itemsize)
+                made = HeldForest(gpu_number(device), self._model.schema, flat, self._levels)
+                # Two threads may both make it; the one that is not used is freed.
+                held = self._held.setdefault((device, itemsize), made)
         except (DeviceError, CompilationError):  # it is too old, or lacks memory or code
             return None
         X.wait()
@@ -117,17 +123,6 @@ class GpuScorer:
             return held.scores(X, first_tree, stop_tree)
         except GpuMemoryError:
             return None
-
-    def _forest_on(self, device: int, itemsize: int) -> HeldForest:
-        """Return the forest in the memory of a GPU, for values of 4 or 8 bytes."""
-        key = (device, itemsize)
-        if key not in self._held:
-            assert self._levels is not None
-            flat = flat_forest(self._model, self._tables, itemsize)
-            made = HeldForest(gpu_number(device), self._model.schema, flat, self._levels)
-            # Two threads may both make it; the one that is not used is freed.
-            self._held.setdefault(key, made)
-        return self._held[key]
 
 
 class HeldForest:
@@ -163,7 +158,11 @@ class HeldForest:
                     _download(*computed[number - 1], raw)
             _download(*computed[-1], raw)
             for lane in lanes:
-                unknown += self._unknown_of(lane)
+                counts = np.zeros_like(unknown)  # rows with unknown categories, by column
+                if len(counts) > 0:
+                    lane.stream.download(lane.unknown, counts)
+                lane.stream.wait()
+                unknown += counts
         names = [c.name for c in self._schema.columns if c.kind == "category"]
         unseen = {name: n for name, n in zip(names, unknown.tolist(), strict=True) if n > 0}
         return None if unseen and self._schema.unknown == "error" else GpuScores(raw, unseen)
@@ -181,21 +180,17 @@ class HeldForest:
         bins = stream.allocate(n_rows * n_categories, np.uint8, "bins of categories")
         return Lane(stream, scores, bins, unknown)
 
-    def _unknown_of(self, lane: Lane) -> IntArray:
-        """Wait for a stream; return the rows with unknown categories, by column."""
-        counts = np.zeros(self._n_categories, dtype=np.int64)
-        if len(counts) > 0:
-            lane.stream.download(lane.unknown, counts)
-        lane.stream.wait()
-        return counts
-
     def _compute(
         self, lane: Lane, X: GpuArray, first: int, count: int, trees: tuple[int, int]
     ) -> None:
         """Begin to score ``count`` rows from ``first`` on, by a range of the trees."""
         forest, itemsize, (start, stop) = self._forest, X.dtype.itemsize, X.span
         length = (stop - start) // itemsize
-        threads, n_words = _block(forest.columns.length * itemsize)
+        # Threads of a block, and words that they share; none if rows do not fit.
+        row_bytes = forest.columns.length * itemsize
+        fitting = [size for size in _BLOCK_SIZES if size * row_bytes <= _KEPT_BYTES]
+        threads = (fitting or _BLOCK_SIZES)[0]
+        n_words = threads * row_bytes // 4 if fitting else 0
         rows = _rows_of(X, first, count, n_words > 0, forest.columns)
         blocks = (-(-count // threads), 1)
         if self._n_categories > 0:
@@ -224,14 +219,6 @@ def _uploaded(stream: Stream, array: AnyArray) -> DeviceArray:
     if len(array) > 0:
         stream.upload(array, held)
     return held
-
-
-def _block(row_bytes: int) -> tuple[int, int]:
-    """Return threads of a block, and words that they share; 0 if rows do not fit."""
-    for threads in _BLOCK_SIZES:
-        if threads * row_bytes <= _KEPT_BYTES:
-            return threads, threads * row_bytes // 4
-    return _BLOCK_SIZES[0], 0
 
 
 def _rows_of(X: GpuArray, first: int, count: int, is_kept: bool, columns: Any) -> kernels.GpuRows:

@@ -127,7 +127,19 @@ def find_splits(forest: Forest) -> Splits:
     threshold = np.where(mirrored, MISSING_KEY, forest.threshold)
     condition = 2 * forest.feature.astype(np.int64) + ((forest.missing_left == 0) & ~mirrored)
     has_set = forest.has_sets
-    condition[has_set] = -1 - _same_sets(forest)
+    if has_set.any():
+        # Columns with few categories have few distinct sets, however many trees there are. Each set
+        # is looked up once per row, so equal ones share a number.
+        assert forest.categories is not None
+        number = forest.threshold[has_set]
+        order, fresh = equal_rows(
+            forest.feature[has_set],
+            forest.missing_left[has_set],
+            *forest.categories.sets[number].T,
+        )
+        same = np.empty_like(number)
+        same[order] = number[order[fresh]][np.cumsum(fresh) - 1]
+        condition[has_set] = -1 - same
     threshold = np.where(has_set, 0, threshold)  # the key of a row in the set is 0
     slots = distinct(condition[inner])
     slot = np.where(inner, np.searchsorted(slots, condition), 0)
@@ -137,26 +149,6 @@ def find_splits(forest: Forest) -> Splits:
         levels.append(level)
         level = np.concatenate((left[level], right[level]))
     return Splits(tree, left, right, threshold, slot, slots, levels)
-
-
-def _same_sets(forest: Forest) -> IntArray:
-    """Number the sets of all categorical splits; equal splits share a number."""
-    # Columns with few categories have few distinct sets, however many trees there are. Each set is
-    # looked up once per row.
-    nodes = np.flatnonzero(forest.has_sets)
-    if len(nodes) == 0:
-        return nodes
-    assert forest.categories is not None
-    number = forest.threshold[nodes]
-    conditions = (
-        forest.feature[nodes],
-        forest.missing_left[nodes],
-        *forest.categories.sets[number].T,
-    )
-    order, fresh = equal_rows(*conditions)
-    same = np.empty_like(number)
-    same[order] = number[order[fresh]][np.cumsum(fresh) - 1]
-    return same
 
 
 def equal_rows(*columns: AnyArray) -> tuple[IntArray, BoolArray]:
@@ -280,19 +272,6 @@ def _divide(forest: Forest, splits: Splits) -> tuple[BoolArray, IntArray]:
     return top, exits
 
 
-def _merge_equal_splits(
-    part: IntArray, slot: IntArray, threshold: AnyArray, inner: IntArray, keeps: AnyArray
-) -> tuple[IntArray, npt.NDArray[np.uint32]]:
-    """Merge equal splits of a part, and the masks of the exits that they keep."""
-    # If a row is above the threshold, each split clears its own exits. Symmetric trees have one
-    # split on each level, so a tree of 32 leaves needs five splits instead of 31.
-    order, fresh = equal_rows(part[inner], slot[inner], threshold[inner])
-    inner, keeps, starts = inner[order], keeps[order], np.flatnonzero(fresh)
-    if len(inner) == 0:
-        return inner, keeps
-    return inner[starts], np.bitwise_and.reduceat(keeps, starts)
-
-
 def mask_tables(forest: Forest, splits: Splits) -> tuple[MaskTables, IntArray]:
     """Build the tables of the mask engine, with thresholds of 64 bits."""
     # Also return the node of each split of the tables, and -1 for padding, for
@@ -327,7 +306,14 @@ def mask_tables(forest: Forest, splits: Splits) -> tuple[MaskTables, IntArray]:
     inner = np.flatnonzero(forest.feature >= 0)
     below = (1 << seen[splits.left[inner]]) - 1 << first[inner]
     keeps = (~below & 0xFFFFFFFF).astype(np.uint32)
-    inner, keeps = _merge_equal_splits(part, splits.slot, splits.threshold, inner, keeps)
+    # Merge equal splits of a part, and the masks of the exits that they keep: if a row is above the
+    # threshold, each clears its own exits. Symmetric trees have one split on each level, so a tree
+    # of 32 leaves needs five splits instead of 31.
+    order, fresh = equal_rows(part[inner], splits.slot[inner], splits.threshold[inner])
+    inner, keeps = inner[order], keeps[order]
+    if len(inner) > 0:
+        starts = np.flatnonzero(fresh)
+        inner, keeps = inner[starts], np.bitwise_and.reduceat(keeps, starts)
     sizes = np.bincount(part[inner], minlength=len(tops))
     padded = -(-sizes // FUSED) * FUSED
     part_start = np.concatenate(([0], np.cumsum(padded)))

@@ -29,9 +29,10 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.schema import position_of
 from hedgerow.errors import ParameterError, brief
+from hedgerow.kernels.tables.keys import highest_key
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.cells import Boxes, Cells
-from hedgerow.model.forest import Forest, without_vectors
+from hedgerow.model.forest import without_vectors
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
 from hedgerow.params import Interval, read_direction
@@ -117,31 +118,6 @@ Feature: TypeAlias = "str | int | None"
 Direction: TypeAlias = "int | str | None"
 
 
-def verify_monotone(
-    model: Model,
-    feature: Feature = None,
-    direction: Direction = None,
-    n_points: int = 100_000,
-) -> MonotoneReport:
-    """Prove or refute that raw scores are monotone in some columns."""
-    if n_points not in _POINTS:
-        raise ParameterError(f"n_points must be {_POINTS}; got {brief(n_points)}.")
-    schema, inputs = model.split_schema, model.inputs
-    forest = without_vectors(model.forest)
-    predictor, cells = Predictor(forest, schema.kinds), Cells(forest, schema)
-    findings = {}
-    for column, sign in _directions(model, feature, direction).items():
-        position = column if inputs is None else inputs.kept.index(column)
-        finding = _verify(predictor, cells, position, sign, int(n_points))
-        crossed = inputs is not None and any(column in cross.columns for cross in inputs.crosses)
-        if crossed or (inputs is not None and finding.verdict == "violated"):
-            # The rows may combine values of statistics or crosses that no table can have, and
-            # crosses of the column change with it.
-            finding = MonotoneFinding(finding.feature, sign, "unknown", n_tried=finding.n_tried)
-        findings[finding.feature] = finding
-    return MonotoneReport(findings)
-
-
 class MonotoneChecks(BoosterPart):
     """Mixin of the booster for monotone columns."""
 
@@ -149,8 +125,6 @@ class MonotoneChecks(BoosterPart):
         self, feature: Feature = None, direction: Direction = None, *, n_points: int = 100_000
     ) -> MonotoneReport:
         """Prove that raw scores are monotone, or find two rows that refute it.
-
-        Parameters and errors: :func:`hedgerow.model.monotone.verify_monotone`.
 
         Examples
         --------
@@ -160,7 +134,23 @@ class MonotoneChecks(BoosterPart):
         >>> print(booster.verify_monotone("x0", "increasing"))
         x0: proved that the raw score never falls
         """
-        return verify_monotone(self.model, feature, direction, n_points)
+        if n_points not in _POINTS:
+            raise ParameterError(f"n_points must be {_POINTS}; got {brief(n_points)}.")
+        schema, inputs = self.model.split_schema, self.model.inputs
+        forest = without_vectors(self.model.forest)
+        predictor, cells = Predictor(forest, schema.kinds), Cells(forest, schema)
+        findings = {}
+        for column, sign in _directions(self.model, feature, direction).items():
+            position = column if inputs is None else inputs.kept.index(column)
+            finding = _verify(predictor, cells, position, sign, int(n_points))
+            crosses = () if inputs is None else inputs.crosses
+            crossed = any(column in cross.columns for cross in crosses)
+            if crossed or (inputs is not None and finding.verdict == "violated"):
+                # The rows may combine values of statistics or crosses that no table can have, and
+                # crosses of the column change with it.
+                finding = MonotoneFinding(finding.feature, sign, "unknown", n_tried=finding.n_tried)
+            findings[finding.feature] = finding
+        return MonotoneReport(findings)
 
 
 def _directions(model: Model, feature: Feature, direction: Direction) -> dict[int, int]:
@@ -211,11 +201,23 @@ def _verify(
     if proved:
         return MonotoneFinding(name, sign, "proved")
     tried = 0
-    certain, batches = _rows_to_try(cells, column, n_points, seeds)
-    certain = certain and forest.slopes is None  # linear leaves vary within a cell
+    values, others = cells.ordered(column), [int(j) for j in cells.used if j != column]
+    n_rows = math.prod(len(cells.all(j)) for j in others)
+    exhaustive = len(values) * n_rows <= n_points and len(values) <= _SWEEP
+    if len(values) > _SWEEP:  # a selection
+        values = values[np.linspace(0, len(values) - 1, _SWEEP).astype(np.int64)]
+    if exhaustive:
+        keys = np.zeros((n_rows, forest.n_features), dtype=np.int64)
+        if others:
+            mesh = np.meshgrid(*(cells.all(j) for j in others), indexing="ij")
+            keys[:, others] = np.stack([part.reshape(-1) for part in mesh], axis=1)
+        batches = iter([keys])
+    else:
+        batches = _some_rows(cells, others, max(1, n_points // len(values)), seeds)
+    certain = exhaustive and forest.slopes is None  # linear leaves vary within a cell
     for keys in batches:
-        tried += len(keys) * len(_sweep(cells, column))
-        violation = _first_violation(predictor, cells, keys, column, sign)
+        tried += len(keys) * len(values)
+        violation = _first_violation(predictor, cells, keys, column, values, sign)
         if violation is not None:
             rows, scores, output = violation
             return MonotoneFinding(name, sign, "violated", rows, scores, output, tried)
@@ -238,9 +240,15 @@ def _disorder(cells: Cells, tree: int, column: int, sign: int) -> IntArray | Non
     if forest.slopes is not None:
         bounds = sign * np.array([forest.slopes.low, forest.slopes.high])
         least, most = value + bounds.min(axis=0), value + bounds.max(axis=0)
-    low, high = _ranges(forest, least, most)
-    parts = cells.parts_values(column)[start:end]
-    wrong = np.flatnonzero(parts & (high[forest.left] > low[forest.right]))
+    # The smallest and largest value that rows through each node may reach.
+    low, high = least.tolist(), most.tolist()
+    left, right = forest.left.tolist(), forest.right.tolist()
+    for node in np.flatnonzero(forest.feature >= 0)[::-1].tolist():  # children before parents
+        a, b = left[node], right[node]
+        low[node], high[node] = min(low[a], low[b]), max(high[a], high[b])
+    highest = highest_key(cells.schema.kinds[column])  # a split there parts no present values
+    parts = (forest.feature == column) & (cells.threshold[start:end] < highest)
+    wrong = np.flatnonzero(parts & (np.array(high)[left] > np.array(low)[right]))
     nothing = np.zeros(0, dtype=np.int64)
     if forest.slopes is not None:
         own_slopes = sign * forest.slopes.slope[forest.slopes.column == column]
@@ -251,7 +259,7 @@ def _disorder(cells: Cells, tree: int, column: int, sign: int) -> IntArray | Non
     if forest.slopes is not None:  # only constant leaves can be compared by their boxes
         return nothing
     own = Cells(forest, cells.schema)
-    if Boxes.size(own) > _MOST_CELLS:
+    if len(forest.feature) * sum(len(own.all(int(j))) for j in own.used) > _MOST_CELLS:
         return nothing
     boxes = Boxes(own)
     for node in wrong:
@@ -261,21 +269,13 @@ def _disorder(cells: Cells, tree: int, column: int, sign: int) -> IntArray | Non
         if pair[0] >= 0:
             keys = np.zeros((2, forest.n_features), dtype=np.int64)
             common = boxes.inside[pair[0]] & boxes.inside[pair[1]]
-            keys[0, boxes.columns] = boxes.keys_in(common)
+            for j, first in zip(boxes.columns.tolist(), boxes.starts, strict=True):
+                known = own.all(j)
+                keys[0, j] = known[np.argmax(common[first : first + len(known)])]
             keys[1, boxes.columns] = 1
             keys[1, column] = 0
             return keys
     return None
-
-
-def _ranges(forest: Forest, least: FloatArray, most: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the smallest and largest value that rows through each node may reach."""
-    low, high = least.tolist(), most.tolist()
-    left, right = forest.left.tolist(), forest.right.tolist()
-    for node in np.flatnonzero(forest.feature >= 0)[::-1].tolist():  # children before parents
-        a, b = left[node], right[node]
-        low[node], high[node] = min(low[a], low[b]), max(high[a], high[b])
-    return np.array(low), np.array(high)
 
 
 def _pair_out_of_order(
@@ -308,30 +308,6 @@ def _pair_out_of_order(
 # -- search ----------------------------------------------------------------------
 
 
-def _sweep(cells: Cells, column: int) -> IntArray:
-    """Return the keys of a sweep: those of all cells, or a selection of very many."""
-    keys = cells.ordered(column)
-    if len(keys) <= _SWEEP:
-        return keys
-    return keys[np.linspace(0, len(keys) - 1, _SWEEP).astype(np.int64)]
-
-
-def _rows_to_try(
-    cells: Cells, column: int, n_points: int, seeds: list[IntArray]
-) -> tuple[bool, Iterator[IntArray]]:
-    """Return batches of rows to start sweeps from, and whether they are exhaustive."""
-    others = [int(j) for j in cells.used if j != column]
-    length = len(cells.ordered(column))
-    n_cells = [len(cells.all(j)) for j in others]
-    if length * math.prod(n_cells) <= n_points and length <= _SWEEP:
-        keys = np.zeros((math.prod(n_cells), cells.forest.n_features), dtype=np.int64)
-        if others:
-            mesh = np.meshgrid(*(cells.all(j) for j in others), indexing="ij")
-            keys[:, others] = np.stack([part.reshape(-1) for part in mesh], axis=1)
-        return True, iter([keys])
-    return False, _some_rows(cells, others, max(1, n_points // min(length, _SWEEP)), seeds)
-
-
 def _some_rows(
     cells: Cells, columns: list[int], n_rows: int, seeds: list[IntArray]
 ) -> Iterator[IntArray]:
@@ -351,10 +327,10 @@ def _some_rows(
 
 
 def _first_violation(
-    predictor: Predictor, cells: Cells, keys: IntArray, column: int, sign: int
+    predictor: Predictor, cells: Cells, keys: IntArray, column: int, values: IntArray, sign: int
 ) -> tuple[AnyArray, tuple[float, float], int] | None:
     """Return two rows in the wrong order: the worst of the first batch of sweeps with any."""
-    values = _sweep(cells, column)
+    # ``values`` are the keys of a sweep.
     per_batch = max(1, 200_000 // len(values))
     for first in range(0, len(keys), per_batch):
         part = keys[first : first + per_batch]

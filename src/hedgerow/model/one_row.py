@@ -63,13 +63,12 @@ class RowScorer:
         self._columns = (coding_of, codings, order)
         self._free: list[Space] = []
 
-    def _space(self) -> Space:
+    def space(self) -> Space:
+        """Return scratch memory of an earlier call, or new memory."""
         try:
             return self._free.pop()
         except IndexError:
-            return self._new_space()
-
-    def _new_space(self) -> Space:
+            pass
         words = np.zeros(self.shape[1], dtype=np.int64)
         floats = words.view(np.float64).reshape(self.shape)
         numbers = np.zeros(self.shape) if self._needs_numbers else floats
@@ -83,7 +82,7 @@ class RowScorer:
 
     def of_floats(self, row: AnyArray) -> FloatArray:
         """Return raw scores, shape (n_outputs, 1), of a row of floats, shape (1, n_features)."""
-        space = self._space()
+        space = self.space()
         space.floats[:] = row
         raw = self._base.copy()
         add_one_row(*space.arguments, raw)
@@ -92,10 +91,14 @@ class RowScorer:
 
     def of_values(self, values: Sequence[Any]) -> FloatArray:
         """Return the raw scores of a row."""
-        space = self._space()
+        space = self.space()
         self._words.pack_into(space.words, 0, *values)
         if self._needs_numbers:
-            self._numbers.pack_into(space.numbers, 0, *self._as_numbers(values))
+            numbers = list(values)
+            for j in self._int_places:
+                if numbers[j] == MISSING_KEY:
+                    numbers[j] = np.nan
+            self._numbers.pack_into(space.numbers, 0, *numbers)
         bins = space.bins
         for k, (j, lookup) in enumerate(self._lookups):
             code = values[j]
@@ -104,10 +107,3 @@ class RowScorer:
         add_one_row(*space.arguments, raw)
         self._free.append(space)
         return raw
-
-    def _as_numbers(self, values: Sequence[Any]) -> list[Any]:
-        found = list(values)
-        for j in self._int_places:
-            if found[j] == MISSING_KEY:
-                found[j] = np.nan
-        return found
