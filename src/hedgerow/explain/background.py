@@ -142,14 +142,19 @@ class BackgroundExplainer:
         leaves, plan, n_rows = self._leaves, self._plan, len(self._rows)
         here = (leaves.tree >= run[0]) & (leaves.tree < run[1])
         tabled, listed = np.where(here, leaves.tabled, 0), np.where(here, leaves.listed, 0)
-        n_players = np.diff(leaves.paths.first)
+        weights = [1.0]  # s! (n - 1 - s)! / n! at n (n - 1) / 2 + s
+        for n in range(2, int(np.diff(leaves.paths.first).max(initial=1)) + 1):
+            weight = 1.0 / n
+            for s in range(n):
+                weights.append(weight)
+                weight *= (s + 1) / max(1, n - 1 - s)
         tables = Tables(
             np.where(tabled > 0, np.cumsum(tabled) - tabled, -1),
             np.zeros(int(tabled.sum())),
             np.cumsum(listed) - listed,
             np.zeros(int(listed.sum()), dtype=np.uint64),
             self._batch.numbers,
-            coalition_weights(int(n_players.max(initial=1))),
+            np.array(weights),
         )
         walks, keys, room = plan.walks, self._background_keys, 4 << MOST_TABLED
 
@@ -175,7 +180,9 @@ class BackgroundExplainer:
         walks, slots = plan.walks, plan.game.slots
         shape = (self.explainer.n_outputs, players.number, BLOCK)
         some, sums = scratch(len(slots) * BLOCK, math.prod(shape))
-        keys, total, space = some.view(np.int64), sums.reshape(shape), self._space()
+        keys, total = some.view(np.int64), sums.reshape(shape)
+        room = int(np.diff(paths.first).max(initial=1)) + 2 * paths.term.shape[1] + WORD
+        space = BackgroundSpace(plan.space(), np.empty(WORD, dtype=np.uint64), np.empty(room))
         lines = (self.explainer.slopes, batch.numbers)
         for first in range(start, stop, BLOCK):
             n = min(BLOCK, stop - first)
@@ -184,12 +191,6 @@ class BackgroundExplainer:
                 walks, lines, paths, tables, len(self._rows), keys, first, n, run,
                 total, players.columns, found, space,
             )  # fmt: skip
-
-    def _space(self) -> BackgroundSpace:
-        """Return the scratch space of one thread."""
-        most = int(np.diff(self._leaves.paths.first).max(initial=1))
-        room = most + 2 * self._leaves.paths.term.shape[1] + WORD
-        return BackgroundSpace(self._plan.space(), np.empty(WORD, dtype=np.uint64), np.empty(room))
 
 
 def make_paths(plan: Plan, explainer: Explainer) -> Paths:
@@ -209,30 +210,26 @@ def make_paths(plan: Plan, explainer: Explainer) -> Paths:
         n_terms = int(np.diff(slopes.start).max(initial=0))
         node = np.where(np.diff(slopes.start)[game.leaf_node] > 0, game.leaf_node, -1)
     term = np.zeros((n_leaves, max(1, n_terms)), dtype=np.int64)
-    plain = Paths(first, player, depth, node, term)
-    return plain if slopes is None else _with_terms(plain, plan, explainer)
-
-
-def _with_terms(paths: Paths, plan: Plan, explainer: Explainer) -> Paths:
-    """Return the paths of linear leaves, with the players of their terms."""
-    slopes, game = explainer.forest.slopes, plan.game
-    assert slopes is not None
-    leaf_tree = game.leaf_tree
-    players, depths, counts = [], [], np.diff(paths.first)
+    paths = Paths(first, player, depth, node, term)
+    if slopes is None:
+        return paths
+    players: list[int] = []
+    depths: list[int] = []
+    counts = np.diff(paths.first)
     for leaf in range(len(paths.node)):
         part = slice(paths.first[leaf], paths.first[leaf + 1])
-        known, depth = paths.player[part].tolist(), paths.depth[part].tolist()
+        known, at = paths.player[part].tolist(), paths.depth[part].tolist()
         if paths.node[leaf] >= 0:
             terms = slice(slopes.start[paths.node[leaf]], slopes.start[paths.node[leaf] + 1])
-            own = slice(*game.first_player[leaf_tree[leaf] : leaf_tree[leaf] + 2])
+            own = slice(*game.first_player[game.leaf_tree[leaf] :][:2])
             requested = explainer.players.of_input[slopes.column[terms]]
             for place, local in enumerate(np.searchsorted(game.player[own], requested).tolist()):
                 if local not in known:
                     known.append(local)
-                    depth.append(0)
+                    at.append(0)
                 paths.term[leaf, place] = known.index(local)
         players += known
-        depths += depth
+        depths += at
         counts[leaf] = len(known)
     first = np.concatenate([[0], np.cumsum(counts)])
     return paths._replace(
@@ -240,14 +237,3 @@ def _with_terms(paths: Paths, plan: Plan, explainer: Explainer) -> Paths:
         player=np.array(players, dtype=np.int64),
         depth=np.array(depths, dtype=np.int64),
     )
-
-
-def coalition_weights(most: int) -> FloatArray:
-    """Return ``s! (n - 1 - s)! / n!`` at ``n (n - 1) / 2 + s``, for n up to ``most``."""
-    weights = [1.0]
-    for n in range(2, most + 1):
-        weight = 1.0 / n
-        for s in range(n):
-            weights.append(weight)
-            weight *= (s + 1) / max(1, n - 1 - s)
-    return np.array(weights)

@@ -21,8 +21,8 @@ from hedgerow.data.schema import ColumnKind
 from hedgerow.data.sparse import SparseTable, rows_at_once
 from hedgerow.explain.game import Plan, find_players, make_game, make_plan, scratch
 from hedgerow.kernels.prediction.slopes import Slopes, no_slopes, writable_slopes
-from hedgerow.kernels.shapley.row_blocks import add_pairs, add_trees, fill_block_keys
-from hedgerow.kernels.shapley.tree_walk import BLOCK, FACTORS, WORD, fill_factors
+from hedgerow.kernels.shapley.row_blocks import add_trees, fill_block_keys
+from hedgerow.kernels.shapley.tree_walk import BLOCK, FACTORS, fill_factors
 from hedgerow.model.forest import Forest, renumbered, used_columns
 from hedgerow.model.layout import CategoryReader
 from hedgerow.model.predict import NO_CATEGORIES, CategoryArguments, codings_of, kernel_rows
@@ -155,11 +155,11 @@ class Explainer:
         """Write the values of rows to ``found``, which is all 0."""
         if self.players.number == 0:
             return
-        batch = self.batch(values)
-        kept, explain = self._kept_factors, self._explain_pairs if pairs else self._explain_rows
+        batch, kept = self.batch(values), self._kept_factors
+        found = found.reshape(len(found), -1, self.n_outputs)
         for place, run in enumerate(self._runs):
             factors = self._factors(run) if kept is None else kept[place]
-            task = functools.partial(explain, batch, factors, run, found)
+            task = functools.partial(self._explain_rows, batch, factors, run, pairs, found)
             run_blocks(task, len(values), n_threads, ROWS_PER_THREAD)
 
     def _explain_rows(
@@ -167,44 +167,24 @@ class Explainer:
         batch: Batch,
         factors: FloatArray,
         run: tuple[int, int],
+        pairs: bool,
         found: FloatArray,
         start: int,
         stop: int,
     ) -> None:
-        """Add a run of trees to the values of rows ``start .. stop``."""
+        """Add a run of trees to the values, of columns or of pairs, of rows ``start .. stop``."""
         plan, players = self._plan, self.players
         walks, slots = plan.walks, plan.game.slots
         shape = (self.n_outputs, players.number, BLOCK)
         some, sums = scratch(len(slots) * BLOCK, math.prod(shape))
-        keys, total, space = some.view(np.int64), sums.reshape(shape), plan.space()
+        keys, total, space = some.view(np.int64), sums.reshape(shape), plan.space(pairs)
         for first in range(start, stop, BLOCK):
-            n = min(BLOCK, stop - first)
-            fill_block_keys(batch.rows, slots, batch.categories, first, n, keys)
-            add_trees(
-                walks, (self.slopes, batch.numbers), factors, keys, first, n, *run, total,
-                players.columns, found, space,
-            )  # fmt: skip
-
-    def _explain_pairs(
-        self,
-        batch: Batch,
-        factors: FloatArray,
-        run: tuple[int, int],
-        found: FloatArray,
-        start: int,
-        stop: int,
-    ) -> None:
-        """Add a run of trees to the values of pairs of rows ``start .. stop``."""
-        plan = self._plan
-        walks, slots = plan.walks, plan.game.slots
-        keys = scratch(len(slots) * BLOCK)[0].view(np.int64)
-        space, pairs = plan.space(), plan.pair_space()
-        lines = self.slopes, batch.numbers
-        for first in range(start, stop, WORD):
-            rows = (first, min(WORD, stop - first))
+            rows = (first, min(BLOCK, stop - first))
             fill_block_keys(batch.rows, slots, batch.categories, *rows, keys)
-            columns = self.players.columns
-            add_pairs(walks, lines, factors, keys, rows, run, columns, found, space, pairs)
+            add_trees(
+                walks, (self.slopes, batch.numbers), factors, keys, rows, run, total,
+                players.columns, players.n_columns, found, space,
+            )  # fmt: skip
 
     @once
     def compact(self) -> tuple[IntArray, Explainer]:

@@ -26,7 +26,6 @@ from hedgerow.kernels.shapley.tree_walk import (
     EDGE_FIELDS,
     WORD,
     GameNodes,
-    PairSpace,
     PathSpace,
     Walks,
     WalkSpace,
@@ -128,7 +127,11 @@ def make_game(
     )
     if forest.slopes is not None and lines:
         _add_lines(nodes, forest, players, len(slots) - 1)
-    return _numbered(nodes, forest.tree_start[:-1], slots, _players_of_terms(forest, players))
+    terms = np.zeros((0, 2), dtype=np.int64)  # tree and player of each term of a leaf
+    if forest.slopes is not None:
+        tree = np.repeat(splits.tree, np.diff(forest.slopes.start))
+        terms = np.column_stack([tree, players.of_input[forest.slopes.column]])
+    return _numbered(nodes, forest.tree_start[:-1], slots, terms)
 
 
 def shares_of(forest: Forest, splits: Splits, reached: FloatArray | None) -> FloatArray:
@@ -158,15 +161,20 @@ def _add_lines(nodes: _Nodes, forest: Forest, players: Players, slot: int) -> No
     is_line = (nodes.left == np.arange(len(nodes.left))) & (np.diff(slopes.start)[nodes.origin] > 0)
     leaves = np.flatnonzero(is_line)
     nodes.terms[leaves] = 0
-    for term in range(int(np.diff(slopes.start).max(initial=0))):
-        first = slopes.start[nodes.origin[leaves]]
-        leaves = leaves[first + term < slopes.start[nodes.origin[leaves] + 1]]
-        first = slopes.start[nodes.origin[leaves]]
-        player = players.of_input[slopes.column[first + term]]
+    n_terms = int(np.diff(slopes.start).max(initial=0))
+    for term in range(n_terms):
+        leaves = leaves[np.diff(slopes.start)[nodes.origin[leaves]] > term]
+        start, stop = slopes.start[nodes.origin[leaves]], slopes.start[nodes.origin[leaves] + 1]
+        player = players.of_input[slopes.column[start + term]]
         seen = np.zeros(len(leaves), dtype=np.bool_)
         for earlier in range(term):
-            seen |= players.of_input[slopes.column[first + earlier]] == player
-        bits = _bits_of_player(forest, players, nodes.origin[leaves], player)
+            seen |= players.of_input[slopes.column[start + earlier]] == player
+        bits = np.zeros(len(leaves), dtype=np.int64)  # of the terms of the player
+        for other in range(n_terms):
+            there = start + other < stop
+            column = slopes.column[np.where(there, start + other, 0)]
+            own = there & (players.of_input[column] == player)
+            bits |= np.where(own, 1 << other, 0)
         split, new = leaves[~seen], ~seen
         inside, outside = nodes.copy(split), nodes.copy(split)
         nodes.terms[inside] |= bits[new]
@@ -174,31 +182,6 @@ def _add_lines(nodes: _Nodes, forest: Forest, players: Players, slot: int) -> No
         nodes.slot[split], nodes.threshold[split] = slot, _ALWAYS
         nodes.player[split], nodes.share[split] = player[new], 0.0
         leaves = np.concatenate([leaves[seen], inside, outside])
-
-
-def _bits_of_player(
-    forest: Forest, players: Players, origin: IntArray, player: IntArray
-) -> IntArray:
-    """Return the bits of the terms of a player in some leaves."""
-    slopes = forest.slopes
-    assert slopes is not None
-    first, stop = slopes.start[origin], slopes.start[origin + 1]
-    bits = np.zeros(len(origin), dtype=np.int64)
-    for term in range(int((stop - first).max(initial=0))):
-        there = first + term < stop
-        column = slopes.column[np.where(there, first + term, 0)]
-        bits |= np.where(there & (players.of_input[column] == player), 1 << term, 0)
-    return bits
-
-
-def _players_of_terms(forest: Forest, players: Players) -> IntArray:
-    """Return tree and player of each term of a leaf, shape (n_terms, 2)."""
-    slopes = forest.slopes
-    if slopes is None:
-        return np.zeros((0, 2), dtype=np.int64)
-    node = np.repeat(np.arange(len(forest.feature)), np.diff(slopes.start))
-    tree = np.searchsorted(forest.tree_start, node, side="right") - 1
-    return np.column_stack([tree, players.of_input[slopes.column]])
 
 
 def _numbered(nodes: _Nodes, roots: IntArray, slots: IntArray, more: IntArray) -> Game:
@@ -314,29 +297,27 @@ class Plan:
     depth: int
     sizes: tuple[int, int, int, int]
 
-    def space(self) -> WalkSpace:
-        """Make the scratch space of one thread."""
+    def space(self, pairs: bool = False) -> WalkSpace:
+        """Make the scratch space of one thread; ``pairs``: for values of pairs."""
         conditions, players, level, n_sums = self.sizes
-        h, g, phi, line = scratch(level, level * n_sums, players * n_sums * WORD, WORD)
+        of_pairs = (level, level, players * players * n_sums * WORD) if pairs else (0, 0, 0)
+        h, g, phi, line, part, change, pair = scratch(
+            level, level * n_sums, players * n_sums * WORD, WORD, *of_pairs
+        )
+        taken, opened = np.empty((2, self.depth + 1), dtype=np.uint64)
         return WalkSpace(
             words=np.empty(conditions * (BLOCK // WORD), dtype=np.uint64),
-            taken=np.empty(self.depth + 1, dtype=np.uint64),
-            opened=np.empty(self.depth + 1, dtype=np.uint64),
+            taken=taken,
+            opened=opened,
             h=h,
             g=g,
             phi=phi,
             line=line,
-        )
-
-    def pair_space(self) -> PairSpace:
-        """Make what one thread needs besides for values of pairs."""
-        _, players, level, n_sums = self.sizes
-        part, change, pair = scratch(level, level, players * players * n_sums * WORD)
-        return PairSpace(
+            pairs=int(pairs),
             part=part,
             change=change,
             pair=pair,
-            covered=np.zeros(self.depth + 1, dtype=np.int64),
+            covered=np.zeros(self.depth + 1 if pairs else 0, dtype=np.int64),
         )
 
 

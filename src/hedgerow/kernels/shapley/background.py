@@ -41,7 +41,12 @@ from hedgerow.arrays import FloatArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.prediction.slopes import Slopes, sum_within, term_at
 from hedgerow.kernels.primitives.intrinsics import count_ones
-from hedgerow.kernels.shapley.row_blocks import add_to_total, clear, spread_players
+from hedgerow.kernels.shapley.row_blocks import (
+    add_to_total,
+    clear,
+    clear_total,
+    spread_players,
+)
 from hedgerow.kernels.shapley.tree_walk import (
     BEFORE,
     BLOCK,
@@ -184,42 +189,6 @@ def find_patterns(
 # -- tables ------------------------------------------------------------------------------------
 
 
-@kernel(inner=True)
-def expected_values(values: FloatArray, n_players: int, p: float) -> None:
-    """Turn the count of each pattern into T, in place."""
-    rest, size = 1.0 - p, _ONE << n_players
-    step = _ONE
-    while step < size:
-        for start in range(_NOTHING, size, _TWO * step):
-            for i in range(start, start + step):
-                differs, agrees = values[i], values[i + step]
-                values[i] = rest * agrees
-                values[i + step] = p * differs + agrees
-        step = step * _TWO
-
-
-@kernel(inner=True)
-def integrate_leaf(
-    walks: Walks, n_players: int, counts: FloatArray, values: FloatArray, sums: FloatArray
-) -> None:
-    """Write both integrals over p for each pattern of a leaf to ``sums``, one after the other."""
-    # ``counts`` are shares of the background; ``values`` is scratch space.
-    size = _ONE << n_players
-    n_points = max(_ONE, (n_players + _ONE) // _TWO)
-    rule = n_points * (n_points - _ONE) // _TWO
-    for i in range(size + size):
-        sums[i] = 0.0
-    for q in range(n_points):
-        p, weight = walks.point[rule + q], walks.weight[rule + q]
-        for i in range(size):
-            values[i] = counts[i]
-        expected_values(values, n_players, p)
-        first, last = weight / p, weight / (1.0 - p)
-        for i in range(size):
-            sums[i] += first * values[i]
-            sums[size + i] += last * values[i]
-
-
 class FillSpace(NamedTuple):
     """Scratch space of one thread that fills tables.
 
@@ -234,27 +203,6 @@ class FillSpace(NamedTuple):
 
 
 @kernel(inner=True)
-def count_patterns(
-    walks: Walks, paths: Paths, tree: int, row: int, n_rows: int, tables: Tables, space: FillSpace
-) -> None:
-    """Count the patterns of a word of the background at the leaves of a tree, or list them."""
-    # The counts of a leaf are at the front of its table.
-    walk, found, word = space.walk, space.found, row % np.uint64(BLOCK) // _WORD
-    for edge in range(np.uint64(walks.first_edge[tree]), np.uint64(walks.first_edge[tree + _ONE])):
-        follow_edge(walks, walk.words, walk.taken, edge, word)
-        if walks.edge[edge, LEAF] < 0:
-            continue
-        leaf = np.uint64(walks.edge[edge, LEAF])
-        find_patterns(paths, leaf, walk.taken, _NOTHING, _ONE, found)
-        table = tables.table_start[leaf]
-        for i in range(n_rows):
-            if table >= 0:
-                tables.table[np.uint64(table) + found[i]] += 1.0
-            else:
-                tables.patterns[np.uint64(tables.list_start[leaf]) + row + i] = found[i]
-
-
-@kernel(inner=True)
 def fill_table(
     walks: Walks, paths: Paths, leaf: int, n_rows: int, scratch: FloatArray, table: FloatArray
 ) -> None:
@@ -264,7 +212,27 @@ def fill_table(
     shares, values, sums = scratch[:size], scratch[size : size + size], scratch[size + size :]
     for pattern in range(size):
         shares[pattern] = table[pattern] / n_rows
-    integrate_leaf(walks, n_players, shares, values, sums)
+    # Both integrals over p for each pattern, one after the other.
+    n_points = max(_ONE, (n_players + _ONE) // _TWO)
+    rule = n_points * (n_points - _ONE) // _TWO
+    for i in range(size + size):
+        sums[i] = 0.0
+    for q in range(n_points):
+        p, weight = walks.point[rule + q], walks.weight[rule + q]
+        rest, step = 1.0 - p, _ONE
+        for i in range(size):
+            values[i] = shares[i]
+        while step < size:  # T in place of the shares
+            for start in range(_NOTHING, size, _TWO * step):
+                for i in range(start, start + step):
+                    differs, agrees = values[i], values[i + step]
+                    values[i] = rest * agrees
+                    values[i + step] = p * differs + agrees
+            step = step * _TWO
+        first, last = weight / p, weight / rest
+        for i in range(size):
+            sums[i] += first * values[i]
+            sums[size + i] += last * values[i]
     for pattern in range(size):
         at = pattern * line
         for k in range(line):
@@ -287,17 +255,29 @@ def fill_tables(
 ) -> None:
     """Write the tables, which are 0, and the lists of the leaves of ``trees[0] .. trees[1]``."""
     # ``keys`` (n_blocks, n_slots * BLOCK) are those of the background, whose rows divide all sums.
-    n_rows = np.uint64(n_rows)
-    space.walk.taken[0] = _ALL
+    n_rows, walk, found = np.uint64(n_rows), space.walk, space.found
+    walk.taken[0] = _ALL
     for tree in range(np.uint64(trees[0]), np.uint64(trees[1])):
+        first, stop = np.uint64(walks.first_edge[tree]), np.uint64(walks.first_edge[tree + _ONE])
         for row in range(_NOTHING, n_rows, _WORD):
             if row % np.uint64(BLOCK) == _NOTHING:
                 n = min(n_rows - row, np.uint64(BLOCK))
-                answer_conditions(walks, tree, keys[row // np.uint64(BLOCK)], n, space.walk.words)
-            n = np.uint64(min(n_rows - row, _WORD))
-            count_patterns(walks, paths, tree, row, n, tables, space)
-        first, stop = walks.first_edge[tree], walks.first_edge[tree + _ONE]
-        for edge in range(np.uint64(first), np.uint64(stop)):
+                answer_conditions(walks, tree, keys[row // np.uint64(BLOCK)], n, walk.words)
+            # Count the patterns of a word of rows at each leaf, at the front of its table, or list
+            # them.
+            for edge in range(first, stop):
+                follow_edge(walks, walk.words, walk.taken, edge, row % np.uint64(BLOCK) // _WORD)
+                if walks.edge[edge, LEAF] < 0:
+                    continue
+                leaf = np.uint64(walks.edge[edge, LEAF])
+                find_patterns(paths, leaf, walk.taken, _NOTHING, _ONE, found)
+                table = tables.table_start[leaf]
+                for i in range(np.uint64(min(n_rows - row, _WORD))):
+                    if table >= 0:
+                        tables.table[np.uint64(table) + found[i]] += 1.0
+                    else:
+                        tables.patterns[np.uint64(tables.list_start[leaf]) + row + i] = found[i]
+        for edge in range(first, stop):
             if walks.edge[edge, LEAF] >= 0:
                 leaf = np.uint64(walks.edge[edge, LEAF])
                 if tables.table_start[leaf] >= 0:
@@ -317,25 +297,13 @@ def terms_of(slopes: Slopes, node: int, numbers: FloatArray, row: int, into: Flo
 
 
 @kernel(inner=True)
-def line_value(slopes: Slopes, paths: Paths, leaf: int, inside: int, terms: FloatArray) -> float:
-    """Return the bounded sum of terms, of the row for players ``inside``, else of the other row."""
-    # ``terms`` holds the terms of the row, then the terms of the other row.
-    node = np.uint64(paths.node[leaf])
-    n_terms = np.uint64(slopes.start[node + _ONE] - slopes.start[node])
-    total = 0.0
-    for t in range(n_terms):
-        own = (inside >> np.uint64(paths.term[leaf, t])) & _ONE == _ONE
-        total += terms[t] if own else terms[np.uint64(paths.term.shape[1]) + t]
-    return sum_within(slopes, node, total)
-
-
-@kernel(inner=True)
 def give_line(
     slopes: Slopes, paths: Paths, tables: Tables, leaf: int, needed: int, other: int, free: int,
     terms: FloatArray, value: float, gain: FloatArray,
 ) -> None:  # fmt: skip
     """Add the contribution of each player for a row and a background row to ``gain``."""
     # ``needed``, ``other`` and ``free`` are bits of players: U, V and the free players that count.
+    # ``terms`` holds the terms of the row, then those of the other row.
     # The loop tries every set of free players.  With s players inside, including U, a player
     # outside counts with the probability that exactly these players come before it.
     n = np.int64(count_ones(needed) + count_ones(other) + count_ones(free))
@@ -346,7 +314,12 @@ def give_line(
         size = np.int64(count_ones(inside))
         worth = value
         if paths.node[leaf] >= 0:
-            worth += line_value(slopes, paths, leaf, inside, terms)
+            # The bounded sum of terms: of the row for players inside, else of the other row.
+            node, total = np.uint64(paths.node[leaf]), 0.0
+            for t in range(np.uint64(slopes.start[node + _ONE] - slopes.start[node])):
+                own = (inside >> np.uint64(paths.term[leaf, t])) & _ONE == _ONE
+                total += terms[t] if own else terms[np.uint64(paths.term.shape[1]) + t]
+            worth += sum_within(slopes, node, total)
         before = tables.coalition[row + size - 1] * worth if size > 0 else 0.0
         after = tables.coalition[row + size] * worth if size < n else 0.0
         for k in range(np.uint64(paths.first[leaf + _ONE] - paths.first[leaf])):
@@ -471,7 +444,7 @@ def add_background_trees(
     # The arrays of rows are those of :mod:`hedgerow.kernels.shapley.row_blocks`.
     n_rows, walk, found, (slopes, numbers) = np.uint64(n_rows), space.walk, space.found, lines
     n_sums = np.uint64(walks.leaf.shape[1])
-    total[:] = 0.0
+    clear_total(total, n_rows)
     walk.taken[0] = _ALL
     for tree in range(np.uint64(trees[0]), np.uint64(trees[1])):
         n_players = np.uint64(walks.first_player[tree + _ONE] - walks.first_player[tree])
@@ -479,7 +452,7 @@ def add_background_trees(
         answer_conditions(walks, tree, keys, n_rows, walk.words)
         for row in range(_NOTHING, n_rows, _WORD):
             n = np.uint64(min(n_rows - row, _WORD))
-            clear(walk.phi, n_players * n_sums)
+            clear(walk.phi, n_players * n_sums * _WORD)
             for edge in range(np.uint64(first), np.uint64(stop)):
                 follow_edge(walks, walk.words, walk.taken, edge, row // _WORD)
                 if walks.edge[edge, LEAF] < 0:
@@ -495,5 +468,5 @@ def add_background_trees(
                     read_lists(walks, slopes, numbers, paths, tables, leaf,
                                np.uint64(first_row) + row, n, n_background, found, space.added,
                                walk.phi)  # fmt: skip
-            add_to_total(walks, tree, walk.phi, row, n, total)
+            add_to_total(walks, tree, walk.phi, _WORD, row, n, total)
     spread_players(total, columns, first_row, n_rows, values)

@@ -39,7 +39,7 @@ depth.
       b / \
   leaf 0   leaf 1
 
-Rows are lanes (:mod:`hedgerow.kernels.simd.lanes`): twice ``WIDTH`` rows walk together.  A
+Rows are lanes (:mod:`hedgerow.kernels.simd.lanes`): ``WIDTH`` rows walk together.  A
 player has three cases at an edge: the row agrees above and here, only above, or not above.
 The factors and parts of the three cases are numbers of the edge (:func:`fill_factors`).
 Sums of a row depend on this row alone and are added tree by tree, so neither threads
@@ -58,7 +58,7 @@ is edges times points times players above.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -84,9 +84,6 @@ BLOCK = 256
 WORD = 64
 """Rows whose answers to a condition share one word."""
 
-GROUP = 2 * WIDTH
-"""Rows that take the walk together."""
-
 CONDITION, TURNED, DEPTH, BEFORE, PLAYER, LEAF, CLOSES, EDGE_FIELDS = range(8)
 """Numbers of an edge: its condition; -1 if it leads to the right child, else 0; its depth, from 1;
 depth of the edge before; its player; its leaf, or -1; number of edges that end with it, for a
@@ -101,7 +98,6 @@ if it agrees above only; change of the part, times the weight of the point, in t
 If the row does not agree above, the multiplier is the share, and the part does not change."""
 
 _WIDTH = np.uint64(WIDTH)
-_GROUP = np.uint64(GROUP)
 _WORD = np.uint64(WORD)
 _FACTORS = np.uint64(FACTORS)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -143,7 +139,12 @@ class Walks(NamedTuple):
 
 
 class WalkSpace(NamedTuple):
-    """Scratch space of one thread; its sizes are computed in :mod:`hedgerow.explain.game`."""
+    """Scratch space of one thread; its sizes are computed in :mod:`hedgerow.explain.game`.
+
+    With ``pairs`` 1 the walk is for values of pairs, too: ``part`` holds the parts of the player of
+    each depth, ``change`` the sums of an edge times its change of part, ``pair`` the values of the
+    pairs of a tree, and ``covered`` the depth where the player of a depth occurs again (0: none).
+    """
 
     words: kt.UInt64_1D
     taken: kt.UInt64_1D
@@ -152,20 +153,29 @@ class WalkSpace(NamedTuple):
     g: kt.Float64_1D
     phi: kt.Float64_1D
     line: kt.Float64_1D
-
-
-class PairSpace(NamedTuple):
-    """What a walk for values of pairs needs besides.
-
-    ``part`` holds the parts of the player of each depth, ``change`` the sums of an edge times its
-    change of part, ``pair`` the values of the pairs of a tree, and ``covered`` the depth at which
-    the player of a depth occurs again (0: none).
-    """
-
+    pairs: int
     part: kt.Float64_1D
     change: kt.Float64_1D
     pair: kt.Float64_1D
     covered: kt.Int64_1D
+
+
+class Walkers(NamedTuple):
+    """The rows of a word that walk a tree together.
+
+    row, n_rows  first of them, and how many
+    n_groups     groups of ``WIDTH`` rows
+    n_points     points of the tree
+    width        numbers of all groups at a point
+    step         numbers of a depth: of all groups at all points
+    """
+
+    row: np.uint64
+    n_rows: np.uint64
+    n_groups: np.uint64
+    n_points: np.uint64
+    width: np.uint64
+    step: np.uint64
 
 
 @kernel
@@ -202,218 +212,151 @@ def answer_conditions(
     for condition in range(first, stop):
         row = np.uint64(walks.slot[condition]) * np.uint64(BLOCK)
         threshold = spread(walks.threshold[condition])
-        for w in range(np.uint64(BLOCK // WORD)):
+        for w in range((n_rows + (_WORD - _ONE)) // _WORD):
             word = np.uint64(0)
-            for j in range(np.uint64(0), min(max(n_rows, w * _WORD) - w * _WORD, _WORD), _WIDTH):
+            for j in range(np.uint64(0), min(n_rows - w * _WORD, _WORD), _WIDTH):
                 word |= word_of(threshold >= load_lanes(keys, row + j)) << j
-            words[at] = word
-            at += _ONE
+            words[at + w] = word
             row += _WORD
+        at += np.uint64(BLOCK // WORD)
 
 
 @kernel(inline=True, inner=True)
 def go_down(
-    space: WalkSpace, factors: FloatArray, at: int, n_points: int, n_groups: int, here: int,
-    share: float, new: int, old: int, sums: int, n_sums: int,
+    space: WalkSpace, own: Walkers, factors: FloatArray, at: int, here: int, share: float, new: int,
+    old: int,
 ) -> None:  # fmt: skip
-    """Multiply ``h`` by the factors of an edge, and set the ``sums`` of the depth below to 0."""
-    kept, none = spread(share), spread(0.0)
-    step = n_points * _WORD
-    for group in range(n_groups):
-        new_a, new_b = truths_of(new), truths_of(new >> _WIDTH)
-        old_a, old_b = truths_of(old), truths_of(old >> _WIDTH)
-        new, old = new >> _GROUP, old >> _GROUP
-        for q in range(n_points):
-            f, i = at + q * _FACTORS, here + (group * n_points + q) * _GROUP
+    """Multiply ``h`` by the factors of an edge."""
+    kept = spread(share)
+    for group in range(own.n_groups):
+        agree, agreed = truths_of(new), truths_of(old)
+        new, old = new >> _WIDTH, old >> _WIDTH
+        for q in range(own.n_points):
+            f, i = at + q * _FACTORS, here + (group * own.n_points + q) * _WIDTH
             agrees, differs = spread(factors[f]), spread(factors[f + _ONE])
-            a = choose(new_a, agrees, choose(old_a, differs, kept))
-            b = choose(new_b, agrees, choose(old_b, differs, kept))
-            store_floats(space.h, i + step, load_floats(space.h, i) * a)
-            store_floats(space.h, i + step + _WIDTH, load_floats(space.h, i + _WIDTH) * b)
-    for k in range(n_sums):
-        for i in range(np.uint64(0), n_groups * n_points * _GROUP, _WIDTH):
-            store_floats(space.g, sums + k * step + i, none)
+            factor = choose(agree, agrees, choose(agreed, differs, kept))
+            store_floats(space.h, i + own.step, load_floats(space.h, i) * factor)
+
+
+class EdgeSums(NamedTuple):
+    """The sums of an edge: ``h`` times what its leaf adds, or ``g`` times 1.
+
+    source, start  ``h`` or ``g``, and where the numbers of the depth begin
+    value          in lanes
+    is_line        whether the values of rows differ, and are in ``line``
+    """
+
+    source: FloatArray
+    start: np.uint64
+    value: Any
+    is_line: bool
 
 
 @kernel(inline=True, inner=True)
 def give(
-    space: WalkSpace, start: int, above: int, phi: int, factors: FloatArray, at: int,
-    n_points: int, n_groups: int, new: int, old: int,
+    space: WalkSpace, own: Walkers, sums: EdgeSums, above: int, is_first: bool, phi: int,
+    factors: FloatArray, at: int, new: int, old: int,
 ) -> None:  # fmt: skip
     """Add sums to those above; the player gets them times the change of its part."""
-    none = spread(0.0)
-    for group in range(n_groups):
-        new_a, new_b = truths_of(new), truths_of(new >> _WIDTH)
-        old_a, old_b = truths_of(old), truths_of(old >> _WIDTH)
-        new, old = new >> _GROUP, old >> _GROUP
-        total_a, total_b = none, none
-        for q in range(n_points):
-            f, i = at + q * _FACTORS + _TWO, (group * n_points + q) * _GROUP
-            j, i = above + i, start + i
+    value, none = sums.value, spread(0.0)
+    for group in range(own.n_groups):
+        agree, agreed = truths_of(new), truths_of(old)
+        new, old = new >> _WIDTH, old >> _WIDTH
+        total = none
+        if sums.is_line:
+            value = load_floats(space.line, group * _WIDTH)
+        for q in range(own.n_points):
+            f, i = at + q * _FACTORS + _TWO, (group * own.n_points + q) * _WIDTH
             agrees, differs = spread(factors[f]), spread(factors[f + _ONE])
-            a, b = load_floats(space.g, i), load_floats(space.g, i + _WIDTH)
-            store_floats(space.g, j, load_floats(space.g, j) + a)
-            store_floats(space.g, j + _WIDTH, load_floats(space.g, j + _WIDTH) + b)
-            total_a = total_a + a * choose(new_a, agrees, choose(old_a, differs, none))
-            total_b = total_b + b * choose(new_b, agrees, choose(old_b, differs, none))
-        store_floats(space.phi, phi, load_floats(space.phi, phi) + total_a)
-        phi += _WIDTH
-        store_floats(space.phi, phi, load_floats(space.phi, phi) + total_b)
+            g = load_floats(sums.source, sums.start + i) * value
+            total = total + g * choose(agree, agrees, choose(agreed, differs, none))
+            if not is_first:
+                g = load_floats(space.g, above + i) + g
+            store_floats(space.g, above + i, g)
+        store_floats(space.phi, phi, load_floats(space.phi, phi) + total)
         phi += _WIDTH
 
 
 @kernel(inner=True)
-def fill_line(
-    walks: Walks, slopes: Slopes, numbers: FloatArray, leaf: int, row: int, n_rows: int,
-    line: FloatArray,
-) -> None:  # fmt: skip
-    """Write the value of a linear leaf, with some of its terms, for each of ``n_rows`` rows."""
-    node, terms = np.uint64(walks.line_node[leaf]), np.uint64(walks.line_terms[leaf])
-    first, stop = np.uint64(slopes.start[node]), np.uint64(slopes.start[node + _ONE])
-    for i in range(n_rows):
-        total = 0.0
-        for k in range(first, stop):
-            if (terms >> (k - first)) & _ONE:
-                total += term_at(slopes, node, k, numbers[row + i, np.uint64(slopes.column[k])])
-        line[i] = walks.leaf[leaf, 0] + sum_within(slopes, node, total)
-
-
-@kernel(inline=True, inner=True)
-def fill_value(
-    walks: Walks, slopes: Slopes, numbers: FloatArray, leaf: int, row: int, n_rows: int,
-    line: FloatArray,
-) -> None:  # fmt: skip
-    """Write the value of a leaf for each row of a word."""
-    if len(walks.line_node) > 0 and walks.line_node[leaf] >= 0:
-        fill_line(walks, slopes, numbers, leaf, row, n_rows, line)
-        return
-    value = spread(walks.leaf[leaf, 0])
-    for i in range(np.uint64(0), n_rows, _WIDTH):
-        store_floats(line, i, value)
-
-
-@kernel(inline=True, inner=True)
-def fill_parts(
-    walks: Walks, edge: int, n_points: int, n_groups: int, new: int, start: int, part: FloatArray
-) -> None:
+def fill_parts(walks: Walks, space: WalkSpace, own: Walkers, edge: int, new: int) -> None:
     """Write the parts of the player of an edge, below it, for the rows of a word."""
-    rule = n_points * (n_points - _ONE) // _TWO
+    part, start = space.part, np.uint64(walks.edge[edge, DEPTH]) * own.step
+    rule = own.n_points * (own.n_points - _ONE) // _TWO
     share = walks.share[edge, NEW_SHARE]
-    for q in range(n_points):
+    for q in range(own.n_points):
         p = walks.point[rule + q]
         agrees = spread((1.0 - share) / (p + (1.0 - p) * share))
         differs = spread(-1.0 / (1.0 - p))
-        bits = new
-        for group in range(n_groups):
-            at = start + (group * n_points + q) * _GROUP
-            store_floats(part, at, choose(truths_of(bits), agrees, differs))
-            store_floats(part, at + _WIDTH, choose(truths_of(bits >> _WIDTH), agrees, differs))
-            bits = bits >> _GROUP
-
-
-@kernel(inline=True, inner=True)
-def fill_change(
-    space: WalkSpace, pairs: PairSpace, start: int, factors: FloatArray, at: int, n_points: int,
-    n_groups: int, new: int, old: int,
-) -> None:  # fmt: skip
-    """Write half of the sums of an edge, which begin at ``start``, times its change of part."""
-    none, g = spread(0.0), space.g
-    for group in range(n_groups):
-        new_a, new_b = truths_of(new), truths_of(new >> _WIDTH)
-        old_a, old_b = truths_of(old), truths_of(old >> _WIDTH)
-        new, old = new >> _GROUP, old >> _GROUP
-        for q in range(n_points):
-            f, i = at + q * _FACTORS + _TWO, (group * n_points + q) * _GROUP
-            agrees, differs = spread(0.5 * factors[f]), spread(0.5 * factors[f + _ONE])
-            part_a = choose(new_a, agrees, choose(old_a, differs, none))
-            part_b = choose(new_b, agrees, choose(old_b, differs, none))
-            store_floats(pairs.change, i, load_floats(g, start + i) * part_a)
-            i += _WIDTH
-            store_floats(pairs.change, i, load_floats(g, start + i) * part_b)
+        for group in range(own.n_groups):
+            at = start + (group * own.n_points + q) * _WIDTH
+            store_floats(part, at, choose(truths_of(new >> (group * _WIDTH)), agrees, differs))
 
 
 @kernel(inner=True)
 def give_pairs(
-    walks: Walks, space: WalkSpace, pairs: PairSpace, edge: int, n_locals: int, output: int,
-    n_points: int, n_groups: int,
+    walks: Walks, space: WalkSpace, own: Walkers, sums: EdgeSums, edge: int, n_locals: int,
+    output: int, factors: FloatArray, at: int, new: int, old: int,
 ) -> None:  # fmt: skip
     """Add the change of an edge to the pairs of its player with each player above it."""
-    depth, own = np.uint64(walks.edge[edge, DEPTH]), np.uint64(walks.edge[edge, PLAYER])
-    n_sums = np.uint64(walks.leaf.shape[1])
-    step = n_points * _WORD
+    depth, player = np.uint64(walks.edge[edge, DEPTH]), np.uint64(walks.edge[edge, PLAYER])
+    n_sums, value, none = np.uint64(walks.leaf.shape[1]), sums.value, spread(0.0)
+    # Half of the sums of the edge, times its change of part.
+    for group in range(own.n_groups):
+        agree, agreed = truths_of(new), truths_of(old)
+        new, old = new >> _WIDTH, old >> _WIDTH
+        if sums.is_line:
+            value = load_floats(space.line, group * _WIDTH)
+        for q in range(own.n_points):
+            f, i = at + q * _FACTORS + _TWO, (group * own.n_points + q) * _WIDTH
+            agrees, differs = spread(0.5 * factors[f]), spread(0.5 * factors[f + _ONE])
+            part = choose(agree, agrees, choose(agreed, differs, none))
+            store_floats(space.change, i, load_floats(sums.source, sums.start + i) * value * part)
     for above in range(_ONE, depth):
         other = np.uint64(walks.edge[np.uint64(space.opened[above]), PLAYER])
-        if pairs.covered[above] > 0 or other == own:
+        if space.covered[above] > 0 or other == player:
             continue
-        low, high = min(own, other), max(own, other)
-        to = ((low * n_locals + high) * n_sums + output) * _WORD
-        for group in range(n_groups):
-            a, b = load_floats(pairs.pair, to), load_floats(pairs.pair, to + _WIDTH)
-            for q in range(n_points):
-                i = (group * n_points + q) * _GROUP
-                j = above * step + i
-                a = a + load_floats(pairs.change, i) * load_floats(pairs.part, j)
-                b = b + load_floats(pairs.change, i + _WIDTH) * load_floats(pairs.part, j + _WIDTH)
-            store_floats(pairs.pair, to, a)
-            store_floats(pairs.pair, to + _WIDTH, b)
-            to += _GROUP
+        low, high = min(player, other), max(player, other)
+        to = ((low * n_locals + high) * n_sums + output) * own.width
+        for group in range(own.n_groups):
+            total = load_floats(space.pair, to)
+            for q in range(own.n_points):
+                i = (group * own.n_points + q) * _WIDTH
+                part = load_floats(space.part, above * own.step + i)
+                total = total + load_floats(space.change, i) * part
+            store_floats(space.pair, to, total)
+            to += _WIDTH
 
 
 @kernel(inner=True)
-def fill_sums(
-    walks: Walks, lines: tuple[Slopes, FloatArray], walk: WalkSpace, edge: int, row: int,
-    n_rows: int, n_points: int, n_groups: int,
-) -> None:  # fmt: skip
-    """Write the sums of an edge to a leaf: ``h`` times what the leaf adds."""
-    slopes, numbers = lines
-    leaf, depth = np.uint64(walks.edge[edge, LEAF]), np.uint64(walks.edge[edge, DEPTH])
-    n_sums, step = np.uint64(walks.leaf.shape[1]), n_points * _WORD
-    fill_value(walks, slopes, numbers, leaf, row, n_rows, walk.line)
-    for k in range(n_sums):
-        own = spread(walks.leaf[leaf, k])
-        for group in range(n_groups):
-            for q in range(n_points):
-                for half in range(_TWO):
-                    in_word = group * _GROUP + half * _WIDTH
-                    i = (group * n_points + q) * _GROUP + half * _WIDTH
-                    value = load_floats(walk.line, in_word) if n_sums == _ONE else own
-                    h = load_floats(walk.h, depth * step + i)
-                    store_floats(walk.g, (depth * n_sums + k) * step + i, h * value)
-
-
-@kernel(inline=True, inner=True)
-def leave_edge(
-    walks: Walks, space: WalkSpace, pairs: PairSpace | None, edge: int, n_locals: int,
-    factors: FloatArray, at: int, n_points: int, n_groups: int,
-) -> None:  # fmt: skip
-    """Add the sums of an edge to the edge above, to its player, and to the player's pairs."""
-    depth, before = np.uint64(walks.edge[edge, DEPTH]), np.uint64(walks.edge[edge, BEFORE])
-    new, old = space.taken[depth], space.taken[before]
-    n_sums, step = np.uint64(walks.leaf.shape[1]), n_points * _WORD
-    phi = np.uint64(walks.edge[edge, PLAYER]) * n_sums * _WORD
-    for k in range(n_sums):
-        here, above = (depth * n_sums + k) * step, ((depth - _ONE) * n_sums + k) * step
-        give(space, here, above, phi + k * _WORD, factors, at, n_points, n_groups, new, old)
-        if pairs is not None:
-            fill_change(space, pairs, here, factors, at, n_points, n_groups, new, old)
-            give_pairs(walks, space, pairs, edge, n_locals, k, n_points, n_groups)
-    if pairs is not None and before > np.uint64(0):
-        pairs.covered[before] = 0
+def fill_line(
+    walks: Walks, lines: tuple[Slopes, FloatArray], space: WalkSpace, own: Walkers, leaf: int
+) -> bool:
+    """Write the value of a linear leaf, with some of its terms, for each row; else return False."""
+    if len(walks.line_node) == 0 or walks.line_node[leaf] < 0:
+        return False
+    (slopes, numbers), node = lines, np.uint64(walks.line_node[leaf])
+    terms, first = np.uint64(walks.line_terms[leaf]), np.uint64(slopes.start[node])
+    for i in range(own.n_rows):
+        total = 0.0
+        for k in range(first, np.uint64(slopes.start[node + _ONE])):
+            if (terms >> (k - first)) & _ONE:
+                x = numbers[own.row + i, np.uint64(slopes.column[k])]
+                total += term_at(slopes, node, k, x)
+        space.line[i] = walks.leaf[leaf, 0] + sum_within(slopes, node, total)
+    return True
 
 
 @kernel(inner=True)
 def walk_word(
-    walks: Walks, lines: tuple[Slopes, FloatArray], space: WalkSpace, pairs: PairSpace | None,
-    tree: int, row: int, word: int, n_rows: int, factors: FloatArray, start: int,
+    walks: Walks, lines: tuple[Slopes, FloatArray], space: WalkSpace, own: Walkers, tree: int,
+    word: int, factors: FloatArray, start: int,
 ) -> None:  # fmt: skip
     """Walk a tree with the rows of a word; add values of players to ``phi``, of pairs to theirs."""
-    n_points, n_sums = np.uint64(walks.n_points[tree]), np.uint64(walks.leaf.shape[1])
+    n_sums, first = np.uint64(walks.leaf.shape[1]), np.uint64(walks.first_edge[tree])
     n_locals = np.uint64(walks.first_player[tree + _ONE] - walks.first_player[tree])
-    first = np.uint64(walks.first_edge[tree])
-    step, stride = n_points * _WORD, n_points * _FACTORS
-    n_groups = (n_rows + (_GROUP - _ONE)) // _GROUP
+    step, stride, none = own.step, own.n_points * _FACTORS, np.uint64(0)
     space.taken[0] = _ALL
-    for i in range(np.uint64(0), n_groups * n_points * _GROUP, _WIDTH):
+    for i in range(none, step, _WIDTH):
         store_floats(space.h, i, spread(1.0))
     for edge in range(first, np.uint64(walks.first_edge[tree + _ONE])):
         depth, before = np.uint64(walks.edge[edge, DEPTH]), np.uint64(walks.edge[edge, BEFORE])
@@ -424,21 +367,34 @@ def walk_word(
         space.taken[depth] = new
         space.opened[depth] = edge
         at, is_leaf = start + (edge - first) * stride, walks.edge[edge, LEAF] >= 0
-        go_down(space, factors, at, n_points, n_groups, (depth - _ONE) * step,
-                walks.share[edge, SHARE], new, old, depth * n_sums * step,
-                np.uint64(0) if is_leaf else n_sums)  # fmt: skip
-        if pairs is not None:
-            pairs.covered[depth] = 0
-            if before > np.uint64(0):
-                pairs.covered[before] = depth
-            fill_parts(walks, edge, n_points, n_groups, new, depth * step, pairs.part)
+        go_down(space, own, factors, at, (depth - _ONE) * step, walks.share[edge, SHARE], new, old)
+        if space.pairs == 1:
+            space.covered[depth] = 0
+            if before > none:
+                space.covered[before] = depth
+            fill_parts(walks, space, own, edge, new)
         if not is_leaf:
             continue
-        fill_sums(walks, lines, space, edge, row, n_rows, n_points, n_groups)
+        leaf = np.uint64(walks.edge[edge, LEAF])
+        is_line = fill_line(walks, lines, space, own, leaf)
+        # Add the sums of all edges that end here to those above, to their players, and to pairs.
         for closed in range(np.uint64(walks.edge[edge, CLOSES]) + _ONE):
-            inner = np.uint64(space.opened[depth - closed])
-            leave_edge(walks, space, pairs, inner, n_locals, factors,
-                       start + (inner - first) * stride, n_points, n_groups)  # fmt: skip
+            here = depth - closed
+            inner = np.uint64(space.opened[here])
+            before, is_first = np.uint64(walks.edge[inner, BEFORE]), walks.edge[inner, TURNED] == 0
+            new, old, at = space.taken[here], space.taken[before], start + (inner - first) * stride
+            phi = np.uint64(walks.edge[inner, PLAYER]) * n_sums * own.width
+            for k in range(n_sums):
+                sums = EdgeSums(space.h, here * step, spread(walks.leaf[leaf, k]), is_line)
+                if closed > none:
+                    sums = EdgeSums(space.g, (here * n_sums + k) * step, spread(1.0), False)
+                above = ((here - _ONE) * n_sums + k) * step
+                to = phi + k * own.width
+                give(space, own, sums, above, is_first, to, factors, at, new, old)
+                if space.pairs == 1:
+                    give_pairs(walks, space, own, sums, inner, n_locals, k, factors, at, new, old)
+            if space.pairs == 1 and before > none:
+                space.covered[before] = 0
 
 
 # -- plans of the walks, made once per model ----------------------------------------------------
@@ -474,15 +430,6 @@ class PathSpace(NamedTuple):
     weight: kt.Float64_1D
 
 
-@kernel(inner=True)
-def depth_before(space: PathSpace, depth: int, player: int) -> int:
-    """Return the depth of the last edge of a player above ``depth``; 0: none."""
-    above = depth - _ONE
-    while above > 0 and space.player[above] != player:
-        above -= _ONE
-    return above
-
-
 @kernel
 def plan_walks(
     nodes: GameNodes,
@@ -509,8 +456,24 @@ def plan_walks(
             node, depth = np.uint64(space.waiting[n_waiting, 0]), space.waiting[n_waiting, 1]
             turns, parent = space.waiting[n_waiting, 2], space.waiting[n_waiting, 3]
             if parent >= 0:
-                write_edge(nodes, np.uint64(parent), node, np.uint64(depth), turns, edge, share,
-                           n, space)  # fmt: skip
+                # Write the edge from the parent, and the state of the path below it.
+                split, here = np.uint64(parent), np.uint64(depth)
+                to_right, player = nodes.left[split] != node, nodes.player[split]
+                above = here - _ONE
+                before = above  # depth of the last edge of the same player; 0: none
+                while before > 0 and space.player[before] != player:
+                    before -= _ONE
+                own = 1.0 - nodes.share[split] if to_right else nodes.share[split]
+                old = space.product[before] if before > 0 else 1.0
+                space.player[here], space.product[here] = player, old * own
+                space.n_players[here] = space.n_players[above] + np.int64(before == 0)
+                space.weight[here] = space.weight[above] * own
+                edge[n, CONDITION] = nodes.condition[split]
+                edge[n, TURNED] = -1 if to_right else 0
+                edge[n, DEPTH], edge[n, BEFORE] = here, before
+                edge[n, PLAYER], edge[n, LEAF] = player, nodes.leaf[node]
+                edge[n, CLOSES] = min(turns, depth - 1) if nodes.leaf[node] >= 0 else 0
+                share[n, SHARE], share[n, OLD_SHARE], share[n, NEW_SHARE] = own, old, old * own
                 n += _ONE
             most[tree, 0] = max(most[tree, 0], depth)
             if nodes.leaf[node] >= 0:
@@ -524,30 +487,3 @@ def plan_walks(
                     space.waiting[n_waiting, k] = child[k]
                 n_waiting += _ONE
     first_edge[np.uint64(len(roots))] = n
-
-
-@kernel(inner=True)
-def write_edge(
-    nodes: GameNodes, parent: int, node: int, depth: int, turns: int,
-    edge: npt.NDArray[np.int32], share: FloatArray, n: int, space: PathSpace,
-) -> None:  # fmt: skip
-    """Write edge ``n``, from ``parent`` to ``node``, and the state of the path below it."""
-    to_right = nodes.left[parent] != node
-    player = nodes.player[parent]
-    before = depth_before(space, depth, player)
-    own = 1.0 - nodes.share[parent] if to_right else nodes.share[parent]
-    old = space.product[before] if before > 0 else 1.0
-    space.player[depth], space.product[depth] = player, old * own
-    above = depth - _ONE
-    space.n_players[depth] = space.n_players[above] + np.int64(before == 0)
-    space.weight[depth] = space.weight[above] * own
-    edge[n, CONDITION] = nodes.condition[parent]
-    edge[n, TURNED] = -1 if to_right else 0
-    edge[n, DEPTH], edge[n, BEFORE] = depth, before
-    edge[n, PLAYER], edge[n, LEAF] = player, nodes.leaf[node]
-    edge[n, CLOSES] = min(turns, np.int64(depth) - 1) if nodes.leaf[node] >= 0 else 0
-    share[n, SHARE], share[n, OLD_SHARE], share[n, NEW_SHARE] = (
-        own,
-        old,
-        old * own,
-    )
