@@ -40,6 +40,8 @@ PRECISION = 3
 EXPECTED_RECIPROCAL_RANK = 4
 RECALL = 5
 AUC = 6
+IDEAL_DCG = 7
+"""The largest possible DCG."""
 
 _RUN = 16
 _NEGLIGIBLE = math.log(1e-18)
@@ -256,22 +258,6 @@ def share_of_pairs(gain: FloatArray, score: FloatArray, n: int, space: QuerySpac
 
 
 @kernel
-def ideal_dcg(
-    queries: QueryRows, gain: kt.Float64_1D, most: int, space: QuerySpace, out: kt.Float64_1D
-) -> None:
-    """Write the largest possible DCG of the first ``most`` ranks of each query."""
-    gains, listed = space.numbers[0], space.numbers[1]
-    for query in range(len(queries.starts) - 1):
-        begin, n = queries.starts[query], queries.starts[query + 1] - queries.starts[query]
-        for place in range(n):
-            gains[place] = gain[queries.rows[begin + place]]
-        sort_descending(gains, n, space.order, space.spare)
-        for rank in range(n):
-            listed[rank] = gains[space.order[rank]]
-        out[query] = dcg(listed, listed, n, min(n, most))
-
-
-@kernel
 def score_queries(
     kind: int,
     most: int,
@@ -296,15 +282,18 @@ def score_queries(
             out[query] = share_of_pairs(gains, scores, n, space)
             continue
         top = min(n, most)
-        if kind != NDCG and kind != EXPECTED_RECIPROCAL_RANK:
+        if kind not in (NDCG, IDEAL_DCG, EXPECTED_RECIPROCAL_RANK):
             list_by(scores, gains, scores, n, best, of_best, space)
             out[query] = precision(best, of_best, n, top, kind)
             continue
         # By gain first: sums over ties then have the same bits in any order of the table.
         list_by(gains, gains, scores, n, best, of_best, space)
+        ideal = dcg(best, best, n, top)
+        if kind == IDEAL_DCG:
+            out[query] = ideal
+            continue
         list_by(of_best, best, of_best, n, gains, scores, space)
         if kind == NDCG:
-            ideal = dcg(best, best, n, top)
             out[query] = dcg(gains, scores, n, top) / ideal if ideal > 0.0 else 1.0
         else:
             out[query] = expected_reciprocal_rank(gains, scores, n, top, largest, best)

@@ -8,6 +8,8 @@ nodes are split.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from hedgerow.arrays import IntArray
@@ -17,7 +19,8 @@ from hedgerow.growing.core.batch import member
 from hedgerow.growing.core.stages.branches import keep_permitted
 from hedgerow.kernels.primitives.barrier import barrier, share
 from hedgerow.kernels.primitives.hashing import hash64
-from hedgerow.kernels.splits.constraints import Constraints, draw_weighted
+from hedgerow.kernels.ranking import sort_descending
+from hedgerow.kernels.splits.constraints import Constraints
 
 ROW_STREAM = 1 << 40
 LEVEL_STREAM = 2 << 40
@@ -76,17 +79,21 @@ def shuffle_front(
 ) -> int:
     """Put a random choice of about ``fraction`` of ``order[:n]`` to the front; its size."""
     n_taken = max(np.int64(1), np.int64(np.rint(fraction * n)))
-    if len(constraints.growth.weight) > 0:
-        return draw_weighted(
-            constraints.growth,
-            seed,
-            stream,
-            order,
-            n,
-            n_taken,
-            constraints.used,
-            constraints.permitted,
-        )
+    if len(constraints.growth.weight) > 0:  # by weight: fewer if fewer have one above 0
+        rules, chosen, spare = constraints.growth, constraints.used, constraints.permitted
+        n_positive = np.int64(0)
+        for k in range(n):
+            weight = rules.weight[order[k]]
+            n_positive += np.int64(weight > 0.0)
+            bits = hash64(seed, np.uint64(stream), np.uint64(order[k])) >> np.uint64(11)
+            rules.keys[k] = math.log((float(bits) + 0.5) * 2.0**-53) / weight
+        sort_descending(rules.keys, n, chosen, spare)
+        n_taken = min(n_taken, n_positive)
+        for k in range(n_taken):
+            spare[k] = order[chosen[k]]
+        for k in range(n_taken):
+            order[k] = spare[k]
+        return n_taken
     for i in range(n_taken):
         draw = hash64(seed, np.uint64(stream), np.uint64(i))
         j = i + np.int64(draw % np.uint64(n - i))

@@ -22,12 +22,12 @@ from hedgerow.kernels.splits.split import (
     NodeHistogram,
     NodeSums,
     complete_split,
+    node_score,
 )
 from hedgerow.kernels.splits.vector_split import (
     LANE_ROWS,
     VectorNode,
     fill_lanes,
-    score_totals,
     search_column,
     sum_totals,
 )
@@ -73,11 +73,15 @@ def prepare_node(
     if column < 0:
         return node, fill_lanes(node), 0.0
     sum_totals(node, column)
+    score = 0.0  # twice the loss reduction of the node as a leaf, over all outputs
     for output in range(len(outputs.scalars)):
         scalars, dropped = outputs.scalars[output], outputs.dropped[output]
-        node.units[output, 0] = units_of(scalars, constant, dropped[0]).g
-        node.units[output, 1] = units_of(scalars, constant, dropped[1]).h
-    return node, fill_lanes(node), score_totals(node)
+        g_unit = units_of(scalars, constant, dropped[0]).g
+        h_unit = units_of(scalars, constant, dropped[1]).h
+        node.units[output, 0], node.units[output, 1] = g_unit, h_unit
+        g, h = float(node.totals[output, 0]) * g_unit, float(node.totals[output, 1]) * h_unit
+        score += node_score(g, h, node.rules)
+    return node, fill_lanes(node), score
 
 
 @kernel(inner=True)

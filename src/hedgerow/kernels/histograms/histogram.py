@@ -38,7 +38,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow import kernel_types as kt
-from hedgerow.arrays import BinArray, IntArray, RowArray
+from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.histograms.pairs import SPACING, Pairs, add_rows_apart, fold_pairs
 from hedgerow.kernels.primitives.intrinsics import prefetch
@@ -107,13 +107,6 @@ class Columns(NamedTuple):
     pairs: Pairs
 
 
-@kernel(inline=True, inner=True)
-def add_row(by_row: BinArray, at: int, first: int, last: int, value: int, cells: IntArray) -> None:
-    """Add ``value`` to the cells of features ``first`` to ``last`` of one row."""
-    for j in range(first, last + np.uint64(1)):
-        cells[j * _SPACING + np.uint64(by_row[at + j])] += value
-
-
 @kernel(inner=True)
 def add_rows(
     bins: Bins,
@@ -151,7 +144,8 @@ def add_rows(
                 j = np.uint64(position[k])
                 cells[j * _SPACING + np.uint64(by_row[at + j])] += value
         else:
-            add_row(by_row, at, first, last, value, cells)
+            for j in range(first, last + np.uint64(1)):
+                cells[j * _SPACING + np.uint64(by_row[at + j])] += value
 
 
 class RowLists(NamedTuple):
@@ -371,13 +365,3 @@ def add_histogram_sums(
         g[a + c] += s * g[b + c]
         h[a + c] += s * h[b + c]
         n[a + c] += np.int32(s) * n[b + c]
-
-
-@kernel(inner=True)
-def add_column(
-    histograms: HistogramSums, target: int, source: int, filled: int, stride: int, sign: int
-) -> None:
-    """Apply :func:`add_histogram_sums` to the cells of a column that can hold rows."""
-    add_histogram_sums(histograms, target, source, filled, sign)
-    if filled < stride:
-        add_histogram_sums(histograms, target + stride - 1, source + stride - 1, np.int64(1), sign)

@@ -82,14 +82,6 @@ def list_filled(n: np.ndarray, at: int, n_bins: int, stride: int, filled: IntArr
 
 
 @kernel(inline=True, inner=True)
-def bin_of(byte: int, position: int, half: int) -> int:
-    """Return the bin of a column; ``half`` is 1 where two columns share the byte."""
-    if half == np.uint64(0):
-        return byte
-    return (byte >> (np.uint64(4) * (np.uint64(1) - (position & np.uint64(1))))) & np.uint64(15)
-
-
-@kernel(inline=True, inner=True)
 def add_line(cells: np.ndarray, at: int, line: Any, keep: int) -> None:
     """Add to a line of cells, or overwrite the line if ``keep`` is 0."""
     place = np.int64(at)
@@ -115,9 +107,7 @@ def add_rows(
         np.uint64(bins.tile_width), np.uint64(sums.width), np.uint64(bins.stride)
     )  # fmt: skip
     base, first = np.uint64(tile * bins.tile_size), np.uint64(slot_start)
-    half, one = np.uint64(0), np.int32(1)
-    if pairs.used == 1:
-        half = np.uint64(1)
+    half, one_half, one = np.uint64(pairs.used), np.uint64(1), np.int32(1)
     k_start, k_stop = np.uint64(part[0]), np.uint64(part[1])
     for i in range(np.uint64(place[0]), np.uint64(place[1])):
         ahead = np.uint64(rows[i + _FAR])
@@ -134,7 +124,9 @@ def add_rows(
             second = load_line(words, np.int64(word + _LINE))
         for k in range(k_start, k_stop):
             j = np.uint64(position[k])
-            bin_ = bin_of(np.uint64(by_row[at + (j >> half)]), j, half)
+            bin_ = np.uint64(by_row[at + (j >> half)])
+            if half == one_half:  # two columns share the byte
+                bin_ = (bin_ >> (np.uint64(4) * (one_half - (j & one_half)))) & np.uint64(15)
             cell = first + np.uint64(feature[k]) * stride + bin_
             count = n[cell]
             n[cell] = count + one

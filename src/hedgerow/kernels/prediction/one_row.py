@@ -15,74 +15,15 @@ tables   :class:`hedgerow.model.layout.WalkTables` as a plain tuple
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hedgerow import kernel_types as kt
-from hedgerow.arrays import AnyArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.prediction.predict import Leaves, add_leaves, step
 from hedgerow.kernels.prediction.table_keys import CategorySets
 from hedgerow.kernels.primitives.intrinsics import words_as
 
 _ONE = np.uint64(1)
-
-
-@kernel(inner=True)
-def fill_keys_of_row(
-    words: IntArray,
-    coding_of: AnyArray,
-    codings: IntArray,
-    categories: tuple[Any, ...],
-    slots: IntArray,
-    keys: AnyArray,
-) -> None:
-    """Write the key of each slot; see :func:`hedgerow.kernels.prediction.table_keys.fill_keys`."""
-    bins, bins_start, sets = categories
-    for slot in range(np.uint64(len(slots))):
-        number = slots[slot]
-        if number < 0:
-            set_ = np.uint64(-1 - number)
-            bin_ = np.uint64(bins[np.uint64(bins_start[set_])])
-            word = sets[np.uint64(4) * set_ + (bin_ >> np.uint64(6))]
-            keys[slot] = _ONE - ((word >> (bin_ & np.uint64(63))) & _ONE)
-            continue
-        column = np.uint64(number >> 1)
-        coding = np.uint64(coding_of[column])
-        shift, flip, minus_zero = codings[coding, 0], codings[coding, 1], codings[coding, 2]
-        key = words[column]
-        key = key ^ ((key >> shift) & flip)
-        key = key if key != minus_zero else key ^ key
-        present = (key >= codings[coding, 3]) & (key <= codings[coding, 4])
-        keys[slot] = key if present else codings[coding, np.uint64(5) + np.uint64(number & 1)]
-
-
-@kernel(inner=True)
-def walk_row(tables: tuple[Any, ...], order: AnyArray, keys: AnyArray, ends: AnyArray) -> None:
-    """Write the leaf that the row reaches in tree t to ``ends[t]``."""
-    _, nodes, _, _, _, roots, depths = tables
-    n_trees, zero = np.uint64(len(order)), np.uint64(0)
-    whole = n_trees - n_trees % np.uint64(8)
-    for i in range(zero, whole, np.uint64(8)):
-        t0, t1, t2, t3 = order[i], order[i + _ONE], order[i + np.uint64(2)], order[i + np.uint64(3)]
-        t4, t5 = order[i + np.uint64(4)], order[i + np.uint64(5)]
-        t6, t7 = order[i + np.uint64(6)], order[i + np.uint64(7)]
-        a, b, c, d = roots[t0], roots[t1], roots[t2], roots[t3]
-        e, f, g, h = roots[t4], roots[t5], roots[t6], roots[t7]
-        for _ in range(depths[t7]):
-            a, b = step(nodes, keys, zero, a), step(nodes, keys, zero, b)
-            c, d = step(nodes, keys, zero, c), step(nodes, keys, zero, d)
-            e, f = step(nodes, keys, zero, e), step(nodes, keys, zero, f)
-            g, h = step(nodes, keys, zero, g), step(nodes, keys, zero, h)
-        ends[t0], ends[t1], ends[t2], ends[t3] = a, b, c, d
-        ends[t4], ends[t5], ends[t6], ends[t7] = e, f, g, h
-    for i in range(whole, n_trees):
-        tree = order[i]
-        node = roots[tree]
-        for _ in range(depths[tree]):
-            node = step(nodes, keys, zero, node)
-        ends[tree] = node
 
 
 @kernel
@@ -106,12 +47,49 @@ def add_one_row(
     """Add all trees to the scores of one row."""
     # ``space``, uint64 (n_trees + n_slots,), belongs to this call alone.
     coding_of, codings, order = columns
-    slots, _, value, node, _, roots, _ = tables
-    n_trees, n_outputs = np.uint64(len(roots)), np.uint64(len(scores))
+    slots, nodes, value, node, _, roots, depths = tables
+    bins, bins_start, sets = categories
+    n_trees, n_outputs, zero = np.uint64(len(roots)), np.uint64(len(scores)), np.uint64(0)
     ends = words_as(space, 0, n_trees, np.uint64)
     keys = words_as(space, n_trees, np.uint64(len(slots)), np.int64)
-    fill_keys_of_row(words, coding_of, codings, categories, slots, keys)
-    walk_row(tables, order, keys, ends)
+    # The key of each slot, as of :func:`hedgerow.kernels.prediction.table_keys.fill_keys`.
+    for slot in range(np.uint64(len(slots))):
+        number = slots[slot]
+        if number < 0:
+            set_ = np.uint64(-1 - number)
+            bin_ = np.uint64(bins[np.uint64(bins_start[set_])])
+            word = sets[np.uint64(4) * set_ + (bin_ >> np.uint64(6))]
+            keys[slot] = _ONE - ((word >> (bin_ & np.uint64(63))) & _ONE)
+            continue
+        column = np.uint64(number >> 1)
+        coding = np.uint64(coding_of[column])
+        shift, flip, minus_zero = codings[coding, 0], codings[coding, 1], codings[coding, 2]
+        key = words[column]
+        key = key ^ ((key >> shift) & flip)
+        key = key if key != minus_zero else key ^ key
+        present = (key >= codings[coding, 3]) & (key <= codings[coding, 4])
+        keys[slot] = key if present else codings[coding, np.uint64(5) + np.uint64(number & 1)]
+    # The leaf that the row reaches in each tree.
+    whole = n_trees - n_trees % np.uint64(8)
+    for i in range(zero, whole, np.uint64(8)):
+        t0, t1, t2, t3 = order[i], order[i + _ONE], order[i + np.uint64(2)], order[i + np.uint64(3)]
+        t4, t5 = order[i + np.uint64(4)], order[i + np.uint64(5)]
+        t6, t7 = order[i + np.uint64(6)], order[i + np.uint64(7)]
+        a, b, c, d = roots[t0], roots[t1], roots[t2], roots[t3]
+        e, f, g, h = roots[t4], roots[t5], roots[t6], roots[t7]
+        for _ in range(depths[t7]):
+            a, b = step(nodes, keys, zero, a), step(nodes, keys, zero, b)
+            c, d = step(nodes, keys, zero, c), step(nodes, keys, zero, d)
+            e, f = step(nodes, keys, zero, e), step(nodes, keys, zero, f)
+            g, h = step(nodes, keys, zero, g), step(nodes, keys, zero, h)
+        ends[t0], ends[t1], ends[t2], ends[t3] = a, b, c, d
+        ends[t4], ends[t5], ends[t6], ends[t7] = e, f, g, h
+    for i in range(whole, n_trees):
+        tree = order[i]
+        a = roots[tree]
+        for _ in range(depths[tree]):
+            a = step(nodes, keys, zero, a)
+        ends[tree] = a
     if len(node) == 0:
         for output in range(n_outputs):
             total = scores[output, 0]
@@ -122,4 +100,4 @@ def add_one_row(
         for tree in range(n_trees):
             ends[tree] = node[ends[tree]]
             end = words_as(space, tree, _ONE, np.uint64)
-            add_leaves(leaves, end, _ONE, scores, tree, np.uint64(0))
+            add_leaves(leaves, end, _ONE, scores, tree, zero)

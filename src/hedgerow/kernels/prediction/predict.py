@@ -46,7 +46,7 @@ child, so every row takes as many steps as the tree is deep
 (:func:`walk_trees`).
 
 Where leaves hold vectors, one walk ends at a vector with a number for each output
-(:func:`add_vectors`); where leaves have slopes, it ends at a line, or at one for each output
+(:func:`add_leaves`); where leaves have slopes, it ends at a line, or at one for each output
 (:mod:`hedgerow.kernels.prediction.slopes`).
 
 The score of a row is the sum in tree order, in both engines and for any block.
@@ -105,16 +105,6 @@ Leaves: TypeAlias = tuple[
 
 
 @kernel(inner=True)
-def add_vectors(
-    vectors: FloatArray, chosen: AnyArray, n_rows: int, scores: FloatArray, first_row: int
-) -> None:
-    """Add the vector ``chosen[i]`` to the scores of row ``first_row + i``, for ``n_rows`` rows."""
-    for output in range(np.uint64(len(scores))):
-        for i in range(n_rows):
-            scores[output, first_row + i] += vectors[np.uint64(chosen[i]), output]
-
-
-@kernel(inner=True)
 def add_leaves(
     leaves: tuple[Any, ...],
     chosen: AnyArray,
@@ -126,7 +116,9 @@ def add_leaves(
     """Add leaf ``chosen[i]`` of a tree to row ``first_row + i``, for ``n_rows`` rows."""
     vectors, value, slopes, records, numbers = leaves
     if len(value) == 0:
-        add_vectors(vectors, chosen, n_rows, scores, first_row)
+        for output in range(np.uint64(len(scores))):
+            for i in range(n_rows):
+                scores[output, first_row + i] += vectors[np.uint64(chosen[i]), output]
         return
     own = scores[tree % np.uint64(len(scores))]
     if len(records[0]) > 0:

@@ -120,16 +120,6 @@ def empty_sums(n_nodes: int) -> FloatArray:
     return sums
 
 
-@kernel(inner=True)
-def start_sums(sums: FloatArray) -> None:
-    """Write the sums of a leaf before the first row."""
-    for k in range(np.uint64(SUMS)):
-        sums[k] = 0.0
-    for t in range(np.uint64(TERMS)):
-        sums[_LOWEST + t], sums[_HIGHEST + t] = np.inf, -np.inf
-    sums[LOW], sums[HIGH] = np.inf, -np.inf
-
-
 # -- the rows of a leaf ---------------------------------------------------------------------
 
 
@@ -231,24 +221,6 @@ def find_extremes(
         low = min(low, total) if counts else low
         high = max(high, total) if counts else high
     sums[LOW], sums[HIGH] = low, high
-
-
-@kernel(inner=True)
-def add_to_scores(
-    data: LeafRows, leaf: int, value: float, bounds: tuple[float, float], scores: FloatArray
-) -> None:
-    """Add the value of a leaf, and the sums of terms in the space, to the scores of its rows."""
-    first, (low, high) = np.uint64(data.start[leaf]), bounds
-    for i in range(first, first + np.uint64(data.count[leaf])):
-        scores[np.uint64(data.rows[i])] += value + clipped(data.space[0, i], low, high)
-
-
-@kernel(inner=True)
-def add_value(data: LeafRows, leaf: int, value: float, scores: FloatArray) -> None:
-    """Add the value of a leaf to the scores of its rows."""
-    first = np.uint64(data.start[leaf])
-    for i in range(first, first + np.uint64(data.count[leaf])):
-        scores[np.uint64(data.rows[i])] += value
 
 
 # -- the terms of a leaf --------------------------------------------------------------------
@@ -362,11 +334,19 @@ def fit_terms(
     # ``system`` belongs to this call (:func:`fit_space`).
     for leaf in range(np.uint64(start), np.uint64(stop)):
         n_terms, value = np.uint64(terms.count[leaf]), rules.values[leaf]
+        first = np.uint64(data.start[leaf])
+        stop_row = first + np.uint64(data.count[leaf])
         if n_terms == 0:
             if len(scores) > 0:
-                add_value(data, leaf, value, scores)
+                for i in range(first, stop_row):
+                    scores[np.uint64(data.rows[i])] += value
             continue
-        start_sums(own)
+        # The sums before the first row.
+        for k in range(np.uint64(SUMS)):
+            own[k] = 0.0
+        for t in range(np.uint64(TERMS)):
+            own[_LOWEST + t], own[_HIGHEST + t] = np.inf, -np.inf
+        own[LOW], own[HIGH] = np.inf, -np.inf
         load_gradients(data, leaf, own)
         for t in range(np.uint64(TERMS)):
             if t < n_terms:
@@ -380,8 +360,9 @@ def fit_terms(
         find_extremes(data, terms, leaf, ends_of(rules, leaf), own)
         set_bounds(terms, leaf, own)
         if len(scores) > 0:
-            bounds = (terms.bounds[0, leaf], terms.bounds[1, leaf])
-            add_to_scores(data, leaf, value, bounds, scores)
+            low, high = terms.bounds[0, leaf], terms.bounds[1, leaf]
+            for i in range(first, stop_row):
+                scores[np.uint64(data.rows[i])] += value + clipped(data.space[0, i], low, high)
 
 
 @kernel

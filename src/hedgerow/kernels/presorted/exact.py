@@ -37,7 +37,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow import kernel_types as kt
-from hedgerow.arrays import BinArray, IntArray, RowArray
+from hedgerow.arrays import BinArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.primitives.intrinsics import bits_of_float, prefetch
 from hedgerow.kernels.splits.constraints import ConstrainedColumn, cut_gain
@@ -144,33 +144,6 @@ def better_cut(
     )  # fmt: skip
 
 
-@kernel(inline=True, inner=True)
-def scan_chunk(
-    entries: RowArray,
-    span: tuple[int, int, int],
-    quantized: np.ndarray,
-    buffer: tuple[IntArray, IntArray, IntArray],
-    k: int,
-    g: int,
-    h: int,
-) -> tuple[int, int, int]:
-    """Write the sums before the cuts of some entries to the buffer; return what follows them."""
-    # ``span`` is the start of the list, the first of the entries and the one after the last.  ``k``
-    # cuts are in the buffer, and ``g`` and ``h`` are the sums of the entries before.
-    cut_g, cut_h, cut_n = buffer
-    for i in range(span[1], span[2]):
-        entry = entries[i]
-        prefetch(quantized, np.intp(_TWO * np.uint64(entries[i + _AHEAD] & _ROW_BITS)))
-        at = _TWO * np.uint64(entry & _ROW_BITS)
-        cut_g[k] = g
-        cut_h[k] = h
-        cut_n[k] = np.int64(i - span[0])
-        k += np.uint64(entry >> _RUN_SHIFT)
-        g += np.int64(quantized[at])
-        h += np.int64(quantized[at + _ONE])
-    return k, g, h
-
-
 @kernel(inner=True)
 def scan_entries(
     own: SearchedList, before: NodeSums, missing_left: int, best: ExactSplit,
@@ -191,8 +164,16 @@ def scan_entries(
         next_one = start + _ONE
     while next_one < stop:
         first, next_one = next_one, min(next_one + _CHUNK, stop)
-        span = (start, first, next_one)
-        k, g, h = scan_chunk(entries, span, quantized, (cut_g, cut_h, cut_n), k, g, h)
+        for i in range(first, next_one):
+            entry = entries[i]
+            prefetch(quantized, np.intp(_TWO * np.uint64(entries[i + _AHEAD] & _ROW_BITS)))
+            at = _TWO * np.uint64(entry & _ROW_BITS)
+            cut_g[k] = g
+            cut_h[k] = h
+            cut_n[k] = np.int64(i - start)
+            k += np.uint64(entry >> _RUN_SHIFT)
+            g += np.int64(quantized[at])
+            h += np.int64(quantized[at + _ONE])
         if k > _CUTS:
             best = better_cut(own, np.int64(k), before, missing_left, best, constraints)
             k, overflow = np.uint64(0), True

@@ -235,22 +235,20 @@ class GroupSums:
         """Add each of ``values``, which lie within 2**900 of 0, to the sum of its group."""
         step = 1 << (_GROUPED_BITS - 1)
         for start in range(0, len(values), step):
-            self._add_block(values[start : start + step].copy(), groups[start : start + step])
-
-    def _add_block(self, block: FloatArray, groups: IntArray) -> None:
-        largest = float(np.abs(block).max())
-        if not largest < _MOST_GROUPED:  # the loop below would have no end
-            raise ValueError(f"sums of groups hold numbers below 2**900, got {largest!r}.")
-        limb = max(0, (math.frexp(largest)[1] - _UNIT - 1) // _LIMB_BITS)
-        while block.any():
-            grid = limb * _LIMB_BITS + _UNIT
-            magnet = math.ldexp(1.5, grid + 52)
-            near = (block + magnet) - magnet
-            block -= near
-            sums = np.bincount(groups, np.ldexp(near, -grid), self._n_groups)
-            known = self._limbs.setdefault(limb, np.zeros(self._n_groups, dtype=np.int64))
-            known += sums.astype(np.int64)
-            limb -= 1
+            block, own = values[start : start + step].copy(), groups[start : start + step]
+            largest = float(np.abs(block).max())
+            if not largest < _MOST_GROUPED:  # the loop below would have no end
+                raise ValueError(f"sums of groups hold numbers below 2**900, got {largest!r}.")
+            limb = max(0, (math.frexp(largest)[1] - _UNIT - 1) // _LIMB_BITS)
+            while block.any():
+                grid = limb * _LIMB_BITS + _UNIT
+                magnet = math.ldexp(1.5, grid + 52)
+                near = (block + magnet) - magnet
+                block -= near
+                sums = np.bincount(own, np.ldexp(near, -grid), self._n_groups)
+                known = self._limbs.setdefault(limb, np.zeros(self._n_groups, dtype=np.int64))
+                known += sums.astype(np.int64)
+                limb -= 1
 
     @property
     def limbs(self) -> tuple[int, ...]:

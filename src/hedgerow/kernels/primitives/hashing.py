@@ -38,6 +38,10 @@ def mix64(bits: Any) -> Any:
     return bits ^ (bits >> np.uint64(31))
 
 
+mixed_bits = mix64.py_func
+"""``mix64`` of each number of an array of uint64."""
+
+
 @kernel(inline=True, inner=True)
 def hash64(seed: int, stream: int, index: int) -> Any:
     """Return 64 random bits (uint64) for an item."""
@@ -53,10 +57,3 @@ def hash_range(seed: int, stream: int, start: int, stop: int) -> npt.NDArray[np.
         first = mixed_bits(np.array([seed % 2**64], dtype=np.uint64) + _STEP)
         first = mixed_bits(first + np.uint64(stream) * _STEP)
         return mixed_bits(first + bits * _STEP)
-
-
-def mixed_bits(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return :func:`mix64` of each number."""
-    bits = (bits ^ (bits >> np.uint64(30))) * _MIX_1
-    bits = (bits ^ (bits >> np.uint64(27))) * _MIX_2
-    return bits ^ (bits >> np.uint64(31))

@@ -49,9 +49,12 @@ def _define(symbol: Callable[..., Any], table: dict[Lanes, str], result: Lanes |
             lanes = _lanes_among(args)
             if len(args) != 2 or lanes not in table:
                 return None
+            # A number becomes one of the lanes' kind, if it does so exactly.
+            number = types.Integer if lanes.dtype == types.int64 else types.Number
+            if not all(kind == lanes or isinstance(kind, number) for kind in args):
+                return None
             kinds = [kind if kind == lanes else lanes.dtype for kind in args]
-            fits = all(_is_like(given, kind) for given, kind in zip(args, kinds, strict=True))
-            return signature(result or lanes, *kinds) if fits else None
+            return signature(result or lanes, *kinds)
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         lanes = _lanes_among(sig.args)
@@ -67,12 +70,6 @@ def _define(symbol: Callable[..., Any], table: dict[Lanes, str], result: Lanes |
 
 def _lanes_among(kinds: Any) -> Any:
     return next((kind for kind in kinds if isinstance(kind, Lanes)), None)
-
-
-def _is_like(given: Any, kind: Any) -> bool:
-    """Return whether a value is of this kind, or a number that becomes one exactly."""
-    wide = types.Integer if kind == types.int64 else types.Number
-    return given == kind or (not isinstance(kind, Lanes) and isinstance(given, wide))
 
 
 def _in_lanes(context: Any, builder: Any, lanes: Any, kinds: Any, values: Any) -> list[Any]:

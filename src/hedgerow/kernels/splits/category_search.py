@@ -188,14 +188,6 @@ def score_set(n: int, rules: SplitRules, vectors: NodeSets) -> float:
 
 
 @kernel(inner=True)
-def add_group(group: int, groups: Groups) -> None:
-    """Add the sums of a group to the side that is filled."""
-    for output in range(len(groups.side)):
-        groups.side[output, 0] += groups.g[output, group]
-        groups.side[output, 1] += groups.h[output, group]
-
-
-@kernel(inner=True)
 def empty_side(groups: Groups) -> None:
     """Reset the sums of the side that is filled to 0."""
     for output in range(len(groups.side)):
@@ -328,7 +320,10 @@ def no_groups(vectors: NodeSets | None) -> NodeSums:
 def with_group(side: NodeSums, group: int, scratch: IntArray, vectors: NodeSets | None) -> NodeSums:
     """Return the sums of a side with one more group."""
     if vectors is not None:
-        add_group(group, vectors.groups)
+        groups = vectors.groups
+        for output in range(len(groups.side)):
+            groups.side[output, 0] += groups.g[output, group]
+            groups.side[output, 1] += groups.h[output, group]
     return NodeSums(
         side.g + scratch[GROUP_G, group],
         side.h + scratch[GROUP_H, group],

@@ -13,7 +13,7 @@ from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.primitives.intrinsics import bits_of_float
-from hedgerow.kernels.splits.constraints import SearchedNode, lost_score
+from hedgerow.kernels.splits.constraints import SearchedNode, lost_on_side
 from hedgerow.kernels.splits.split import NodeSums, SplitRules, node_score
 
 
@@ -130,7 +130,14 @@ def score_within(side: NodeSums, node: SearchedNode, rules: SplitRules) -> float
         return -np.inf
     score = node_score(float(side.g) * units.g, mass, rules)
     score += node_score(float(sums.g - side.g) * units.g, mass_rest, rules)
-    return score - lost_score(side, node)
+    leaves = node.leaves
+    if leaves.smooth != 0.0 or leaves.low != -np.inf or leaves.high != np.inf:
+        # What both sides lose if their leaf values are restricted.
+        g, h = float(side.g) * units.g, float(side.h) * units.h
+        lost = lost_on_side(g, h, side.n, leaves, node.rules)
+        g, h = float(sums.g) * units.g - g, float(sums.h) * units.h - h
+        score -= lost + lost_on_side(g, h, n_rest, leaves, node.rules)
+    return score
 
 
 @kernel(inner=True)

@@ -38,16 +38,13 @@ Other rules of leaf values and cuts::
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
 from hedgerow import kernel_types as kt
 from hedgerow.compile import kernel
-from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.primitives.hashing import hash64
-from hedgerow.kernels.ranking import sort_descending
 from hedgerow.kernels.splits.split import (
     ROUNDING,
     Limits,
@@ -106,51 +103,6 @@ def draw_of(key: int, feature: int, n: int) -> int:
     """Return a random number from 0 to ``n - 1`` for a column in the node with this key."""
     draw = hash64(key, np.uint64(CUT_STREAM), np.uint64(feature))
     return np.int64(draw % np.uint64(n))
-
-
-@kernel(inner=True)
-def drawn_bin(
-    histograms: HistogramSums, start: int, n_bins: int, stride: int, key: int, feature: int
-) -> int:
-    """Return the bin before the random cut of a column, or -1 if one bin has all its rows."""
-    first, last = np.int64(n_bins), np.int64(-1)
-    for b in range(n_bins):
-        if histograms.n[start + b] > 0:
-            first = min(first, np.int64(b))
-            last = np.int64(b)
-    # Cuts lie between the lowest and the highest bin with rows.  If values are missing, the cut
-    # after the highest bin is one more.
-    n_cuts = last - first + np.int64(histograms.n[start + stride - 1] > 0)
-    return first + draw_of(key, feature, n_cuts) if last >= 0 and n_cuts > 0 else np.int64(-1)
-
-
-@kernel(inner=True)
-def draw_weighted(
-    rules: GrowthRules,
-    seed: int,
-    stream: int,
-    order: np.ndarray,
-    n: int,
-    n_taken: int,
-    scratch: np.ndarray,
-    spare: np.ndarray,
-) -> int:
-    """Move up to ``n_taken`` columns of ``order``, sampled by weight, to the front; count them."""
-    # Fewer than ``n_taken`` are moved if fewer columns have a weight above 0.  ``scratch`` and
-    # ``spare``, int32 (n,), are scratch arrays.
-    n_positive = np.int64(0)
-    for k in range(n):
-        weight = rules.weight[order[k]]
-        n_positive += np.int64(weight > 0.0)
-        bits = hash64(seed, np.uint64(stream), np.uint64(order[k])) >> np.uint64(11)
-        rules.keys[k] = math.log((float(bits) + 0.5) * 2.0**-53) / weight
-    sort_descending(rules.keys, n, scratch, spare)
-    n_taken = min(n_taken, n_positive)
-    for k in range(n_taken):
-        spare[k] = order[scratch[k]]
-    for k in range(n_taken):
-        order[k] = spare[k]
-    return n_taken
 
 
 class Constraints(NamedTuple):
@@ -293,12 +245,6 @@ def factor_of(constraints: Constraints, feature: int, asked: Asked) -> float:
 
 
 @kernel(inline=True, inner=True)
-def gain_of(score: float, factor: float, asked: Asked) -> float:
-    """Return the gain of a split with this sum of scores, or -1 if it is not accepted."""
-    return accepted_gain(score, asked.own, asked.rounding, asked.price, factor)
-
-
-@kernel(inline=True, inner=True)
 def cut_gain(
     left: Side, right: Side, n_before: int, limits: Limits, column: ConstrainedColumn
 ) -> float:
@@ -313,22 +259,11 @@ def cut_gain(
         return -1.0
     score = score_at(left.g, left.d, limits.shrink, low)
     score += score_at(right.g, right.d, limits.shrink, high)
-    return gain_of(score, column.factor, column.asked)
+    asked = column.asked
+    return accepted_gain(score, asked.own, asked.rounding, asked.price, column.factor)
 
 
 # -- single splits, in units of leaf values ------------------------------------------------
-
-
-@kernel(inner=True)
-def lost_score(left: NodeSums, node: SearchedNode) -> float:
-    """Return the score that both sides of a split lose if their leaf values are restricted."""
-    leaves, units, rules = node.leaves, node.units, node.rules
-    if leaves.smooth == 0.0 and leaves.low == -np.inf and leaves.high == np.inf:
-        return 0.0
-    g, h = float(left.g) * units.g, float(left.h) * units.h
-    lost = lost_on_side(g, h, left.n, leaves, rules)
-    g, h = float(node.sums.g) * units.g - g, float(node.sums.h) * units.h - h
-    return lost + lost_on_side(g, h, node.sums.n - left.n, leaves, rules)
 
 
 @kernel(inner=True)
@@ -351,18 +286,6 @@ def own_score(node: SearchedNode) -> float:
     if weight == leaf_weight(g, h, rules):
         return node_score(g, h, rules)
     return score_at(g, h + rules.reg_lambda, rules.reg_alpha, weight)
-
-
-@kernel(inner=True)
-def gain_of_set(constraints: Constraints, feature: int, score: float, node: SearchedNode) -> float:
-    """Return the gain of a set with this score, or -1; without constraints the score itself."""
-    if constraints.scored == 0:
-        return score
-    best = node_score(
-        float(node.sums.g) * node.units.g, float(node.sums.h) * node.units.h, node.rules
-    )
-    factor = constraints.factor[feature]
-    return accepted_gain(score, own_score(node), ROUNDING * best, node.rules.gamma, factor)
 
 
 @kernel(inner=True)

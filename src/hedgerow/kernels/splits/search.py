@@ -14,9 +14,8 @@ from hedgerow.kernels.splits.constraints import (
     Constraints,
     SearchedNode,
     cut_gain,
-    drawn_bin,
+    draw_of,
     factor_of,
-    gain_of,
 )
 from hedgerow.kernels.splits.split import (
     Cuts,
@@ -24,6 +23,7 @@ from hedgerow.kernels.splits.split import (
     Order,
     Side,
     Split,
+    accepted_gain,
     scan,
     sum_bins,
 )
@@ -92,10 +92,18 @@ def search_columns(
             feature = lanes.feature[j]
             if j > 0 and feature == lanes.feature[j - 1]:
                 break  # the last column fills the remaining lanes
-            n_bins, at = np.int64(histogram.n_bins[feature]), lanes.at[j]
-            key, stride = node.asked.key, histogram.stride
-            cut = drawn_bin(histogram.sums, at, n_bins, stride, key, feature)
-            if cut >= 0:
+            # The cut lies between the lowest and the highest bin with rows.  If values are missing,
+            # the cut after the highest bin is one more.
+            counts, at = histogram.sums.n, lanes.at[j]
+            first = n_bins = np.int64(histogram.n_bins[feature])
+            last = np.int64(-1)
+            for b in range(n_bins):
+                if counts[at + b] > 0:
+                    first = min(first, np.int64(b))
+                    last = np.int64(b)
+            n_cuts = last - first + np.int64(counts[at + histogram.stride - 1] > 0)
+            if last >= 0 and n_cuts > 0:
+                cut = first + draw_of(node.asked.key, feature, n_cuts)
                 best = search_cut(histogram, at, feature, cut, node, constraints, best)
         return best
     sums, limits, stride = histogram.sums, node.limits, histogram.stride
@@ -131,7 +139,8 @@ def better_cut(
     """Return the better of ``best`` and the cut in lane ``j``."""
     score, feature = lane_of(cuts.score, j), lanes.feature[j]
     if constraints.scored == 1:
-        score = gain_of(score, factor_of(constraints, feature, node.asked), node.asked)
+        asked, factor = node.asked, factor_of(constraints, feature, node.asked)
+        score = accepted_gain(score, asked.own, asked.rounding, asked.price, factor)
     if score > best.score:
         return Split(score, feature, lane_of(cuts.bin, j), side, 0, 0, 0)
     return best

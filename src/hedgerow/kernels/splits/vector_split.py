@@ -54,7 +54,6 @@ from hedgerow.kernels.splits.split import (
     Split,
     SplitRules,
     Units,
-    node_score,
     sides_score,
 )
 
@@ -158,17 +157,6 @@ def fill_lanes(node: VectorNode) -> Limits:
         rules.reg_alpha == 0.0 and math.isinf(rules.max_delta_step),
         False,
     )
-
-
-@kernel(inner=True)
-def score_totals(node: VectorNode) -> float:
-    """Return twice the loss reduction of the node as a leaf, over all outputs."""
-    score = 0.0
-    for output in range(node.totals.shape[0]):
-        g = float(node.totals[output, 0]) * node.units[output, 0]
-        h = float(node.totals[output, 1]) * node.units[output, 1]
-        score += node_score(g, h, node.rules)
-    return score
 
 
 @kernel(inline=True, inner=True)

@@ -42,7 +42,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow import kernel_types as kt
-from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.primitives.intrinsics import FAN_OUT, count_below
 from hedgerow.kernels.tables.values import FLOAT32, Values
@@ -126,18 +126,6 @@ def gather_columns(
 
 
 @kernel(inner=True)
-def find_runs(rises: BoolArray, starts: IntArray) -> np.uint64:
-    """Write the start of each run of a sorted column, and the end; return their number."""
-    starts[0] = 0
-    n, runs = np.uint64(len(rises)) + _ONE, _ONE
-    for i in range(_ONE, n):
-        starts[runs] = np.int64(i)
-        runs += np.uint64(rises[i - _ONE])
-    starts[runs] = np.int64(n)
-    return runs
-
-
-@kernel(inner=True)
 def _light_target(
     starts: IntArray, n_runs: np.uint64, mass_before: FloatArray, max_bins: int
 ) -> tuple[float, np.int64]:
@@ -169,7 +157,11 @@ def choose_cuts(
 ) -> int:
     """Write where a sorted column is cut into bins of similar mass; return the number of cuts."""
     # A cut at ``c`` stands between rows ``c - 1`` and ``c`` of the sorted column.
-    runs = find_runs(rises, starts)
+    runs, starts[0] = _ONE, 0
+    for i in range(_ONE, np.uint64(len(rises)) + _ONE):
+        starts[runs] = np.int64(i)
+        runs += np.uint64(rises[i - _ONE])
+    starts[runs] = len(rises) + 1
     if runs <= np.uint64(max_bins):
         for run in range(_ONE, runs):
             cuts[run - _ONE] = starts[run]

@@ -29,7 +29,7 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow import kernel_types as kt
-from hedgerow.arrays import AnyArray, IntArray, RowArray
+from hedgerow.arrays import AnyArray, IntArray
 from hedgerow.compile import kernel
 
 N_OPEN = 128
@@ -41,26 +41,6 @@ MOST_CELLS = 254
 _WORD = np.uint64(6)
 _BIT = np.uint64(63)
 _ONE = np.uint64(1)
-
-
-@kernel(inner=True)
-def count_conflicts(taken: AnyArray, rows: RowArray, start: int, stop: int, most: int) -> int:
-    """Count the rows of ``rows[start:stop]`` whose bit is set; stop counting beyond ``most``."""
-    conflicts = np.int64(0)
-    for i in range(np.uint64(start), np.uint64(stop)):
-        row = np.uint64(rows[i])
-        conflicts += np.int64((taken[row >> _WORD] >> (row & _BIT)) & _ONE)
-        if conflicts > most:
-            break
-    return conflicts
-
-
-@kernel(inner=True)
-def mark_rows(taken: AnyArray, rows: RowArray, start: int, stop: int) -> None:
-    """Set the bits of ``rows[start:stop]``."""
-    for i in range(np.uint64(start), np.uint64(stop)):
-        row = np.uint64(rows[i])
-        taken[row >> _WORD] |= _ONE << (row & _BIT)
 
 
 @kernel
@@ -92,7 +72,12 @@ def put_in_bundles(
             # More active rows than rows cannot be free of conflicts.
             if room[k] < cells[feature] or active[k] + stop - start - n_rows > most:
                 continue
-            met = count_conflicts(taken[place[k]], rows, start, stop, most)
+            met, own = np.int64(0), taken[place[k]]
+            for i in range(np.uint64(start), np.uint64(stop)):
+                row = np.uint64(rows[i])
+                met += np.int64((own[row >> _WORD] >> (row & _BIT)) & _ONE)
+                if met > most:
+                    break
             if met <= most:
                 chosen = k
                 break
@@ -106,7 +91,10 @@ def put_in_bundles(
             number[chosen], room[chosen] = n_bundles, MOST_CELLS
             spent[chosen] = active[chosen] = 0
             n_bundles += 1
-        mark_rows(taken[place[chosen]], rows, start, stop)
+        own = taken[place[chosen]]
+        for i in range(np.uint64(start), np.uint64(stop)):
+            row = np.uint64(rows[i])
+            own[row >> _WORD] |= _ONE << (row & _BIT)
         bundle[feature], conflicts[feature] = number[chosen], met
         room[chosen] -= cells[feature]
         active[chosen] += stop - start - met

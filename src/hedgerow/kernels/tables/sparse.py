@@ -136,22 +136,6 @@ def list_active(
                 place[j] = to + 1
 
 
-@kernel(inline=True, inner=True)
-def code_of(entries: Entries, places: Places, e: int, j: int) -> int:
-    """Return the code of entry ``e`` of feature ``j``."""
-    key, cuts = key_in_list(entries.value, e), places.cuts
-    low, n = np.uint64(places.cut_start[j]), np.uint64(places.cut_start[j + _ONE])
-    start, n = low, n - low
-    if key == MISSING_KEY:
-        return np.int64(n) + 1
-    while n > 0:
-        half = n >> _ONE
-        above = cuts[low + half] < key
-        low = low + half + _ONE if above else low
-        n = n - half - _ONE if above else half
-    return np.int64(low - start)
-
-
 @kernel
 def bin_entries(
     entries: Entries,
@@ -174,7 +158,17 @@ def bin_entries(
                 j = np.uint64(entries.column[e])
                 if places.column[j] < 0:
                     continue
-                code = code_of(entries, places, e, j)
+                key = key_in_list(entries.value, e)
+                begin_cuts = low = np.uint64(places.cut_start[j])
+                n = np.uint64(places.cut_start[j + _ONE]) - low
+                code = np.int64(n) + 1
+                if key != MISSING_KEY:
+                    while n > 0:
+                        half = n >> _ONE
+                        above = places.cuts[low + half] < key
+                        low = low + half + _ONE if above else low
+                        n = n - half - _ONE if above else half
+                    code = np.int64(low - begin_cuts)
                 place = np.uint64(places.column[j])
                 tile, place = place // per_tile, place % per_tile
                 default_bin = np.int64(places.default_bin[j])

@@ -36,14 +36,6 @@ ORDER_STREAM = 12 << 40
 _SPLITTER = 2.0**29 + 1.0
 
 
-@kernel(inline=True, inner=True)
-def shortened(value: float) -> float:
-    """Round ``value`` to 24 bits, so that equal means do not differ by rounding errors of sums."""
-    # Veltkamp's product; numbers from 1e300 on would overflow.
-    scaled = value * _SPLITTER
-    return scaled - (scaled - value)
-
-
 @kernel
 def shuffle(seed: int, stream: int, order: kt.Int64_1D) -> None:
     """Put ``order`` in a random order that depends only on its length, seed and stream."""
@@ -90,7 +82,11 @@ def ordered_means(
         row = np.uint64(order[i])
         at = np.uint64(2) * np.uint64(codes[row])
         mass = sums[at + np.uint64(1)]
-        means[row] = shortened((sums[at] + strength * prior) / (mass + strength))
+        mean = (sums[at] + strength * prior) / (mass + strength)
+        # Rounded to 24 bits, by Veltkamp's product, so that equal means do not differ by rounding
+        # errors of sums; numbers from 1e300 on would overflow.
+        scaled = mean * _SPLITTER
+        means[row] = scaled - (scaled - mean)
         sums[at] += weight[row] * target[row]
         sums[at + np.uint64(1)] = mass + weight[row]
 

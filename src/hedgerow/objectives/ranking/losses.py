@@ -32,7 +32,7 @@ from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.errors import ParameterError, brief
 from hedgerow.kernels.primitives.exact_sum import weighted_mean
-from hedgerow.kernels.ranking import QueryRows, QuerySpace, ideal_dcg, make_space
+from hedgerow.kernels.ranking import IDEAL_DCG, QueryRows, QuerySpace, make_space, score_queries
 from hedgerow.metrics import queries as q
 from hedgerow.metrics.ranking import RankingMetric
 from hedgerow.objectives.base import LossRows, OrderLoss
@@ -297,7 +297,8 @@ class LambdaRank(PairLoss):
 
     def _inverse(self, gain: FloatArray, queries: QueryRows) -> FloatArray:
         ideal = np.empty(len(queries.starts) - 1)
-        ideal_dcg(queries, gain, self.most, make_space(queries), ideal)
+        space = make_space(queries)
+        score_queries(IDEAL_DCG, self.most, queries, gain, gain, 0.0, space, ideal)
         return np.divide(1.0, ideal, out=np.zeros(len(ideal)), where=ideal > 0.0)
 
 

@@ -17,7 +17,7 @@ from hedgerow.growing.cuda.stages import fetch_histogram, take_histogram
 from hedgerow.kernels.histograms.histogram import (
     Bins,
     Packing,
-    add_column,
+    add_histogram_sums,
     build_histogram,
     filled_cells,
 )
@@ -96,7 +96,10 @@ def add_sums(thread: int, state: s.State, column: int, target: int, source: int,
     bins = state.bins
     if state.vectors.used == 0:
         filled = filled_cells(bins, column, state.options.lists.used == 1)
-        add_column(state.histograms, target, source, filled, bins.stride, sign)
+        add_histogram_sums(state.histograms, target, source, filled, sign)
+        if filled < bins.stride:  # the last cell of the column can hold rows, too
+            last = bins.stride - 1
+            add_histogram_sums(state.histograms, target + last, source + last, np.int64(1), sign)
     else:
         sums, filled_bins = state.vectors.outputs.sums, state.vectors.trial.filled[thread]
         add_vector_sums(bins, column, target, source, sign, sums, filled_bins)

@@ -29,16 +29,19 @@ from hedgerow.kernels.splits.constraints import (
     MOST_DRAWN,
     SearchedNode,
     draw_of,
-    gain_of_set,
+    own_score,
     searched_node,
 )
 from hedgerow.kernels.splits.search import ColumnLanes, search_columns
 from hedgerow.kernels.splits.split import (
     NO_SPLIT,
+    ROUNDING,
     NodeHistogram,
     NodeSums,
     Split,
+    accepted_gain,
     complete_split,
+    node_score,
 )
 
 
@@ -97,8 +100,12 @@ def search_categories(
         )
         if first == last:
             continue
-        # Constraints turn the score into a gain, which others are compared with.
-        score = gain_of_set(constraints, feature, score, node) / scale
+        if constraints.scored == 1:  # the gain, which others are compared with
+            g, h = float(node.sums.g) * node.units.g, float(node.sums.h) * node.units.h
+            rounding = ROUNDING * node_score(g, h, node.rules)
+            factor, price = constraints.factor[feature], node.rules.gamma
+            score = accepted_gain(score, own_score(node), rounding, price, factor)
+        score /= scale
         if is_better(score, feature, found):
             cut = (first, last)
             left, absent = complete_set(column, node.sums.n, places, cut, found, s.FOUND_SET)
