@@ -15,14 +15,11 @@ import pytest
 
 from hedgerow import Dataset, train
 from hedgerow.boosting.loop import scored
-from hedgerow.boosting.row_data import statistics
-from hedgerow.data import read_table
 from hedgerow.data.reading import mapped_table
 from hedgerow.data.reading.mapped_table import RowFile
 from hedgerow.distributed.partition import Partition
-from hedgerow.errors import AllRowsNeededError, DataError, LossError, ParameterError, StorageError
+from hedgerow.errors import DataError, LossError, ParameterError, StorageError
 from hedgerow.io import model_from_bytes
-from hedgerow.params import boost_params
 from tests.helpers.chunked import Rows, divided_into
 from tests.helpers.features import N_ROWS, ROWS, SMALL, parts_of
 from tests.helpers.rank_trainings import cut, rank_of, train_ranks
@@ -140,7 +137,7 @@ def test_validation_rows_are_not_kept_by_the_loss() -> None:
     assert booster.num_rounds == 1
 
 
-# -- folds and statistics ------------------------------------------------------
+# -- folds ---------------------------------------------------------------------
 
 
 def test_a_time_budget_ends_the_folds() -> None:
@@ -154,14 +151,6 @@ def test_what_folds_cannot_do() -> None:
     first = train({"n_estimators": 1}, PLAIN.in_memory())
     with pytest.raises(ParameterError, match="have seen the rows of all folds"):
         train(FOLDS, PLAIN.in_batches(), init_model=first)
-
-
-def test_what_needs_a_table_names_the_columns() -> None:
-    params = boost_params({"target_statistics": True})
-    schema = read_table(ROWS[["street", "a", "town"]]).schema
-    with pytest.raises(AllRowsNeededError, match=r"'street', 'town', of several copies"):
-        statistics.check_copies([(0,), (2,)], schema, N_ROWS, params)
-    statistics.check_copies([(0,), (2,)], schema, 10**6, params)
 
 
 # -- models to continue, checkpoints -------------------------------------------

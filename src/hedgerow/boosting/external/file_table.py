@@ -4,7 +4,7 @@ A :class:`hedgerow.boosting.external.file_dataset.FileDataset` has the targets, 
 all rows in memory; a :class:`FileTable` is some of its rows: names and kinds of their columns, but
 no values.  A :class:`hedgerow.boosting.loop.sample.Sample` holds such a table like any other.
 Where columns are needed, and only there, one pass over the files reads them for several tables
-(:func:`read_together`): codes of target statistics, bins, or values to sort.
+(:func:`read_together`): bins, or values to sort.
 """
 
 from __future__ import annotations
@@ -16,17 +16,15 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, IntArray
 from hedgerow.comm.base import Communicator
-from hedgerow.data import AnyTable, Table
-from hedgerow.data.binning.bins import sampled_rows
+from hedgerow.data import AnyTable, Schema, Table
 from hedgerow.data.binning.cut_sample import CutSample
-from hedgerow.data.external.block_files import mapped_array
+from hedgerow.data.inputs import Inputs
 from hedgerow.data.reading.mapped_table import MappedTable
 
 if TYPE_CHECKING:
     from hedgerow.boosting.external.file_dataset import FileDataset
-    from hedgerow.boosting.row_data.statistics import EncodedRows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +35,8 @@ class FileTable(Table):
     stack     closes what is made of these rows
     numbers   ascending numbers of these rows among those of positive weight; None: all of them
     is_seen   whether categories and cuts come from these rows: whether they are training rows
-    encoded   the inputs of trees in place of the columns; ``schema`` is then theirs
+    inputs    the inputs of trees in place of the columns; ``schema`` is then theirs
+    columns   schema of the user's columns if there are inputs
     """
 
     data: FileDataset = field(kw_only=True)
@@ -45,7 +44,8 @@ class FileTable(Table):
     stack: ExitStack = field(kw_only=True)
     numbers: IntArray | None = field(default=None, kw_only=True)
     is_seen: bool = field(default=False, kw_only=True)
-    encoded: EncodedRows | None = field(default=None, kw_only=True)
+    inputs: Inputs | None = field(default=None, kw_only=True)
+    columns: Schema | None = field(default=None, kw_only=True)
 
     @property
     def n_features(self) -> int:
@@ -55,10 +55,6 @@ class FileTable(Table):
     def others(self) -> Communicator:
         """The ranks that have other rows."""
         return self.data.communicator
-
-    @property
-    def memory_limit(self) -> int:
-        return self.data.memory_limit
 
     def take(self, rows: AnyArray) -> FileTable:
         """Select rows by position; only ascending ones can be read."""
@@ -72,40 +68,12 @@ class FileTable(Table):
                 yield part
 
     def cuts_of(self, columns: Sequence[int]) -> CutSample:
-        """Return rows from which cuts of columns, or of all inputs but statistics, are chosen."""
-        sample, encoded = self.data.cuts, self.encoded
+        """Return rows from which cuts of columns, or of all inputs, are chosen."""
+        sample, inputs = self.data.cuts, self.inputs
         assert sample is not None
-        if encoded is None:
+        if inputs is None:
             return sample.of_columns(columns)
-        inputs = encoded.inputs
-        own = replace(encoded, inputs=replace(inputs, statistics=()))
-        assert isinstance(sample.table, Table)
-        table = own.inputs_of(sample.table, None)
-        return replace(sample.of_columns(inputs.kept), table=table)
-
-    def computed(self, inputs: range, seed: int) -> tuple[FloatArray, FloatArray | None]:
-        """Return statistics, and crosses among these inputs, of rows chosen by number; weights."""
-        # Only crosses read the files again.
-        encoded = self.encoded
-        assert encoded is not None
-        assert encoded.values is not None
-        rows = sampled_rows(encoded.values.shape[1], seed)
-        found = [encoded.values[:, rows]]
-        if inputs.stop > encoded.inputs.statistic_columns.stop:
-            places, turns = np.unique(rows, return_inverse=True)
-            crosses, start = np.empty((len(encoded.inputs.crosses), 1, len(places))), 0
-            columns = replace(self, encoded=None, schema=encoded.schema)
-            for block in columns.blocks():
-                own = slice(*np.searchsorted(places, (start, start + block.n_rows)))
-                values = block.values[places[own] - start]
-                encoded.inputs.cross(values, encoded.schema, crosses[:, :, own])
-                start += block.n_rows
-            found.append(crosses[:, 0, turns])
-        return np.concatenate(found).T, encoded.sampled_weight
-
-    def empty(self, shape: tuple[int, ...]) -> FloatArray:
-        """Return a float64 array in a file; its values are not set."""
-        return mapped_array(self.data.cache_dir[0], shape, np.float64)
+        return replace(sample.of_columns(inputs.kept), table=inputs.of_table(sample.table))
 
 
 def blocks_of(table: AnyTable) -> Iterable[AnyTable]:
@@ -115,22 +83,19 @@ def blocks_of(table: AnyTable) -> Iterable[AnyTable]:
 
 def read_together(tables: Sequence[FileTable]) -> Iterator[list[Table]]:
     """Yield the rows of each table in each batch; the tables are rows of one dataset."""
-    first, start, places = tables[0], 0, [0] * len(tables)
-    schema = first.schema if first.encoded is None else first.encoded.schema
-    for batch, kept in first.data.tables(schema):
+    first, start = tables[0], 0
+    for batch, kept in first.data.tables(first.columns or first.schema):
         stop = start + (batch.n_rows if kept is None else len(kept))
         parts = []
-        for number, table in enumerate(tables):
+        for table in tables:
             rows = kept
             if table.numbers is not None:
                 own = slice(*np.searchsorted(table.numbers, (start, stop)))
                 rows = table.numbers[own] - start
                 rows = rows if kept is None else kept[rows]
             part = batch if rows is None or len(rows) == batch.n_rows else batch.take(rows)
-            if table.encoded is not None and part.n_rows > 0:
-                place = places[number] if table.is_seen else None
-                part = cast(Table, table.encoded.inputs_of(part, place))
-            places[number] += part.n_rows
+            if table.inputs is not None:
+                part = cast(Table, table.inputs.of_table(part))
             parts.append(part)
         yield parts
         start = stop

@@ -35,7 +35,7 @@ from hedgerow.boosting.loop.setup.training_matrix import sortable
 from hedgerow.boosting.resume.continuing import Start, check_reading
 from hedgerow.boosting.row_data.groups import check_held_out
 from hedgerow.boosting.row_data.queries import split_sample, without_queries
-from hedgerow.boosting.row_data.statistics import check_copies, choose_columns, kept_columns
+from hedgerow.boosting.row_data.statistics import check_in_memory, choose_columns
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import count_rows
 from hedgerow.data import Table, recode
@@ -121,14 +121,12 @@ def first_pass(
         cuts = _sample_in_model(cuts, start, data)
     data.cuts, schema, room = cuts, cuts.table.schema, int(_ASIDE_SHARE * data.memory_limit)
     train = replace(rows, table=replace(table, schema=schema, is_seen=True))
-    n_rows = count_rows(train.n_rows, others)[1]
-    own = resolve_constraints(params, schema, objective)
-    groups = list[tuple[int, ...]]()
     if start is None:
-        groups = choose_columns(schema, n_rows, objective, own)
-        check_copies(groups, schema, n_rows, own)
+        own = resolve_constraints(params, schema, objective)
+        n_rows = count_rows(train.n_rows, others)[1]
+        check_in_memory(choose_columns(schema, n_rows, objective, own), schema, own)
     if params.tree_method != "hist":
-        sortable(cuts.of_columns(kept_columns(schema, groups)).table, params.tree_method)
+        sortable(cuts.table, params.tree_method)
         data.cuts = None
     if unseen is None:
         return train, []
@@ -170,7 +168,7 @@ def mapped(samples: Sequence[Sample]) -> list[Sample]:
     found = {}
     for tables in by_dataset(rows.table for rows in samples):
         first = tables[0]
-        space = RowSpace(first.data.cache_dir, first.memory_limit)
+        space = RowSpace(first.data.cache_dir, first.data.memory_limit)
         files = [RowFile(first.data.cache_dir[0]) for _ in tables]
         for parts in read_together(tables):
             for file, part in zip(files, parts, strict=True):

@@ -20,27 +20,23 @@ in splits by category set: with these, a tree would memorise the training rows.
 A row of weight k is not equivalent to k rows here, since k rows would precede each other; a common
 factor on all weights changes nothing.
 
-Rows in files are read once for the codes of the columns with statistics; ordered values are in a
-mapped file, and each batch gets its part of them as it is binned.  Every rank of a cluster has the
-codes, targets and weights of all rows.  Few rows, which are copied, are read into memory.
+Statistics need all rows in memory; crosses of rows in files are computed batch by batch.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, cast
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.external.file_table import FileTable, blocks_of
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
-from hedgerow.data import AnyTable, Schema, SparseTable, Table
-from hedgerow.data.binning.bins import sampled_rows
+from hedgerow.data import AnyTable, Schema, Table
 from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.data.inputs import (
     ROWS,
@@ -65,7 +61,6 @@ from hedgerow.kernels.tables.statistics import (
 from hedgerow.model.forest import Forest, renumbered, used_columns
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, SeveralTargets
-from hedgerow.objectives.global_sums import AllRows
 from hedgerow.params import BoostParams
 from hedgerow.threads import run_blocks
 
@@ -79,42 +74,26 @@ STRENGTH = 1.0
 """Weight, in rows, of the overall mean in the mean of a category."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StatisticsRows:
-    """The input of target statistics; ``codes`` are those of each column that one uses."""
-
-    codes: dict[int, IntArray]
-    target: FloatArray
-    weight: FloatArray | None
-    schema: Schema
-
-
-def n_values(schema: Schema, groups: Sequence[tuple[int, ...]], objective: Objective) -> int:
-    """Return the number of inputs that the statistics of these groups make."""
-    return sum(n_means_of(objective) + is_counted(schema, group) for group in groups)
-
-
 def is_counted(schema: Schema, group: tuple[int, ...]) -> bool:
     """Return whether the number of rows of a category is an input, too."""
     return len(group) == 1 and schema.n_levels(group[0]) > MANY_LEVELS
 
 
 def compute(
-    rows: StatisticsRows,
+    train: Sample,
     groups: Sequence[tuple[int, ...]],
     objective: Objective,
     seed: int,
     n_copies: int,
-    block: FloatArray,
     n_threads: int,
-) -> tuple[Statistic, ...]:
-    """Write the ordered values of all copies into ``block``; return the means over all rows."""
-    # ``block`` is float64 (:func:`n_values`, n_copies * n_rows); it may be a mapped file.
+) -> tuple[tuple[Statistic, ...], FloatArray]:
+    """Return the means over all rows, and the ordered values (n_values, n_copies * n_rows)."""
     # Statistics are independent, so each is computed by one thread.
-    schema, n_rows = rows.schema, len(rows.target)
-    classes, targets = _averaged(rows.target, objective)
+    table, schema, n_rows = cast(Table, train.table), train.table.schema, train.n_rows
+    columns = {j: codes_of(table.values[:, j], schema.n_levels(j)) for j in columns_of(groups)}
+    classes, targets = _averaged(train.target, objective)
     # A copy of weights that are read-only: kernels are compiled for writable ones.
-    weight: FloatArray = np.ones(n_rows) if rows.weight is None else rows.weight
+    weight: FloatArray = np.ones(n_rows) if train.weight is None else train.weight
     weight = np.require(weight, requirements="W")
     total = weight.sum()
     unit = float(total) / n_rows
@@ -125,11 +104,12 @@ def compute(
     n_slots = 1 << n_rows.bit_length()
     sizes = [len(classes) + is_counted(schema, group) for group in groups]
     first = np.cumsum([0, *sizes])
+    block = np.empty((first[-1], n_copies * n_rows))
     found: dict[int, Statistic] = {}
 
     def fill(start: int, stop: int) -> None:
         for number in range(start, stop):
-            joint = joint_keys(rows.codes, schema, groups[number])
+            joint = joint_keys(columns, schema, groups[number])
             codes, keys = np.empty_like(joint), np.empty_like(joint)
             n_codes = number_keys(joint, np.full(n_slots, -1), codes, keys)
             found[number] = of_group(number, codes, keys[:n_codes])
@@ -155,7 +135,7 @@ def compute(
         return Statistic(groups[number], known[0], keys[places], kept, known[1])
 
     run_blocks(fill, len(groups), n_threads, 1)
-    return tuple(found[number] for number in range(len(groups)))
+    return tuple(found[number] for number in range(len(groups))), block
 
 
 def _shortened(counts: FloatArray) -> FloatArray:
@@ -186,9 +166,6 @@ MOST_CLASSES = 10
 MOST_PAIRS = 64
 """Largest number of values of column pairs: pairs times classes or targets."""
 
-_THREAD_BYTES = 56
-"""Memory for each row of the statistic that a thread computes: joint keys, with a hash table."""
-
 MOST_COPIES = 4
 COPIED_ROWS = 400_000
 """Approximate largest number of rows in all copies together."""
@@ -218,58 +195,6 @@ def copies_of(n_rows: int, params: BoostParams) -> int:
     return max(1, min(MOST_COPIES, COPIED_ROWS // n_rows))
 
 
-def check_copies(
-    groups: Sequence[tuple[int, ...]], schema: Schema, n_rows: int, params: BoostParams
-) -> None:
-    """Raise ``AllRowsNeededError`` if statistics of these columns are trained on several times."""
-    if groups and copies_of(n_rows, params) > 1:
-        names = ", ".join(repr(schema.names[j]) for j in columns_of(groups))
-        raise AllRowsNeededError(
-            f"target_statistics={params.target_statistics!r} computes statistics of the columns "
-            f"{names}, of several copies of these few rows, which needs all rows in memory: use "
-            "target_statistics=False, or train on a table in memory."
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class EncodedRows:
-    """What makes the inputs of the trees, of all rows or block by block.
-
-    schema          the user's columns
-    values          float64 (n_values, n_copies * n_rows): values of the statistics for the training
-                    rows of all ranks, which differ from those of new rows
-    sampled_weight  weights of the rows from which the cuts of statistics are chosen
-    first_row       number of training rows of lower ranks
-    """
-
-    inputs: Inputs
-    schema: Schema
-    n_threads: int
-    values: FloatArray | None = None
-    n_copies: int = 1
-    sampled_weight: FloatArray | None = None
-    first_row: int = 0
-
-    def inputs_of(self, rows: AnyTable, place: int | None) -> AnyTable:
-        """Return the inputs of some rows, copy after copy."""
-        # ``place`` is that of the first training row among those of this rank; None: no statistics
-        # were computed from these rows.
-        inputs = self.inputs
-        if isinstance(rows, SparseTable):  # which has no statistics
-            return inputs.values(rows, self.schema, self.n_threads)
-        if self.values is None or place is None:
-            values = inputs.values(rows.values, self.schema, self.n_threads)
-        else:
-            size = self.n_copies * rows.n_rows
-            block = np.empty((inputs.n_inputs, size))
-            first, start = inputs.n_inputs - len(inputs.crosses), self.first_row + place
-            block[len(inputs.kept) : first] = self.values[:, start : start + size]
-            crosses = block[first:].reshape(len(inputs.crosses), self.n_copies, rows.n_rows)
-            inputs.cross(rows.values, self.schema, crosses, self.n_threads)
-            values = with_kept(block, rows.values, inputs.kept)
-        return Table(values, inputs.schema(self.schema))
-
-
 def encode(
     train: Sample,
     validation: Sequence[Sample],
@@ -279,74 +204,47 @@ def encode(
 ) -> Encoded:
     """Replace category columns by statistics, and add crosses, where ``params`` requests them."""
     table, schema = train.table, train.table.schema
-    groups = groups_of(train, objective, params)
+    groups = choose_columns(schema, train.n_rows, objective, params)
     crosses = crosses_of(params, schema)
     if not groups and not crosses:
         return Encoded(train, validation)
-    encoded = EncodedRows(Inputs(kept_columns(schema, groups), (), crosses), schema, n_threads)
+    inputs, n_copies = Inputs(kept_columns(schema, groups), (), crosses), 1
     if groups:
-        others: Communicator = table.others if isinstance(table, FileTable) else Alone()
-        first_row, n_rows = count_rows(train.n_rows, others)
-        rows = statistics_rows(columns_of(groups), train, others)
-        n_lines, n_copies, fitting = n_values(schema, groups, objective), 1, n_threads
-        weight = None
-        if isinstance(table, FileTable | MappedTable):
-            values = table.empty((n_lines, n_rows))
-            if rows.weight is not None:
-                weight = rows.weight[sampled_rows(n_rows, params.seed)]
-            fitting = max(1, min(n_threads, table.memory_limit // (_THREAD_BYTES * max(1, n_rows))))
-        else:
-            n_copies = copies_of(n_rows, params)
-            values = np.empty((n_lines, n_copies * n_rows))
-        found = compute(rows, groups, objective, params.seed, n_copies, values, fitting)
-        inputs = replace(encoded.inputs, statistics=found)
-        encoded = EncodedRows(inputs, schema, n_threads, values, n_copies, weight, first_row)
-    seen = repeated(train, _with_inputs(table, encoded, is_seen=True), encoded.n_copies)
-    unseen = [
-        replace(one, table=_with_inputs(one.table, encoded, is_seen=False)) for one in validation
-    ]
-    return Encoded(seen, unseen, encoded.inputs, encoded.n_copies)
+        n_copies = copies_of(train.n_rows, params)
+        found, ordered = compute(train, groups, objective, params.seed, n_copies, n_threads)
+        inputs = replace(inputs, statistics=found)
+        block, values = np.empty((inputs.n_inputs, ordered.shape[1])), cast(Table, table).values
+        first = inputs.n_inputs - len(crosses)
+        block[len(inputs.kept) : first] = ordered
+        copies = block[first:].reshape(len(crosses), n_copies, len(values))
+        inputs.cross(values, schema, copies, n_threads)
+        seen: AnyTable = Table(with_kept(block, values, inputs.kept), inputs.schema(schema))
+    else:
+        seen = _with_inputs(table, inputs, n_threads)
+    unseen = [replace(one, table=_with_inputs(one.table, inputs, n_threads)) for one in validation]
+    return Encoded(repeated(train, seen, n_copies), unseen, inputs, n_copies)
 
 
-def _with_inputs(table: AnyTable, encoded: EncodedRows, *, is_seen: bool) -> AnyTable:
-    """Return rows as trees see them; ``is_seen``: they are the training rows."""
-    names = encoded.inputs.schema(encoded.schema)
+def _with_inputs(table: AnyTable, inputs: Inputs, n_threads: int) -> AnyTable:
+    """Return new rows, or rows without statistics, as trees see them."""
+    schema = table.schema
     if isinstance(table, FileTable):
-        return replace(table, encoded=encoded, schema=names)
-    if not isinstance(table, MappedTable):
-        return encoded.inputs_of(table, 0 if is_seen else None)
-
-    def blocks() -> Iterator[AnyArray]:
-        place = 0
-        for block in table.blocks():
-            yield cast(Table, encoded.inputs_of(block, place if is_seen else None)).values
-            place += block.n_rows
-
-    return table.written(blocks(), names)
+        return replace(table, inputs=inputs, columns=schema, schema=inputs.schema(schema))
+    if isinstance(table, MappedTable):
+        blocks = (inputs.values(one.values, schema, n_threads) for one in table.blocks())
+        return table.written(blocks, inputs.schema(schema))
+    return inputs.of_table(table, n_threads)
 
 
-def statistics_rows(used: Sequence[int], train: Sample, others: Communicator) -> StatisticsRows:
-    """Return what statistics are computed from, of all ranks; ``train`` are the rows of this."""
-    schema, place = train.table.schema, 0
-    codes: dict[int, AnyArray] = {j: np.empty(train.n_rows, np.int32) for j in used}
-    for block in blocks_of(train.table):
-        values, rows = cast(Table, block).values, slice(place, place + block.n_rows)
-        for j, found in codes.items():
-            found[rows] = codes_of(values[:, j], schema.n_levels(j))
-        place = rows.stop
-    joined, target, weight = codes, train.target, train.weight
-    if others.size > 1:
-        joined = {j: gather_numbers(found, others) for j, found in codes.items()}
-        target, weight = AllRows(target, weight, communicator=others).gathered()
-    return StatisticsRows(joined, target, weight, schema)
-
-
-def groups_of(train: Sample, objective: Objective, params: BoostParams) -> list[tuple[int, ...]]:
-    """Return the columns of each statistic of these rows, or of the rows of all ranks."""
-    n_rows, table = train.n_rows, train.table
-    if isinstance(table, FileTable):
-        n_rows = count_rows(n_rows, table.others)[1]
-    return choose_columns(table.schema, n_rows, objective, params)
+def check_in_memory(groups: Sequence[tuple[int, ...]], schema: Schema, params: BoostParams) -> None:
+    """Raise ``AllRowsNeededError`` if columns of rows in parts get statistics."""
+    if groups:
+        names = ", ".join(repr(schema.names[j]) for j in columns_of(groups))
+        raise AllRowsNeededError(
+            f"target_statistics={params.target_statistics!r} computes statistics of the columns "
+            f"{names}, which needs all rows in memory: use target_statistics=False, or train on a "
+            "table in memory."
+        )
 
 
 def choose_columns(

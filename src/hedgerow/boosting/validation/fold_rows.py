@@ -39,9 +39,9 @@ from hedgerow.boosting.row_data.classes import with_class_weights
 from hedgerow.boosting.row_data.queries import check_values
 from hedgerow.boosting.row_data.statistics import (
     Encoded,
+    choose_columns,
     constraints_of_inputs,
     encode,
-    groups_of,
     kept_columns,
 )
 from hedgerow.boosting.validation.folds import (
@@ -102,7 +102,7 @@ class FoldRows:
         self._kept: BinSpec | None = None
         self._kept_folds: dict[int, tuple[Fold, PreparedRows]] = {}
         self._sums = SumsPool()
-        groups = groups_of(self.sample, objective, params)
+        groups = choose_columns(schema, sample.n_rows, objective, params)
         if is_hist and groups:
             kept = kept_columns(schema, groups)
             if kept:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, RowArray
+from hedgerow.arrays import AnyArray, RowArray
 from hedgerow.data.external.block_files import BlockFile, mapped_array
 from hedgerow.data.external.blocks import ENTRY_BYTES, ColumnBlocks, in_memory, sort_columns
 from hedgerow.data.external.memory import give_back_memory
@@ -55,10 +55,6 @@ class MappedTable(Table):
 
     space: RowSpace = field(kw_only=True)
 
-    @property
-    def memory_limit(self) -> int:
-        return self.space.memory_limit
-
     def blocks(self) -> Iterator[Table]:
         """Yield the rows, as many as are copied at a time."""
         for start in range(0, self.n_rows, BLOCK_ROWS):
@@ -76,10 +72,6 @@ class MappedTable(Table):
         for block in blocks:
             file.append(block)
         return MappedTable(file.finish(), schema, space=self.space)
-
-    def empty(self, shape: tuple[int, ...]) -> FloatArray:
-        """Return a float64 array in a file beside the table; its values are not set."""
-        return mapped_array(self.space.folders[0], shape, np.float64)
 
     def sorted(self, n_threads: int) -> ColumnBlocks:
         """Return the sorted columns."""

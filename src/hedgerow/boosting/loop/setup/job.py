@@ -120,8 +120,8 @@ class Job:
         try:
             return self._read(read_targets, params, options or FitOptions())
         except AllRowsNeededError as reason:
-            if not in_chunks(self.rows):
-                raise
+            if not in_chunks(self.rows) or self.rows.communicator.size > 1:
+                raise  # no worker of a cluster has all rows
             why = str(reason)
         return self.in_memory(why).read(read_targets, params, options)
 

@@ -176,12 +176,9 @@ def choose_bins(
     if first is not None and not late:
         return replace(first, schema=table.schema)
     # Values that depend on the order of the rows, so rows are chosen by number, not by content.
-    if isinstance(table, FileTable):
-        values, weight = table.computed(late, params.seed)
-    else:
-        rows = sampled_rows(table.n_rows, params.seed)
-        values = cast(Table, table).values[rows, late.start : late.stop]
-        weight = None if train.weight is None else train.weight[rows]
+    rows = sampled_rows(table.n_rows, params.seed)
+    values = cast(Table, table).values[rows, late.start : late.stop]
+    weight = None if train.weight is None else train.weight[rows]
     names = replace(table.schema, columns=table.schema.columns[late.start : late.stop])
     drawn = CutSample(Table(values, names), None, None if weight is None else integer_mass(weight))
     found = fit_sample(drawn, _most_bins(params, late), n_threads)
