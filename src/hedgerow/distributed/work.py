@@ -31,7 +31,7 @@ from hedgerow.comm.base import Alone, Communicator, count_rows
 from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.data.external.block_files import temporary_folder
 from hedgerow.data.schema import UnknownCategory
-from hedgerow.data.sources.base import ReadRequest, Roles
+from hedgerow.data.sources.base import Roles
 from hedgerow.data.sources.opening import Source
 from hedgerow.distributed.partition import (
     Labels,
@@ -141,9 +141,10 @@ class TrainWork:
             limit = _MEMORY if memory is None else int(_MEMORY_SHARE * memory)
         found = FileDataset(
             Source(tuple(parts) or (NoRows(names),), roles),
-            ReadRequest(categorical=self.categorical, unknown=self.unknown),
+            categorical_features=self.categorical,
+            unknown_category=self.unknown,
             memory_limit=limit,
-            cache_dir=[folder],
+            cache_dir=folder,
             communicator=others,
         )
         found.target_names = self.target_names

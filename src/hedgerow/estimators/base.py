@@ -601,16 +601,11 @@ class HedgerowEstimator(
         """Return rows of files with the options of the estimator, or else their own."""
         chosen: dict[str, Any] = {}
         if not (isinstance(asked := self.categorical_features, str) and asked == "auto"):
-            chosen["categorical"] = asked
+            chosen["categorical_features"] = asked
         if self.unknown_category != "missing":
-            chosen["unknown"] = self.unknown_category
-        requested = replace(rows.requested, **chosen)
-        return rows.for_one_use(
-            requested=requested,
-            categorical_features=requested.categorical,
-            unknown_category=requested.unknown,
-            reads_labels=is_classifier(self) and rows.n_targets == 1,
-        )
+            chosen["unknown_category"] = self.unknown_category
+        labels = is_classifier(self) and rows.n_targets == 1
+        return rows.for_one_use(reads_labels=labels, **chosen)
 
     def _read_targets(
         self, job: Job, n_rows: int, weight: FloatArray | None, source: Any = None

@@ -44,18 +44,10 @@ from hedgerow.data.external.block_files import temporary_folder
 from hedgerow.data.external.memory import give_back_memory, memory_bytes, shown_bytes
 from hedgerow.data.reading.table import Table, check_n_features
 from hedgerow.data.reading.texts import joined_kinds
-from hedgerow.data.schema import (
-    Schema,
-    UnknownCategory,
-    check_same_names,
-    read_names,
-    with_more_levels,
-)
+from hedgerow.data.schema import Schema, UnknownCategory, check_same_names, with_more_levels
 from hedgerow.data.sources.base import ReadRequest
 from hedgerow.data.sources.batches import batch_table
-from hedgerow.data.sources.opening import (
-    Source,
-)
+from hedgerow.data.sources.opening import Source
 from hedgerow.data.sources.survey import Found, Survey
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import DataError, ParameterError, StorageError, brief
@@ -91,25 +83,27 @@ class FileDataset(Dataset):
     def __init__(
         self,
         source: Source,
-        requested: ReadRequest,
         *,
-        memory_limit: int,
-        cache_dir: Sequence[str],
+        feature_names: Sequence[str] | None = None,
+        categorical_features: CategoricalFeatures = "auto",
+        unknown_category: UnknownCategory = "missing",
+        cache_dir: Any = None,
+        memory_limit: Any = None,
         communicator: Communicator | None = None,
     ) -> None:
         super().__init__(
             None,
-            feature_names=requested.feature_names,
-            categorical_features=requested.categorical,
-            unknown_category=requested.unknown,
+            feature_names=feature_names,
+            categorical_features=categorical_features,
+            unknown_category=check_unknown(unknown_category),
         )
-        if memory_limit < LEAST_MEMORY:
+        self.memory_limit = memory_bytes(memory_limit)
+        if self.memory_limit < LEAST_MEMORY:
             raise ParameterError(
-                f"memory_limit of {shown_bytes(memory_limit)} is too small: give at least "
+                f"memory_limit of {shown_bytes(self.memory_limit)} is too small: give at least "
                 f"{shown_bytes(LEAST_MEMORY)}."
             )
-        self.source, self.requested = source, requested
-        self.memory_limit, self.cache_dir = memory_limit, tuple(cache_dir)
+        self.source, self.cache_dir = source, cache_folders(cache_dir)
         self.communicator: Communicator = communicator or Alone()
         self.is_weighted = False
         roles = source.roles
@@ -119,7 +113,7 @@ class FileDataset(Dataset):
             setattr(self, value.name, roles.of_rows.get(value.name))
         self.reads_labels, self.why = False, ""
         self.cuts: CutSample | None = None
-        self._room = int(_BATCH_SHARE * memory_limit)
+        self._room = int(_BATCH_SHARE * self.memory_limit)
         self._reader = RowReader(source, self._room)
         self.n_rows, self._values = 0, RowValues()
         self._survey: Survey | None = None
@@ -134,7 +128,17 @@ class FileDataset(Dataset):
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the columns, once they are known; those of files are known at once."""
-        return self.requested.feature_names or self._reader.features()
+        return self._names or self._reader.features()
+
+    @property
+    def _requested(self) -> ReadRequest:
+        return ReadRequest(
+            self.source.roles,
+            self.categorical_features,
+            self.unknown_category,
+            bool(self._params.zero_as_missing),
+            self._names,
+        )
 
     @property
     def offset_names(self) -> tuple[str, ...]:
@@ -191,8 +195,11 @@ class FileDataset(Dataset):
             return self._rows(schema or Schema(()))
         size = self.bytes_of_table
         if size > self.memory_limit:
-            what = f"{self.n_rows:,} rows of {len(self.feature_names)} columns"
-            raise self._too_large(what, size)
+            raise ParameterError(
+                f"{self.why} Read into memory, {self.n_rows:,} rows of {len(self.feature_names)} "
+                f"columns take about {shown_bytes(size)}, and memory_limit is "
+                f"{shown_bytes(self.memory_limit)}: raise it, or leave that parameter out."
+            )
         weight = self._values.weight
         if schema is None:
             schema = self.pass_one(self._params, weight=weight).schema
@@ -210,13 +217,6 @@ class FileDataset(Dataset):
             np.empty((self.n_rows, 0)), schema, data=self, stack=self._stack,
             room=int(_STORE_SHARE * self.memory_limit),
         )  # fmt: skip
-
-    def _too_large(self, what: str, size: int) -> ParameterError:
-        return ParameterError(
-            f"{self.why} Read into memory, {what} take about {shown_bytes(size)}, and "
-            f"memory_limit is {shown_bytes(self.memory_limit)}: raise it, or leave that parameter "
-            "out."
-        )
 
     def row_weight(self, n_rows: int, called: Callable[[str], str] = str) -> FloatArray | None:
         """Return one weight for each row."""
@@ -262,7 +262,6 @@ class FileDataset(Dataset):
         # is already pass one, with the same ``params``. ``classes`` are labels of other rows: if
         # they are text, labels here are text, too, even if a text file has nothing but numbers.
         self._params = params = params or BoostParams()
-        self.requested = replace(self.requested, zero_missing=bool(params.zero_as_missing))
         roles, labels = self.source.roles, self._reader.labels
         if labels is not None and classes is not None and isinstance(classes[0], str):
             for part in self.source.texts:
@@ -300,7 +299,7 @@ class FileDataset(Dataset):
 
     def _new_survey(self, params: BoostParams, largest_weight: float | None = None) -> Survey:
         return Survey(
-            self.requested,
+            self._requested,
             seed=params.seed,
             memory_limit=self.memory_limit,
             largest_weight=largest_weight,
@@ -345,7 +344,7 @@ class FileDataset(Dataset):
                 own_rows, survey = survey, self._new_survey(params)
                 given = {"seed": params.seed, "memory_limit": self.memory_limit}
                 for message in self.communicator.allgather(own_rows.to_bytes()):
-                    survey.merge(Survey.from_bytes(message, self.requested, **given))
+                    survey.merge(Survey.from_bytes(message, self._requested, **given))
         give_back_memory()  # release buffers of reading before rows are copied
         found = survey.finish()
         # Ranks may have the columns in a different order from the first rank.
@@ -374,7 +373,7 @@ class FileDataset(Dataset):
     def read_like(self, schema: Schema) -> None:
         """Prepare to read rows with the schema of a model or of training rows."""
         names = self._reader.features()
-        if schema.named and self.requested.feature_names is None:
+        if schema.named and self._names is None:
             check_same_names(names, schema.names)
             names = schema.names
         if names:
@@ -411,25 +410,6 @@ def cache_folders(cache_dir: Any) -> tuple[str, ...]:
             raise StorageError(f"cache_dir {folder!r}: no permission to write in it.")
         folders.append(folder)
     return tuple(folders)
-
-
-def dataset_of(
-    source: Source,
-    *,
-    feature_names: Sequence[str] | None = None,
-    categorical_features: CategoricalFeatures = "auto",
-    unknown_category: UnknownCategory = "missing",
-    cache_dir: Any = None,
-    memory_limit: Any = None,
-) -> FileDataset:
-    """Return the rows of a source; arguments as for :meth:`hedgerow.Dataset.from_batches`."""
-    unknown, names = check_unknown(unknown_category), read_names(feature_names)
-    return FileDataset(
-        source,
-        ReadRequest(source.roles, categorical_features, unknown, feature_names=names),
-        memory_limit=memory_bytes(memory_limit),
-        cache_dir=cache_folders(cache_dir),
-    )
 
 
 def _joined(parts: Sequence[Table]) -> Table:

@@ -136,9 +136,9 @@ def first_pass(
 
 def _sample_in_model(sample: CutSample, start: Start, data: FileDataset) -> CutSample:
     """Return the sample for cuts, and the masses of levels, in terms of the model."""
-    table, known, requested = sample.table, start.model.schema, data.requested
+    table, known = sample.table, start.model.schema
     found = table.schema
-    check_reading(known, requested.categorical, requested.unknown, start.name)
+    check_reading(known, data.categorical_features, data.unknown_category, start.name)
     if known.named:
         check_same_names(found.names, known.names)
     if (found.names, found.types) != (known.names, known.types):

@@ -188,11 +188,11 @@ class Dataset:
         >>> Dataset.from_files(path, target="income").feature_names
         ('age', 'city')
         """
-        from hedgerow.boosting.external.file_dataset import dataset_of
+        from hedgerow.boosting.external.file_dataset import FileDataset
         from hedgerow.data.sources.base import make_roles
         from hedgerow.data.sources.opening import open_files
 
-        return dataset_of(
+        return FileDataset(
             open_files(paths, make_roles(target, drop, features, given_values(locals()))),
             categorical_features=categorical_features,
             unknown_category=unknown_category,
@@ -253,12 +253,12 @@ unknown_category, cache_dir, memory_limit
         >>> data.feature_names
         ('height', 'width')
         """
-        from hedgerow.boosting.external.file_dataset import dataset_of
+        from hedgerow.boosting.external.file_dataset import FileDataset
         from hedgerow.data.sources.base import make_roles
         from hedgerow.data.sources.batches import FunctionPart
         from hedgerow.data.sources.opening import Source
 
-        return dataset_of(
+        return FileDataset(
             Source(
                 (FunctionPart(batches),),
                 make_roles(target, drop, features, given_values(locals())),

@@ -193,7 +193,7 @@ def _read(options: argparse.Namespace) -> tuple[str, Any]:
     """Return the title of the table and its split."""
     import numpy as np
 
-    from hedgerow.boosting.external.file_dataset import dataset_of
+    from hedgerow.boosting.external.file_dataset import FileDataset
     from hedgerow.boosting.row_data.classes import CodedLabels
     from hedgerow.cli import tables
     from hedgerow.data.reading.columns import floats_of
@@ -210,7 +210,7 @@ def _read(options: argparse.Namespace) -> tuple[str, Any]:
             pima.X, pima.y, "classification", names, options.test, options.seed
         )
     source = open_files([options.data], make_roles([options.target], options.drop))
-    data, target, task = dataset_of(source), options.target, options.task
+    data, target, task = FileDataset(source), options.target, options.task
     with tables.surveyed(data) as rows:
         if task == "auto":
             task = tables.guess_task(rows, source.name, target)[0]

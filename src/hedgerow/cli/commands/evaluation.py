@@ -80,8 +80,7 @@ def _evaluate(options: argparse.Namespace) -> None:
 
     from hedgerow.boosting.external.file_dataset import FileDataset
     from hedgerow.cli import engine
-    from hedgerow.data.external.memory import memory_bytes
-    from hedgerow.data.sources.base import ReadRequest, make_roles
+    from hedgerow.data.sources.base import make_roles
     from hedgerow.data.sources.opening import open_files
 
     model = engine.open_model(options.model)
@@ -101,8 +100,7 @@ def _evaluate(options: argparse.Namespace) -> None:
     }  # fmt: skip
     roles = make_roles(options.target, (), names, given)
     source = open_files(options.data, roles, types_known=True)
-    limit = memory_bytes(None)
-    rows = FileDataset(source, ReadRequest(roles), memory_limit=limit, cache_dir=())  # no copies
+    rows = FileDataset(source)
     usual = ["loss"] if booster.target_names is not None else _USUAL.get(task, ["loss"])
     scores = booster.eval(rows, options.metric or usual)
     if options.json:

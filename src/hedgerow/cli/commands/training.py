@@ -130,7 +130,7 @@ def _check_and_train(options: argparse.Namespace) -> None:
 
 
 def _train(options: argparse.Namespace) -> None:
-    from hedgerow.boosting.external.file_dataset import dataset_of
+    from hedgerow.boosting.external.file_dataset import FileDataset
     from hedgerow.boosting.row_data.row_values import OF_TRAINING, given_values
     from hedgerow.cli import engine, tables
     from hedgerow.data.external.memory import memory_bytes, shown_bytes
@@ -146,7 +146,7 @@ def _train(options: argparse.Namespace) -> None:
         remark(f"note: {source.name}:{hint}")
     limit = memory_bytes(options.memory_limit, "--memory-limit")
     limits = {"cache_dir": options.cache_dir, "memory_limit": limit}
-    data: Any = dataset_of(source, **limits)
+    data: Any = FileDataset(source, **limits)
     y_name = (options.target or ["y"])[0]
     with tables.surveyed(data) as rows:
         names = rows.feature_names
@@ -160,7 +160,7 @@ def _train(options: argparse.Namespace) -> None:
     if options.valid is not None:
         roles = roles.without(OF_TRAINING)
         roles = replace(roles, drop=(), features=names)
-        valid = dataset_of(open_files([options.valid], roles, types_known=True), **limits)
+        valid = FileDataset(open_files([options.valid], roles, types_known=True), **limits)
         with tables.surveyed(valid) as rows:
             needed += rows.bytes_of_table
     fits = needed <= limit
