@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import cast
 
 import numpy as np
@@ -35,7 +36,7 @@ from hedgerow.boosting.loop.setup.training_matrix import sortable
 from hedgerow.boosting.resume.continuing import Start, check_reading
 from hedgerow.boosting.row_data.groups import check_held_out
 from hedgerow.boosting.row_data.queries import split_sample, without_queries
-from hedgerow.boosting.row_data.statistics import check_in_memory, choose_columns
+from hedgerow.boosting.row_data.statistics import choose_columns
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import count_rows
 from hedgerow.data import Table, recode
@@ -124,7 +125,13 @@ def first_pass(
     if start is None:
         own = resolve_constraints(params, schema, objective)
         n_rows = count_rows(train.n_rows, others)[1]
-        check_in_memory(choose_columns(schema, n_rows, objective, own), schema, own)
+        if groups := choose_columns(schema, n_rows, objective, own):
+            names = ", ".join(repr(schema.names[j]) for j in sorted({*chain(*groups)}))
+            raise AllRowsNeededError(
+                f"target_statistics={own.target_statistics!r} computes statistics of the columns "
+                f"{names}, which needs all rows in memory: use target_statistics=False, or train "
+                "on a table in memory."
+            )
     if params.tree_method != "hist":
         sortable(cuts.table, params.tree_method)
         data.cuts = None

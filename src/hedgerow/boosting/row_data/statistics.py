@@ -28,7 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any, cast
 
 import numpy as np
@@ -49,7 +49,7 @@ from hedgerow.data.inputs import (
     with_kept,
 )
 from hedgerow.data.reading.mapped_table import MappedTable
-from hedgerow.errors import AllRowsNeededError, ParameterError
+from hedgerow.errors import ParameterError
 from hedgerow.growing.limits.constraints import NO_INTERACTIONS, PAIRWISE
 from hedgerow.kernels.tables.statistics import (
     ORDER_STREAM,
@@ -74,11 +74,6 @@ STRENGTH = 1.0
 """Weight, in rows, of the overall mean in the mean of a category."""
 
 
-def is_counted(schema: Schema, group: tuple[int, ...]) -> bool:
-    """Return whether the number of rows of a category is an input, too."""
-    return len(group) == 1 and schema.n_levels(group[0]) > MANY_LEVELS
-
-
 def compute(
     train: Sample,
     groups: Sequence[tuple[int, ...]],
@@ -90,7 +85,7 @@ def compute(
     """Return the means over all rows, and the ordered values (n_values, n_copies * n_rows)."""
     # Statistics are independent, so each is computed by one thread.
     table, schema, n_rows = cast(Table, train.table), train.table.schema, train.n_rows
-    columns = {j: codes_of(table.values[:, j], schema.n_levels(j)) for j in columns_of(groups)}
+    columns = {j: codes_of(table.values[:, j], schema.n_levels(j)) for j in {*chain(*groups)}}
     classes, targets = _averaged(train.target, objective)
     # A copy of weights that are read-only: kernels are compiled for writable ones.
     weight: FloatArray = np.ones(n_rows) if train.weight is None else train.weight
@@ -102,7 +97,9 @@ def compute(
     for copy, order in enumerate(orders):
         shuffle(seed, ORDER_STREAM + copy, order)
     n_slots = 1 << n_rows.bit_length()
-    sizes = [len(classes) + is_counted(schema, group) for group in groups]
+    # Columns of many levels also get the number of rows of each.
+    counted = [len(own) == 1 and schema.n_levels(own[0]) > MANY_LEVELS for own in groups]
+    sizes = [len(classes) + is_counted for is_counted in counted]
     first = np.cumsum([0, *sizes])
     block = np.empty((first[-1], n_copies * n_rows))
     found: dict[int, Statistic] = {}
@@ -118,7 +115,7 @@ def compute(
         own, known = block[first[number] : first[number + 1]], (classes, priors)
         values = np.empty((len(own), len(keys)))
         places = np.argsort(keys)
-        if len(own) > len(classes):  # the rows of each code, here without the row itself
+        if counted[number]:  # the rows of each code, here without the row itself
             mass = np.bincount(codes, weights=weight, minlength=len(keys))
             values[0] = _shortened(mass / unit)
             own[0] = np.tile(_shortened((mass[codes] - weight) / unit), n_copies)
@@ -205,7 +202,10 @@ def encode(
     """Replace category columns by statistics, and add crosses, where ``params`` requests them."""
     table, schema = train.table, train.table.schema
     groups = choose_columns(schema, train.n_rows, objective, params)
-    crosses = crosses_of(params, schema)
+    crosses = tuple(
+        Cross(schema.names.index(first), schema.names.index(second), operation)
+        for first, second, operation in params.feature_crosses or ()
+    )
     if not groups and not crosses:
         return Encoded(train, validation)
     inputs, n_copies = Inputs(kept_columns(schema, groups), (), crosses), 1
@@ -222,7 +222,12 @@ def encode(
     else:
         seen = _with_inputs(table, inputs, n_threads)
     unseen = [replace(one, table=_with_inputs(one.table, inputs, n_threads)) for one in validation]
-    return Encoded(repeated(train, seen, n_copies), unseen, inputs, n_copies)
+    learned = replace(train, table=seen)
+    if n_copies > 1:
+        weight = np.ones(train.n_rows) if train.weight is None else train.weight
+        shared = replace(train, weight=weight / n_copies).repeated(n_copies)
+        learned = Sample.of(seen, np.concatenate([train.target] * n_copies), shared)
+    return Encoded(learned, unseen, inputs, n_copies)
 
 
 def _with_inputs(table: AnyTable, inputs: Inputs, n_threads: int) -> AnyTable:
@@ -234,17 +239,6 @@ def _with_inputs(table: AnyTable, inputs: Inputs, n_threads: int) -> AnyTable:
         blocks = (inputs.values(one.values, schema, n_threads) for one in table.blocks())
         return table.written(blocks, inputs.schema(schema))
     return inputs.of_table(table, n_threads)
-
-
-def check_in_memory(groups: Sequence[tuple[int, ...]], schema: Schema, params: BoostParams) -> None:
-    """Raise ``AllRowsNeededError`` if columns of rows in parts get statistics."""
-    if groups:
-        names = ", ".join(repr(schema.names[j]) for j in columns_of(groups))
-        raise AllRowsNeededError(
-            f"target_statistics={params.target_statistics!r} computes statistics of the columns "
-            f"{names}, which needs all rows in memory: use target_statistics=False, or train on a "
-            "table in memory."
-        )
 
 
 def choose_columns(
@@ -304,14 +298,6 @@ def _pairs(singles: Sequence[int], n_levels: dict[int, int], n_rows: int) -> lis
     return sorted(pairs, key=rank)
 
 
-def crosses_of(params: BoostParams, schema: Schema) -> tuple[Cross, ...]:
-    """Return the crosses of resolved parameters, with positions in the table."""
-    return tuple(
-        Cross(schema.names.index(first), schema.names.index(second), operation)
-        for first, second, operation in params.feature_crosses or ()
-    )
-
-
 def constraints_of_inputs(params: BoostParams, inputs: Inputs | None) -> BoostParams:
     """Map per-column constraints to constraints of the encoded inputs."""
     if inputs is None:
@@ -340,33 +326,18 @@ def constraints_of_inputs(params: BoostParams, inputs: Inputs | None) -> BoostPa
         feature_penalties=factors
         and tuple(math.prod(factors[j] for j in source) for source in sources),
         feature_weights=weights
-        and tuple(_mean_unless_zero([weights[j] for j in source]) for source in sources),
+        and tuple(
+            sum(own) / len(own) if min(own) > 0.0 else 0.0
+            for own in ([weights[j] for j in source] for source in sources)
+        ),
         max_bins_by_feature=bins and tuple(min(bins[j] for j in source) for source in sources),
     )
-
-
-def _mean_unless_zero(weights: Sequence[float]) -> float:
-    return sum(weights) / len(weights) if min(weights) > 0.0 else 0.0
-
-
-def columns_of(groups: Sequence[tuple[int, ...]]) -> list[int]:
-    """Return the columns that statistics use, ascending."""
-    return sorted({j for group in groups for j in group})
 
 
 def kept_columns(schema: Schema, groups: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     """Return the columns that trees split directly: those without a statistic of their own."""
     singles = {group[0] for group in groups if len(group) == 1}
     return tuple(j for j in range(schema.n_features) if j not in singles)
-
-
-def repeated(train: Sample, table: AnyTable, n_copies: int) -> Sample:
-    """Return the rows of ``table``, which are ``n_copies`` copies of the rows of ``train``."""
-    if n_copies == 1:
-        return replace(train, table=table)
-    weight = np.ones(train.n_rows) if train.weight is None else train.weight
-    shared = replace(train, weight=weight / n_copies)
-    return Sample.of(table, np.concatenate([train.target] * n_copies), shared.repeated(n_copies))
 
 
 def assembled(
