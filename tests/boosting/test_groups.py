@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,8 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
-from hedgerow.boosting.row_data.groups import read_groups, rows_of_groups_aside
-from hedgerow.boosting.validation.stopping import StoppingParams, rows_aside
+from hedgerow.boosting.row_data.queries import first_values_aside, read_groups
+from hedgerow.boosting.validation.stopping import (
+    VALIDATION_STREAM,
+    StoppingParams,
+    hash_numbers,
+    rows_aside,
+)
 from hedgerow.comm.base import Alone
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from tests.helpers.examples import examples
@@ -27,7 +33,8 @@ STOPS = {"n_estimators": 30, "early_stopping": True}
 def split(groups, target=None, fraction=0.2, stratify=False, seed=0):
     keys = read_groups(groups, len(groups))
     y = np.zeros(len(groups)) if target is None else np.asarray(target, dtype=float)
-    aside = rows_of_groups_aside(keys, y, fraction, stratify, seed, Alone())
+    hashes = partial(hash_numbers, seed, VALIDATION_STREAM)
+    aside = first_values_aside(keys, y, fraction, stratify, Alone(), hashes)
     return np.flatnonzero(~aside), np.flatnonzero(aside)
 
 

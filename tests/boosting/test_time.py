@@ -13,7 +13,7 @@ from sklearn.model_selection import TimeSeriesSplit
 
 from hedgerow import Dataset, HedgerowRanker, HedgerowRegressor, cv
 from hedgerow.boosting.row_data.checks import times_of_rows
-from hedgerow.boosting.row_data.groups import latest_rows_aside
+from hedgerow.boosting.row_data.queries import first_values_aside
 from hedgerow.boosting.validation.folds import forward_folds
 from hedgerow.comm.base import Alone
 from hedgerow.errors import DataError, DataTypeError, ParameterError
@@ -48,7 +48,7 @@ def test_the_latest_rows_are_held_out(values) -> None:
     time = np.array(values, dtype=np.float64)
     if len(np.unique(time)) < 2:
         return
-    aside = latest_rows_aside(time, np.zeros(len(time)), 0.2, False, Alone())
+    aside = first_values_aside(time, np.zeros(len(time)), 0.2, False, Alone(), np.negative)
     assert time[~aside].max() < time[aside].min()
 
 

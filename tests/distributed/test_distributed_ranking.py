@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from hedgerow import DaskHedgerowRanker, Dataset, train
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
-from hedgerow.boosting.row_data.groups import read_groups
-from hedgerow.boosting.row_data.queries import gathered_queries, read_qid
+from hedgerow.boosting.row_data.queries import gathered_queries, read_groups, read_qid
 from hedgerow.comm.base import Alone
 from hedgerow.distributed.partition import Partition, checksum_of
 from hedgerow.errors import DataError, DataTypeError, ParameterError

@@ -34,8 +34,7 @@ from hedgerow.boosting.external.file_table import FileTable, by_dataset, read_to
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.training_matrix import sortable
 from hedgerow.boosting.resume.continuing import Start, check_reading
-from hedgerow.boosting.row_data.groups import check_held_out
-from hedgerow.boosting.row_data.queries import split_sample, without_queries
+from hedgerow.boosting.row_data.queries import check_held_out, split_sample, without_queries
 from hedgerow.boosting.row_data.statistics import choose_columns
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import count_rows

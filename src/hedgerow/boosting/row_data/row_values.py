@@ -20,10 +20,11 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.row_data.checks import check_offset, check_weight, times_of_rows
-from hedgerow.boosting.row_data.groups import GroupKeys, read_groups
 from hedgerow.boosting.row_data.queries import (
+    GroupKeys,
     gathered_queries,
     joined_queries,
+    read_groups,
     read_qid,
     weight_of_rows,
 )
@@ -131,7 +132,7 @@ class _Query(RowValue):
     def digested(self, value: IntArray) -> AnyArray:
         return first_seen(value)
 
-    def read_part(self, given: Any, name: str, rows: Reading) -> GroupKeys | None:
+    def read_part(self, given: Any, name: str, rows: Reading) -> GroupKeys:
         return read_groups(given, rows.n_rows, name)
 
     def gather(self, parts: Sequence[GroupKeys], others: Communicator) -> IntArray:
@@ -143,7 +144,7 @@ class _Group(RowValue):
     of_training = True
     dtype = np.uint64
 
-    def read(self, given: Any, name: str, rows: Reading) -> Any:
+    def read(self, given: Any, name: str, rows: Reading) -> GroupKeys:
         return read_groups(given, rows.n_rows, name)
 
 
@@ -174,7 +175,7 @@ class RowValues:
     offset    float64 (n_outputs, n_rows): known part of the raw score; trees learn the remainder
     query     int64 (n_rows,), for rankings: rows of a query compete with each other
     group     uint64 (n_rows,): groups are held out together
-              (:mod:`hedgerow.boosting.row_data.groups`)
+              (:mod:`hedgerow.boosting.row_data.queries`)
     time      float64 (n_rows,): later rows are held out
     """
 
