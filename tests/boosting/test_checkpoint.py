@@ -24,13 +24,11 @@ from hedgerow.boosting.loop.driver import INTERRUPTS
 from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.cli.main import main
 from hedgerow.errors import (
-    HedgerowWarning,
     InterruptedFitWarning,
     ParameterError,
     StorageError,
 )
 from hedgerow.io import checkpoint_folder, checkpoint_parts, model_to_bytes
-from hedgerow.io.checkpoint_folder import FIT_FILE
 
 N_ROWS = 400
 SMALL = {"n_estimators": 9, "max_leaves": 6, "min_samples_leaf": 5, "n_jobs": 1}
@@ -318,7 +316,7 @@ def test_faults_at_any_call_never_give_another_model(lasting, tmp_path, monkeypa
         assert not list(folder.glob(".*"))
         if faults.calls < at:
             break
-    assert failed > 3
+    assert failed >= 3
     assert warned > 5
 
 
@@ -442,7 +440,7 @@ def damages():
 
 
 @pytest.mark.parametrize("damage", [d for _, d in damages()], ids=[name for name, _ in damages()])
-@pytest.mark.parametrize("which", [0, 1, 2, FIT_FILE])
+@pytest.mark.parametrize("which", [0, 1, 2])
 def test_damage_costs_time_alone(damage, which, tmp_path) -> None:
     fit = weighted(subsample=0.5, n_estimators=6)
     whole = run(fit)
@@ -452,7 +450,7 @@ def test_damage_costs_time_alone(damage, which, tmp_path) -> None:
     run(fit, tmp_path)
     names = parts_of(tmp_path)
     assert len(names) == 3
-    path = tmp_path / (which if isinstance(which, str) else names[which])
+    path = tmp_path / names[which]
     damage(path)
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
@@ -462,7 +460,7 @@ def test_damage_costs_time_alone(damage, which, tmp_path) -> None:
         assert str(path) in message
         return
     vanished_last = which == 2 and not found
-    if isinstance(which, int) and not vanished_last:
+    if not vanished_last:
         done = (0, 2, 4)[which]
         assert f"Training goes on from round {done}." in str(found[0].message)
     if not path.is_dir():
@@ -477,11 +475,11 @@ def test_parts_of_another_fit_are_not_taken(tmp_path) -> None:
     run(other, tmp_path / "other")
     name = parts_of(tmp_path / "one")[0]
     (tmp_path / "one" / name).write_bytes((tmp_path / "other" / name).read_bytes())
-    with pytest.warns(HedgerowWarning, match=f"{name} belongs to another fit. Training .* round 0"):
-        assert run(one, tmp_path / "one") == run(one)
-    (tmp_path / "other" / FIT_FILE).unlink()
-    with pytest.raises(ParameterError, match=r"another fit .* no description of that fit"):
-        run(one, tmp_path / "other")
+    for _ in range(2):  # also after a part that cannot be read
+        with pytest.raises(ParameterError, match=r"another fit: learning_rate was 0\.2 and is"):
+            run(one, tmp_path / "one")
+        (tmp_path / "one" / "hedgerow-rounds-00000001-00000002.safetensors").write_text("none")
+    assert name in parts_of(tmp_path / "one")
 
 
 # -- other fits -----------------------------------------------------------------------
@@ -550,7 +548,7 @@ def test_a_folder_without_rounds_may_be_taken(tmp_path) -> None:
 def test_another_version_is_refused(tmp_path, monkeypatch) -> None:
     fit = binary()
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint_parts, "VERSION", "2")
+        patch.setattr(checkpoint_parts, "VERSION", "9")
         begun(fit, tmp_path)
     names = parts_of(tmp_path)
     with pytest.raises(ParameterError, match="written by another version"):

@@ -179,19 +179,18 @@ class ClusterStore:
 
     def __init__(self, parts: Sequence[bytes], save: Callable[[bytes], None]) -> None:
         self._parts, self._save = parts, save
-        self._fit = ""
+        self._fit = Fingerprint({}, {})
 
     def open(self) -> None:
         """Do nothing, because the store is not shared."""
 
     def latest(self, fit: Fingerprint) -> Rounds | None:
         """Return all rounds of earlier attempts."""
-        self._fit = fit.digest
-        rounds = [rounds_from_bytes(part, self._fit) for part in self._parts]
-        n_rounds = 0
-        for part in rounds:
-            if part.first != n_rounds or not part.goes_with(rounds[0]):
-                raise StorageError("the parts of the checkpoint are not consecutive.")
+        self._fit, rounds, n_rounds = fit, list[Rounds](), 0
+        for part, kept in map(rounds_from_bytes, self._parts):
+            rounds.append(part)
+            if kept != fit or part.first != n_rounds or not part.goes_with(rounds[0]):
+                raise StorageError("the parts of the checkpoint are not consecutive ones of a fit.")
             n_rounds += part.n_rounds
         return joined_rounds(rounds) if rounds else None
 

@@ -2,15 +2,14 @@
 
 ::
 
-    hedgerow-fit.safetensors                         description of the fit, written first
     hedgerow-rounds-00000001-00000120.safetensors    rounds 1 to 120
     hedgerow-rounds-00000121-00000245.safetensors    rounds 121 to 245, and so on
     hedgerow.lock                                    held while a fit is running
 
 Files are only added, each atomically (:mod:`hedgerow.atomic`).  The time of a write
 therefore does not grow with the number of rounds, and the folder always holds all rounds up
-to some write.  Every part has its rounds, its fit and a checksum, so no list of files is
-needed.  Reading uses the consecutive parts from round 1 up to the first that is missing or
+to some write.  Every part has its rounds, what identifies the fit, and a checksum, so no list of
+files is needed.  Reading uses the consecutive parts from round 1 up to the first that is missing or
 damaged.  Rounds after a gap are removed and trained again, with the same result.  Incomplete
 files of a killed process are also removed.  No other file is changed.
 
@@ -43,7 +42,7 @@ from hedgerow.errors import (
     brief,
     path_repr,
 )
-from hedgerow.io import checkpoint_parts
+from hedgerow.io.checkpoint_parts import OtherVersionError, rounds_from_bytes, rounds_to_bytes
 from hedgerow.params import CHECKPOINT_SECONDS
 
 if sys.platform == "win32":
@@ -126,12 +125,9 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
-FIT_FILE = "hedgerow-fit.safetensors"
 LOCK_FILE = "hedgerow.lock"
 _PART = re.compile(r"hedgerow-rounds-(\d{8})-(\d{8})\.safetensors", re.ASCII)
-_LEFTOVER = re.compile(
-    r"\.hedgerow-(fit|rounds-\d{8}-\d{8})\.safetensors\.[0-9a-f]{8}\.tmp", re.ASCII
-)
+_LEFTOVER = re.compile(rf"\.{_PART.pattern}\.[0-9a-f]{{8}}\.tmp", re.ASCII)
 _MOST_SHOWN = 6
 
 
@@ -165,7 +161,7 @@ class CheckpointFolder:
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)  # a callback may change the working folder
-        self._fit = ""
+        self._fit = Fingerprint({}, {})
         self._lock: FileLock | None = None
 
     def open(self) -> None:
@@ -190,9 +186,8 @@ class CheckpointFolder:
             names = sorted(os.listdir(self.path))
         except OSError as error:
             raise self._fault("cannot be used", error) from error
-        self._fit = fit.digest
-        described = self._check_description(fit, names)
-        parts, used, faults = self._read_parts(names, described)
+        self._fit = fit
+        parts, used, faults = self._read_parts(names)
         if faults:
             done = parts[-1].end if parts else 0
             warnings.warn(
@@ -201,8 +196,6 @@ class CheckpointFolder:
                 HedgerowWarning,
                 stacklevel=2,
             )
-        if not described:
-            self._write(FIT_FILE, checkpoint_parts.fit_to_bytes(fit))
         self._remove(name for name in names if _LEFTOVER.fullmatch(name))
         self._remove(name for name in names if _PART.fullmatch(name) and name not in used)
         return joined(parts) if parts else None
@@ -210,7 +203,11 @@ class CheckpointFolder:
     def save(self, part: Rounds) -> None:
         """Write a part of the rounds as a new file."""
         name = f"hedgerow-rounds-{part.first + 1:08d}-{part.end:08d}.safetensors"
-        self._write(name, checkpoint_parts.rounds_to_bytes(part, self._fit))
+        try:
+            content = rounds_to_bytes(part, self._fit)
+            write_atomically(self._file(name), content, follow_links=False)
+        except OSError as error:
+            raise self._fault("cannot be written", error) from error
 
     def close(self) -> None:
         """Release the folder; a second call does nothing."""
@@ -227,38 +224,11 @@ class CheckpointFolder:
             f"checkpoint folder {path_repr(self.path)} {what}: {place}{error.strerror or error}"
         )
 
-    def _check_description(self, fit: Fingerprint, names: list[str]) -> bool:
-        """Return whether the folder has the description of this fit; raise for another fit."""
-        if FIT_FILE not in names:
-            return False
-        try:
-            kept = checkpoint_parts.fit_from_bytes(self._read(FIT_FILE))
-        except checkpoint_parts.OtherFitError as error:
-            raise ParameterError(
-                f"checkpoint folder {self.path!r}: {error} Continue with that version; to start "
-                "anew, remove the folder or name another."
-            ) from None
-        except ModelFormatError:
-            return False  # every part also names its fit
-        if kept.digest == fit.digest:
-            return True
-        if not any(map(_PART.fullmatch, names)):
-            return False  # the other fit ended before it saved a round: nothing is lost
-        found = kept.differences(fit)
-        shown = "; ".join(found[:_MOST_SHOWN])
-        more = f"; and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
-        raise ParameterError(
-            f"checkpoint folder {self.path!r} holds another fit: {shown}{more}. To continue "
-            "that fit, fit as before; to start anew, remove the folder or name another."
-        )
-
-    def _read_parts(
-        self, names: list[str], described: bool
-    ) -> tuple[list[Rounds], set[str], list[str]]:
+    def _read_parts(self, names: list[str]) -> tuple[list[Rounds], set[str], list[str]]:
         """Return the consecutive parts from the first round, their names, and the faults."""
         parts: list[Rounds] = []
         used: set[str] = set()
-        faults = []
+        faults: list[str] = []
         end = 0
         # Of two parts that begin with the same round, prefer the longer one if it is valid.
         order = sorted(
@@ -267,31 +237,44 @@ class CheckpointFolder:
             if found
         )
         for begin, last, name in order:
-            if begin <= end:
-                continue
-            if begin > end + 1:
-                faults.append(f"rounds {end + 1} to {begin - 1} are missing")
-                break
+            # Parts after a fault are read, too: those of another fit must not be removed.
             try:
-                part = checkpoint_parts.rounds_from_bytes(self._read(name), self._fit)
+                part, kept = rounds_from_bytes(self._read(name))
+                self._check_fit(kept)
+                if begin <= end:
+                    continue
+                if begin > end + 1:
+                    gap = f"rounds {end + 1} to {begin - 1} are missing"
+                    faults += [gap] if not faults else []
+                    continue
                 if (part.first, part.end) != (end, -last):
                     raise ModelFormatError("its rounds do not match its name")
                 if parts and not part.goes_with(parts[0]):
                     raise ModelFormatError("its shape differs from the rounds before it")
-            except checkpoint_parts.OtherFitError:
-                if not described:
-                    raise ParameterError(
-                        f"checkpoint folder {self.path!r} holds rounds of another fit ({name}), "
-                        "and no description of that fit: remove the folder, or name another."
-                    ) from None
-                faults.append(f"{name} belongs to another fit")
+            except OtherVersionError as error:
+                raise ParameterError(
+                    f"checkpoint folder {self.path!r}: {name}: {error} Continue with that version; "
+                    "to start anew, remove the folder or name another."
+                ) from None
             except ModelFormatError as error:
-                faults.append(f"{name} is damaged ({str(error).rstrip('.')})")
+                if begin == end + 1:
+                    faults.append(f"{name} is damaged ({str(error).rstrip('.')})")
             else:
                 parts.append(part)
                 used.add(name)
                 end = part.end
         return parts, used, faults
+
+    def _check_fit(self, kept: Fingerprint) -> None:
+        """Raise ``ParameterError`` unless rounds in the folder are of this fit."""
+        found = kept.differences(self._fit)
+        if found:
+            more = f"; and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
+            raise ParameterError(
+                f"checkpoint folder {self.path!r} holds another fit: "
+                f"{'; '.join(found[:_MOST_SHOWN])}{more}. To continue that fit, fit as before; to "
+                "start anew, remove the folder or name another."
+            )
 
     def _read(self, name: str) -> bytes:
         path = self._file(name)
@@ -305,12 +288,6 @@ class CheckpointFolder:
             raise ModelFormatError("it has vanished") from None
         except OSError as error:
             raise self._fault("cannot be read", error) from error
-
-    def _write(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
-        try:
-            write_atomically(self._file(name), parts, follow_links=False)
-        except OSError as error:
-            raise self._fault("cannot be written", error) from error
 
     def _remove(self, names: Iterable[str]) -> None:
         for name in names:

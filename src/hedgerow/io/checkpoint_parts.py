@@ -1,6 +1,6 @@
-"""Convert the rounds and the fingerprint of a fit to bytes, and read them.
+"""Convert rounds of a fit, with its fingerprint, to bytes, and read them.
 
-Both are containers (:mod:`hedgerow.io.container`) with a safetensors layout and a checksum.
+They are a container (:mod:`hedgerow.io.container`) with a safetensors layout and a checksum.
 Reading is a chain of checks as for model files.  The result is safe to use; otherwise
 ``ModelFormatError`` gives the reason.
 
@@ -32,7 +32,6 @@ from hedgerow.boosting.resume.checkpoint import Fingerprint, Rounds
 from hedgerow.errors import ModelFormatError
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.io import container, strict_json
-from hedgerow.io.container import Header
 from hedgerow.io.validate import (
     FOREST_DTYPES,
     SLOPE_DTYPES,
@@ -51,8 +50,7 @@ from hedgerow.kernels.prediction.slopes import (
 from hedgerow.model.forest import NODE_FIELDS, Forest
 
 ROUNDS_FORMAT = "hedgerow-rounds"
-FIT_FORMAT = "hedgerow-fit"
-VERSION = "1"
+VERSION = "2"
 
 _F64, _I64, _I32, _U8 = (np.dtype(t) for t in (np.float64, np.int64, np.int32, np.uint8))
 _BIN_DTYPES = {"left_bins": _I64, "column": _I32, "bin": _U8}
@@ -61,15 +59,16 @@ _DTYPES = FOREST_DTYPES | _BIN_DTYPES | _ROUND_DTYPES
 _ALL_DTYPES = _DTYPES | VECTOR_DTYPES | SLOPE_DTYPES
 _WIDEST_FIRST = sorted(_ALL_DTYPES, key=lambda name: -_ALL_DTYPES[name].itemsize)
 _SET_WORDS = 4
+_METADATA = {"contents", "ended", "first", "format", "n_rounds", "settings", "version"}
 _NATURAL = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 
 
-class OtherFitError(ModelFormatError):
-    """The bytes are valid, but belong to another fit or version."""
+class OtherVersionError(ModelFormatError):
+    """The bytes are valid, but of another version."""
 
 
-def rounds_to_bytes(part: Rounds, fit: str) -> list[bytes | memoryview]:
-    """Convert a part of a fit, whose fingerprint has the digest ``fit``, to bytes."""
+def rounds_to_bytes(part: Rounds, fit: Fingerprint) -> list[bytes | memoryview]:
+    """Convert a part of a fit to bytes."""
     trees = part.trees
     sizes = [len(tree.feature) for tree in trees]
     arrays: dict[str, AnyArray] = {
@@ -88,11 +87,12 @@ def rounds_to_bytes(part: Rounds, fit: str) -> list[bytes | memoryview]:
         arrays["vector"] = np.concatenate(vectors).reshape(-1)
     arrays |= slope_arrays(joined_slopes([tree.slopes for tree in trees], sizes))
     metadata = {
+        "contents": strict_json.encode(fit.contents, "contents"),
         "ended": str(int(part.ended)),
-        "fit": fit,
         "first": str(part.first),
         "format": ROUNDS_FORMAT,
         "n_rounds": str(part.n_rounds),
+        "settings": strict_json.encode(fit.settings, "settings"),
         "version": VERSION,
     }
     return container.pack(
@@ -100,11 +100,21 @@ def rounds_to_bytes(part: Rounds, fit: str) -> list[bytes | memoryview]:
     )
 
 
-def rounds_from_bytes(data: bytes | memoryview, fit: str) -> Rounds:
-    """Read a part of a fit; ``OtherFitError`` if it belongs to another fit or version."""
-    header, payload = _open(data, ROUNDS_FORMAT, ("ended", "fit", "first", "n_rounds"))
-    if header.metadata["fit"] != fit:
-        raise OtherFitError("these are rounds of another fit.")
+def rounds_from_bytes(data: bytes | memoryview) -> tuple[Rounds, Fingerprint]:
+    """Read a part, and of which fit it is; ``OtherVersionError`` if it has another version."""
+    header, payload = container.unpack(data)
+    if header.metadata.get("format") != ROUNDS_FORMAT:
+        raise ModelFormatError("the file names another format.")
+    if header.metadata.get("version") != VERSION:
+        raise OtherVersionError("it was written by another version of Hedgerow.")
+    if header.metadata.keys() != _METADATA:
+        raise ModelFormatError("metadata are missing or unknown.")
+    entries = []
+    for name in ("settings", "contents"):
+        entry = strict_json.decode(header.metadata[name], name)
+        if not isinstance(entry, dict) or not all(isinstance(text, str) for text in entry.values()):
+            raise ModelFormatError(f"{name} is not a map from string to string.")
+        entries.append(entry)
     dtypes = dict(_DTYPES)
     for more in (VECTOR_DTYPES, SLOPE_DTYPES):
         dtypes |= {} if more.keys().isdisjoint(header.entries) else more
@@ -124,7 +134,7 @@ def rounds_from_bytes(data: bytes | memoryview, fit: str) -> Rounds:
         or len(improvement) != n_rounds
     ):
         raise ModelFormatError(f"trees or scores do not belong to {n_rounds} rounds.")
-    return Rounds(
+    rounds = Rounds(
         first,
         trees,
         arrays["base_score"].copy(),
@@ -132,45 +142,7 @@ def rounds_from_bytes(data: bytes | memoryview, fit: str) -> Rounds:
         improvement.copy(),
         header.metadata["ended"] == "1",
     )
-
-
-def fit_to_bytes(fit: Fingerprint) -> list[bytes | memoryview]:
-    """Convert the fingerprint of a fit to the parts of one file."""
-    metadata = {
-        "contents": strict_json.encode(fit.contents, "contents"),
-        "format": FIT_FORMAT,
-        "settings": strict_json.encode(fit.settings, "settings"),
-        "version": VERSION,
-    }
-    return container.pack(metadata, {})
-
-
-def fit_from_bytes(data: bytes | memoryview) -> Fingerprint:
-    """Read a fingerprint; errors as for :func:`rounds_from_bytes`."""
-    header, _ = _open(data, FIT_FORMAT, ("contents", "settings"))
-    if header.entries:
-        raise ModelFormatError("there are arrays in the description of a fit.")
-    parts = []
-    for name in ("settings", "contents"):
-        part = strict_json.decode(header.metadata[name], name)
-        if not isinstance(part, dict) or not all(isinstance(text, str) for text in part.values()):
-            raise ModelFormatError(f"{name} is not a map from string to string.")
-        parts.append(part)
-    return Fingerprint(*parts)
-
-
-def _open(
-    data: bytes | memoryview, format_: str, names: tuple[str, ...]
-) -> tuple[Header, memoryview]:
-    """Return the header and the arrays of a file after verifying its bytes."""
-    header, payload = container.unpack(data)
-    if header.metadata.get("format") != format_:
-        raise ModelFormatError("the file names another format.")
-    if header.metadata.get("version") != VERSION:
-        raise OtherFitError("it was written by another version of Hedgerow.")
-    if header.metadata.keys() != {"format", "version", *names}:
-        raise ModelFormatError("metadata are missing or unknown.")
-    return header, payload
+    return rounds, Fingerprint(*entries)
 
 
 def _number(metadata: Mapping[str, str], name: str) -> int:

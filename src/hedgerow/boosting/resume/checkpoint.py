@@ -297,16 +297,6 @@ class Fingerprint:
     settings: Mapping[str, str]
     contents: Mapping[str, str]
 
-    @property
-    def digest(self) -> str:
-        """One text for all entries: equal only for equal fits."""
-        digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-        for part in (self.settings, self.contents):
-            for name in sorted(part):
-                digest.update(f"{name}\0{part[name]}\0".encode())
-            digest.update(b"\n")
-        return digest.hexdigest()
-
     def differences(self, now: Fingerprint) -> list[str]:
         """Describe the differences between this earlier fit and the current one."""
         found = []
