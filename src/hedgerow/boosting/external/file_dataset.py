@@ -75,6 +75,7 @@ class FileDataset(Dataset):
     target_names   the user's names of several targets
     reads_labels   whether a single target is a label, which may be text
     why            what needs all rows in memory, for the message if they are too large
+    stack          closes what is made of the rows
     cuts           rows of all ranks from which cuts are chosen, until these are known
     """
 
@@ -120,7 +121,7 @@ class FileDataset(Dataset):
         self._params = BoostParams()
         self._columns: tuple[str, ...] = ()
         self._types_known = self._has_types = self._is_strict = False
-        self._stack = ExitStack()
+        self.stack = ExitStack()
 
     def __repr__(self) -> str:
         return f"<Dataset: {self.source.summary}>"
@@ -162,7 +163,7 @@ class FileDataset(Dataset):
         self._find_types()  # by one pass for all uses
         self.close()
         own = copy(self)
-        vars(own).update(changes, _stack=ExitStack())
+        vars(own).update(changes, stack=ExitStack())
         if own.reads_labels:
             own._reader = RowReader(self.source, self._room, LabelNumbers())  # noqa: SLF001
         return own
@@ -170,7 +171,7 @@ class FileDataset(Dataset):
     def close(self) -> None:
         """Release the results of the survey, and what was made of the rows."""
         self.y = self._survey = None
-        self._stack.close()
+        self.stack.close()
 
     # -- as a Dataset, after the survey --------------------------------------------
 
@@ -213,10 +214,8 @@ class FileDataset(Dataset):
         return replace(_joined(parts), schema=schema)
 
     def _rows(self, schema: Schema) -> FileTable:
-        return FileTable(
-            np.empty((self.n_rows, 0)), schema, data=self, stack=self._stack,
-            room=int(_STORE_SHARE * self.memory_limit),
-        )  # fmt: skip
+        room = int(_STORE_SHARE * self.memory_limit)
+        return FileTable(np.empty((self.n_rows, 0)), schema, data=self, room=room)
 
     def row_weight(self, n_rows: int, called: Callable[[str], str] = str) -> FloatArray | None:
         """Return one weight for each row."""

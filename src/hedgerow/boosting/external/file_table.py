@@ -10,7 +10,6 @@ Where columns are needed, and only there, one pass over the files reads them for
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
@@ -32,18 +31,14 @@ class FileTable(Table):
     """Rows of files; ``values`` has their number, but no columns.
 
     room      memory in bytes for their bins
-    stack     closes what is made of these rows
     numbers   ascending numbers of these rows among those of positive weight; None: all of them
-    is_seen   whether categories and cuts come from these rows: whether they are training rows
     inputs    the inputs of trees in place of the columns; ``schema`` is then theirs
     columns   schema of the user's columns if there are inputs
     """
 
     data: FileDataset = field(kw_only=True)
     room: int = field(kw_only=True)
-    stack: ExitStack = field(kw_only=True)
     numbers: IntArray | None = field(default=None, kw_only=True)
-    is_seen: bool = field(default=False, kw_only=True)
     inputs: Inputs | None = field(default=None, kw_only=True)
     columns: Schema | None = field(default=None, kw_only=True)
 

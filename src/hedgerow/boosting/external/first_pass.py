@@ -120,7 +120,7 @@ def first_pass(
     if start is not None:
         cuts = _sample_in_model(cuts, start, data)
     data.cuts, schema, room = cuts, cuts.table.schema, int(_ASIDE_SHARE * data.memory_limit)
-    train = replace(rows, table=replace(table, schema=schema, is_seen=True))
+    train = replace(rows, table=replace(table, schema=schema))
     if start is None:
         own = resolve_constraints(params, schema, objective)
         n_rows = count_rows(train.n_rows, others)[1]

@@ -391,16 +391,16 @@ def _contents_of(sample: Sample, suffix: str) -> dict[str, str]:
 
 def _table_digest(table: AnyTable) -> str:
     """Return a digest of all values, however their rows are divided into blocks."""
-    digests = [hashlib.blake2b(digest_size=_DIGEST_BYTES) for _ in range(3)]
+    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     for block in blocks_of(table):
         if isinstance(block, Table):
             arrays = [block.values]
-        else:
-            arrays = [np.diff(block.row_start), block.column, block.value]
-        for digest, array in zip(digests, arrays, strict=False):
+        else:  # a single block
+            arrays = [block.row_start, block.column, block.value]
+        for array in arrays:
             # Blocks of one column may differ in the size of their numbers.
             _add_rows(digest, array, np.int64 if array.dtype.kind in "iu" else np.float64)
-    return " ".join(digest.hexdigest() for digest in digests)
+    return digest.hexdigest()
 
 
 def _add_rows(digest: hashlib.blake2b, array: AnyArray, dtype: Any) -> None:

@@ -65,12 +65,7 @@ def uncorrected(model: Model) -> Model:
     record = model.training.get(RECORD)
     if record is None:
         return model
-    training = {name: value for name, value in model.training.items() if name != RECORD}
-    base = record.get("trained_base")
-    forest = model.forest
-    if base is not None:
-        forest = replace(forest, base_score=np.array(base, dtype=np.float64))
-    return replace(model, forest=forest, training=training)
+    return _without_record(model, np.array(record.get("trained_base", model.forest.base_score)))
 
 
 def rescaled(model: Model, weights: FloatArray | None) -> Model:
@@ -78,12 +73,16 @@ def rescaled(model: Model, weights: FloatArray | None) -> Model:
     before = weights_of(model)
     if before is not None and weights is not None and np.array_equal(before, weights):
         return uncorrected(model)
-    training = {name: value for name, value in model.training.items() if name != RECORD}
-    forest = model.forest
+    base = model.forest.base_score
     if weights is not None and model.objective in _SHIFTED and (weights != weights[0]).any():
-        base = forest.base_score + _shift(model.objective, weights)
-        forest = replace(forest, base_score=base)
-    return replace(model, forest=forest, training=training)
+        base = base + _shift(model.objective, weights)
+    return _without_record(model, base)
+
+
+def _without_record(model: Model, base: FloatArray) -> Model:
+    """Return the model without class weights, and with this base score."""
+    training = {name: value for name, value in model.training.items() if name != RECORD}
+    return replace(model, forest=replace(model.forest, base_score=base), training=training)
 
 
 def weights_of(model: Model) -> FloatArray | None:

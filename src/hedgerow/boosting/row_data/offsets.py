@@ -19,8 +19,8 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.row_data.checks import check_finite
-from hedgerow.data.reading.columns import ReadColumn, floats_of_column
 from hedgerow.data.reading.objects import is_named, named_columns, read_column
+from hedgerow.data.sources.batches import vector_of
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
 from hedgerow.model.model import Model
@@ -82,7 +82,7 @@ def take_offset(X: Any, names: Sequence[str]) -> tuple[Any, FloatArray]:
             raise DataError(
                 f"X has no column {name!r}, which is the offset of the model: add the column.{hint}"
             )
-        found.append(_numbers(columns[name], name))
+        found.append(vector_of(columns[name], name, "offset"))
     for name, column in zip(names, found, strict=True):
         check_finite(column, f"offset column {name!r}")
     return features, np.column_stack(found)
@@ -109,12 +109,7 @@ def offset_of_rows(model: Model, X: Any, offset: Any) -> tuple[Any, Any]:
 def features_of_rows(model: Model, X: Any) -> Any:
     """Return the table without its offset columns."""
     names = offset_columns(model)
-    return without_columns(X, names) if names else X
-
-
-def without_columns(X: Any, names: Sequence[str]) -> Any:
-    """Remove the columns ``names`` from a table, if it has them."""
-    return _split(X, names, is_required=False)[0]
+    return _split(X, names, is_required=False)[0] if names else X
 
 
 def _split(X: Any, names: Sequence[str], *, is_required: bool) -> tuple[Any, dict[str, Any]]:
@@ -139,8 +134,3 @@ def _split(X: Any, names: Sequence[str], *, is_required: bool) -> tuple[Any, dic
             "data frame or a dict of columns."
         )
     return X, {}
-
-
-def _numbers(column: ReadColumn, name: str) -> FloatArray:
-    values = column.plain(f"offset column {name!r} holds text: it must hold numbers.")
-    return floats_of_column(values, "int").astype(np.float64, copy=False)

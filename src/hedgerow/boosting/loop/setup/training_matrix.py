@@ -103,6 +103,7 @@ def bin_files(
     first: Forest | None,
 ) -> dict[int, TrainingData]:
     """Return rows of files by table, as bins in chunks, in one pass over the files of a dataset."""
+    # The first sample has the training rows.
     # Imported here: most trainings use tables in memory.
     from hedgerow.data.external.disk_store import ChunkSink
 
@@ -113,11 +114,12 @@ def bin_files(
         rows = [by_id[id(table)] for table in tables]
         starts: list[list[FloatArray]] = [[] for _ in tables]
         places = [0] * len(tables)
-        # This one closes the sinks after an error; the stacks of the tables close the chunks.
+        # This one closes the sinks after an error; the stacks of the datasets close the chunks.
         with ExitStack() as stack:
             sinks = []
             for table in tables:
-                vectors = outputs_of_tree(params, n_outputs) if table.is_seen else 1
+                is_train = table is samples[0].table
+                vectors = outputs_of_tree(params, n_outputs) if is_train else 1
                 sink = ChunkSink(
                     spec, table.data.cache_dir, table.room, n_outputs=n_outputs, n_vectors=vectors
                 )
@@ -137,7 +139,7 @@ def bin_files(
             stores = [sink.finish() for sink in sinks]
         give_back_memory()  # buffers of reading are not needed beside a single chunk
         for one, table, store, scores in zip(rows, tables, stores, starts, strict=True):
-            table.stack.callback(store.close)
+            table.data.stack.callback(store.close)
             matrix: BinnedMatrix | ChunkStore = store
             numbers = start = None
             if table.others.size == 1 and len(store.chunk_sizes) == 1:
