@@ -115,7 +115,7 @@ def test_bad_values_are_named(model) -> None:
     bad[5] = -np.inf
     with pytest.raises(DataError, match="offset column 'log_exposure' contains infinity"):
         model.predict({**X, "log_exposure": bad})
-    with pytest.raises(DataTypeError, match="offset column 'log_exposure' .* must hold numbers"):
+    with pytest.raises(DataTypeError, match=r"offset column 'log_exposure' .* must hold numbers"):
         model.predict({**X, "log_exposure": ["much"] * N})
     with pytest.raises(DataError, match=r"Input offset contains NaN \(1 of 2000 values"):
         HedgerowRegressor().fit(TABLE, CLAIMS, offset=np.where(np.arange(N) == 3, np.nan, 0.0))

@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from hedgerow.boosting.resume.checkpoint import Fingerprint, Rounds
+from hedgerow.boosting.resume.checkpoint import CheckpointStore, Fingerprint, Rounds
 from hedgerow.boosting.resume.checkpoint import joined as joined_rounds
 from hedgerow.comm.base import Communicator
 from hedgerow.comm.collectives import Collectives
@@ -171,8 +171,8 @@ _WAIT = "200 ms"
 """Time in which the scheduler finds that a part does not exist."""
 
 
-class ClusterStore:
-    """A :class:`hedgerow.boosting.resume.checkpoint.CheckpointStore` of one rank.
+class ClusterStore(CheckpointStore):
+    """The checkpoint of one rank, which is not shared.
 
     ``parts`` are those of earlier attempts, in order; ``save`` stores one more.
     """
@@ -180,9 +180,6 @@ class ClusterStore:
     def __init__(self, parts: Sequence[bytes], save: Callable[[bytes], None]) -> None:
         self._parts, self._save = parts, save
         self._fit = Fingerprint({}, {})
-
-    def open(self) -> None:
-        """Do nothing, because the store is not shared."""
 
     def latest(self, fit: Fingerprint) -> Rounds | None:
         """Return all rounds of earlier attempts."""
@@ -197,9 +194,6 @@ class ClusterStore:
     def save(self, part: Rounds) -> None:
         """Store more rounds."""
         self._save(b"".join(rounds_to_bytes(part, self._fit)))
-
-    def close(self) -> None:
-        """Do nothing, because the store holds no resources."""
 
 
 def store(content: bytes, run: bytes, epoch: int, number: int) -> None:

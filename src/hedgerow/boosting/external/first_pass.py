@@ -34,7 +34,7 @@ from hedgerow.boosting.external.file_table import FileTable, by_dataset, read_to
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.training_matrix import sortable
 from hedgerow.boosting.resume.continuing import Start, check_reading
-from hedgerow.boosting.row_data.queries import check_held_out, split_sample, without_queries
+from hedgerow.boosting.row_data.queries import check_values, split_sample
 from hedgerow.boosting.row_data.statistics import choose_columns
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import count_rows
@@ -46,7 +46,6 @@ from hedgerow.data.schema import check_same_names, with_more_levels
 from hedgerow.errors import AllRowsNeededError, brief
 from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.objectives import Objective
-from hedgerow.objectives.catalogue import scored_as
 from hedgerow.params import BoostParams
 
 _ASIDE_SHARE = 0.2
@@ -101,11 +100,8 @@ def first_pass(
     # Rows are held out before the schema is known: their categories must be unknown to the model.
     data = cast(FileTable, rows.table).data
     others = data.communicator
-    ranks = scored_as(objective) == "ranking"
-    if ranks and rows.query is None:
-        raise without_queries(objective, "qid")
-    check_held_out(
-        rows, has_validation=has_validation, is_ranking=ranks, stopping=stopping, others=others
+    check_values(
+        rows, (), objective, params, stopping, has_validation=has_validation, others=others
     )
     if others.size == 1:  # before rows are held out
         with rows.naming_rows():

@@ -52,10 +52,6 @@ class Sample(RowValues):
         """Combine a table and its target with the values of its rows."""
         return Sample(table, target, origin=origin, set_name=set_name, **values.present)
 
-    def with_values(self, values: RowValues) -> Sample:
-        """Return the rows with these values in place of their own; others stay."""
-        return replace(self, **values.present)
-
     @property
     def n_rows(self) -> int:
         return self.table.n_rows

@@ -168,10 +168,11 @@ def joined(parts: Sequence[Rounds]) -> Rounds:
 
 
 class CheckpointStore(Protocol):
-    """Protocol of locations that keep the parts of one fit."""
+    """Protocol of locations that keep the parts of one fit; by default nothing is claimed."""
 
     def open(self) -> None:
         """Claim the store before its fit is known; a second call does nothing."""
+        return
 
     def latest(self, fit: Fingerprint) -> Rounds | None:
         """Claim the store for this fit; return all its rounds, from number 0, or None.
@@ -189,6 +190,7 @@ class CheckpointStore(Protocol):
 
     def close(self) -> None:
         """Release the store; a second call does nothing."""
+        return
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,18 +272,15 @@ def claiming(checkpoint: Checkpoint | None) -> Iterator[None]:
 def recording(
     checkpoint: Checkpoint | None, describe: Callable[[], Fingerprint]
 ) -> Iterator[Recorder | None]:
-    """Yield a recorder during a fit; None without a checkpoint."""
+    """Yield a recorder during a fit, whose store is claimed; None without a checkpoint."""
     if checkpoint is None:
         yield None
         return
+    recorder = Recorder(checkpoint, describe())
     try:
-        recorder = Recorder(checkpoint, describe())
-        try:
-            yield recorder
-        finally:
-            recorder.write(last=True)
+        yield recorder
     finally:
-        checkpoint.store.close()
+        recorder.write(last=True)
 
 
 # -- what identifies a fit -------------------------------------------------------------------

@@ -131,49 +131,6 @@ def require_queries(qid: Any, name: str = "qid", method: str = "fit") -> None:
     )
 
 
-def check_held_out(
-    rows: RowValues,
-    *,
-    has_validation: bool,
-    is_ranking: bool,
-    stopping: StoppingParams,
-    has_folds: bool = False,
-    others: Communicator | None = None,
-) -> None:
-    """Raise ``ParameterError`` if groups or times are given but no rows are held out by them."""
-    keys, name = rows.group, "groups" if rows.time is None else "time"
-    if keys is None and rows.time is None:
-        return
-    if keys is not None and rows.time is not None:
-        raise ParameterError(
-            "time and groups cannot be combined: give folds=, pairs of row numbers that divide no "
-            "group and test later rows, or leave one of them out."
-        )
-    instead = ""
-    if is_ranking:
-        instead = "rankings hold out complete queries"
-    elif has_folds and keys is None:
-        instead = "folds= says which rows are held out"
-    elif has_validation:
-        instead = "validation rows are given"
-    elif not stopping.is_on(False):
-        instead = (
-            f"early_stopping={stopping.early_stopping!r} holds out no rows of this fit (True and "
-            f"'cv' hold out {'complete groups' if name == 'groups' else 'later rows'})"
-        )
-    if instead:
-        raise ParameterError(f"{name} has no effect here: {instead}. Leave {name} out.")
-    if keys is None:
-        return
-    if (others is None or others.size == 1) and len(keys) > 1 and len(distinct(keys)) == len(keys):
-        warnings.warn(
-            f"each of the {len(keys)} groups has one row, so groups has no effect: rows that "
-            "belong together need the same value.",
-            HedgerowWarning,
-            stacklevel=2,
-        )
-
-
 def check_values(
     train: RowValues,
     validation: Sequence[RowValues],
@@ -189,14 +146,25 @@ def check_values(
     # ``has_validation``: whether there are validation rows that are not given here. ``has_folds``:
     # whether the user gives folds. ``others``: ranks with the other rows.
     ranking, others = scored_as(objective) == "ranking", others or Alone()
-    check_held_out(
-        train,
-        has_validation=has_validation or len(validation) > 0,
-        is_ranking=ranking,
-        stopping=stopping,
-        has_folds=has_folds,
-        others=others,
-    )
+    name, instead = "groups" if train.time is None else "time", ""
+    if train.group is not None and train.time is not None:
+        raise ParameterError(
+            "time and groups cannot be combined: give folds=, pairs of row numbers that divide no "
+            "group and test later rows, or leave one of them out."
+        )
+    if ranking:
+        instead = "rankings hold out complete queries"
+    elif has_folds and train.time is not None:
+        instead = "folds= says which rows are held out"
+    elif has_validation or len(validation) > 0:
+        instead = "validation rows are given"
+    elif not stopping.is_on(False):
+        instead = (
+            f"early_stopping={stopping.early_stopping!r} holds out no rows of this fit (True and "
+            f"'cv' hold out {'complete groups' if name == 'groups' else 'later rows'})"
+        )
+    if instead and (train.group is not None or train.time is not None):
+        raise ParameterError(f"{name} has no effect here: {instead}. Leave {name} out.")
     named = [(train, "qid"), *((rows, "qid of the validation rows") for rows in validation)]
     for rows, name in named:
         if ranking and rows.query is None:
@@ -208,14 +176,17 @@ def check_values(
             "out-of-bag rows are parts of queries, which cannot be scored: use oob_score=False, "
             "and validation rows for early stopping."
         )
-    query = train.query if ranking and others.size == 1 else None
-    if query is not None and len(query) > 1 and len(distinct(query)) == len(query):
-        warnings.warn(
-            f"each of the {len(query)} queries in qid has one row, so there is nothing to rank: "
-            "rows that compete with each other need the same qid.",
-            HedgerowWarning,
-            stacklevel=2,
-        )
+    nothing = "there is nothing to rank: rows that compete with each other need the same qid"
+    alone = "groups has no effect: rows that belong together need the same value"
+    for values, what, so in (
+        (train.query, "queries in qid", nothing),
+        (train.group, "groups", alone),
+    ):
+        n_rows = 0 if values is None or others.size > 1 else len(values)
+        if values is not None and n_rows > 1 and len(distinct(values)) == n_rows:
+            warnings.warn(
+                f"each of the {n_rows} {what} has one row, so {so}.", HedgerowWarning, stacklevel=2
+            )
 
 
 def queries_without_effect(objective: Objective) -> ParameterError:
