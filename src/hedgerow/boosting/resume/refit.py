@@ -175,18 +175,15 @@ def _values(
         leaf = Predictor(tree, kinds).leaves(values, n_threads)[:, 0].astype(np.int64)
         nodes = slice(forest.tree_start[number], forest.tree_start[number + 1])
         now = params.of_trees_at(round_)
-        gradients = [
-            gradients_at(bound, sample.target, sample.weight, start, output, round_)
-            for output in outputs
-        ]
-        if params.leaf_estimation in FIRST_ORDER:  # steps along the gradient
-            gradients = [(g, _mass_of(sample)) for g, _ in gradients]
-        # All outputs of a tree are refitted at the same scores.
-        if params.leaf_estimation == "line_search":
-            given = tree, leaf, objective, sample, searched_at
-            found = [_searched(*given, output, now) for output in outputs]
-        else:
-            found = [_stepped(tree, leaf, *both, objective, now) for both in gradients]
+        found = []
+        for output in outputs:  # of a tree: all are refitted at the same scores
+            if params.leaf_estimation == "line_search":
+                found.append(_searched(tree, leaf, objective, sample, searched_at, output, now))
+                continue
+            g, h = gradients_at(bound, sample.target, sample.weight, start, output, round_)
+            if params.leaf_estimation in FIRST_ORDER:  # steps along the gradient
+                h = _mass_of(sample)
+            found.append(_stepped(tree, leaf, g, h, objective, now))
         for k, (output, (new, reached)) in enumerate(zip(outputs, found, strict=True)):
             own = value[nodes, k]
             own[reached] = (decay * own + (1.0 - decay) * new)[reached]

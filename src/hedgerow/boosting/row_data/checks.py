@@ -119,7 +119,10 @@ def times_of_rows(times: Any, n_rows: int, name: str = "time") -> FloatArray:
     refuse_missing(array, name, "its time")
     kinds = _types(array)
     if kinds and all(issubclass(kind, dt.date | np.datetime64) for kind in kinds):
-        items = [_without_zone(item) for item in array.tolist()]
+        items = array.tolist()
+        for row, item in enumerate(items):
+            if getattr(item, "tzinfo", None) is not None:
+                items[row] = item.astimezone(dt.UTC).replace(tzinfo=None)
         array = np.array(items, dtype="datetime64[us]")
     if array.dtype.kind == "M":
         array = array.astype("datetime64[us]").astype(np.int64) / 1e6
@@ -131,13 +134,6 @@ def times_of_rows(times: Any, n_rows: int, name: str = "time") -> FloatArray:
             "example by pandas.to_datetime."
         )
     return check_vector(array, n_rows, name)
-
-
-def _without_zone(item: Any) -> Any:
-    """Return a date, of one with a zone its time in UTC."""
-    if getattr(item, "tzinfo", None) is None:
-        return item
-    return item.astimezone(dt.UTC).replace(tzinfo=None)
 
 
 def values_of_rows(values: Any, name: str) -> AnyArray:
@@ -224,17 +220,12 @@ def numbers_of_rows(values: Any, name: str) -> FloatArray:
     width = len(items) // max(len(array), 1)
     for k, item in enumerate(items):
         try:
-            found[k] = np.nan if type(item).__name__ in MISSING_TYPES else _number(item)
+            if isinstance(item, str | bytes):  # Python would parse it
+                raise TypeError
+            found[k] = np.nan if type(item).__name__ in MISSING_TYPES else float(item)
         except (TypeError, ValueError, OverflowError):
             raise DataTypeError(
                 f"{name} must hold numbers, but row {k // width} has {brief(item)} "
                 f"({type(item).__name__}): convert it."
             ) from None
     return found.reshape(array.shape)
-
-
-def _number(item: Any) -> float:
-    """Convert a number, which text is not, even if Python could parse it."""
-    if isinstance(item, str | bytes):
-        raise TypeError
-    return float(item)

@@ -93,8 +93,6 @@ def weights_of(model: Model) -> FloatArray | None:
 
 def with_class_weights(sample: Sample, weights: FloatArray | None) -> Sample:
     """Multiply the row weights of a sample, whose targets are classes, by the class weights."""
-    if weights is None:
-        return sample
     return replace(sample, weight=weights_by_class(sample.weight, sample.target, weights))
 
 

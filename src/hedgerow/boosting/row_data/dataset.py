@@ -296,10 +296,6 @@ unknown_category, cache_dir, memory_limit
         vars(other).update(changes)
         return other
 
-    def _features(self) -> Any:
-        names = self.offset_names
-        return take_offset(self.X, names)[0] if names else self.X
-
     def table(
         self,
         schema: Schema | None = None,
@@ -313,10 +309,13 @@ unknown_category, cache_dir, memory_limit
         With ``more_levels``, ``schema`` is that of a model to continue, and unknown levels
         are added to it.
         """
+        X, names = self.X, self.offset_names
+        if names:
+            X, _ = take_offset(X, names)
         if schema is not None:
-            return read_any(self._features(), schema, reader=reader, more_levels=more_levels)
+            return read_any(X, schema, reader=reader, more_levels=more_levels)
         return read_any(
-            self._features(),
+            X,
             reader=reader,
             zero_missing=zero_missing,
             categorical=self.categorical_features,

@@ -60,12 +60,6 @@ class MappedTable(Table):
         for start in range(0, self.n_rows, BLOCK_ROWS):
             yield Table(self.values[start : start + BLOCK_ROWS], self.schema)
 
-    def take(self, rows: AnyArray) -> MappedTable:
-        """Copy the rows of these positions to another file."""
-        starts = range(0, len(rows), BLOCK_ROWS)
-        blocks = (self.values[rows[start : start + BLOCK_ROWS]] for start in starts)
-        return self.written(blocks, self.schema)
-
     def written(self, blocks: Iterable[AnyArray], schema: Schema) -> MappedTable:
         """Write another table, block by block."""
         file = RowFile(self.space.folders[0])
