@@ -12,10 +12,10 @@ from hedgerow.argument_types import check_bool
 from hedgerow.arrays import FloatArray, IntArray, distinct
 from hedgerow.booster import Booster
 from hedgerow.boosting.loop.driver import FitOptions
+from hedgerow.boosting.loop.fit import rows_of_folds
 from hedgerow.boosting.loop.setup.job import FitSpec, Job
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.validation.cross import FoldStopping, grow_folds
-from hedgerow.boosting.validation.fold_rows import rows_of_folds
 from hedgerow.boosting.validation.folds import Fold, among_weighted, folds_of, forward_folds
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import StoppingParams
@@ -166,16 +166,13 @@ def _of_folds(
     trees, threads = trees_of(settings), resolve_threads(settings.get("n_jobs"))
     divided = FitOptions(StoppingParams("cv"), n_jobs=threads)  # no rows are held out
     spec = job.read(loss_of(settings).read, trees, divided)
-    objective, sample = spec.objective, spec.train
     splits = _splits(folds, spec, stratified, groups, trees.seed)
-    inner = among_weighted(splits, sample.weight, "folds")
-    rows, plan = rows_of_folds(
-        sample, objective, trees, stopping, settings.get("eval_metric"), threads
-    )
+    inner = among_weighted(splits, spec.train.weight, "folds")
+    rows, plan = rows_of_folds(spec, trees, stopping, settings.get("eval_metric"), threads)
     if stopping.early_stopping and not isinstance(stopping.early_stopping, str):
         limits = replace(limits, limits=(stopping.patience, stopping.min_delta), pooled=True)
     grown = grow_folds(plan, rows, inner, limits)
-    models = [spec.finish(fold.model()) for fold in grown.folds if keep_models]
+    models = [spec.finish(fold.model) for fold in grown.folds if keep_models]
     histories = [fold.watch.history for fold in grown.folds]
     curves = {
         name_of_rows: {

@@ -206,7 +206,7 @@ class Training:
         objective, schema = self._spec.objective, self._spec.train.table.schema
         changed = resolved(replace(self._params, **params), objective, schema)
         self._params = changed
-        self._ready.state.set_params(constraints_of_inputs(changed, self._ready.inputs))
+        self._ready.state.set_params(constraints_of_inputs(changed, self._ready.rows.inputs))
 
     def booster(self) -> Booster:
         """Return the model of the completed rounds.

@@ -24,7 +24,7 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.booster import Booster
 from hedgerow.boosting.automatic.blending import asks_for_several
 from hedgerow.boosting.loop.driver import FitOptions, FitPlan, found_by_loss, raw_of_rows
-from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.fit import fit, rows_of_folds
 from hedgerow.boosting.loop.sample import with_own_levels
 from hedgerow.boosting.loop.setup.job import FitSpec, Job, KnownTargets
 from hedgerow.boosting.loop.watch import StoppedBy, record_of
@@ -39,7 +39,7 @@ from hedgerow.boosting.validation.cross import (
     grow_folds,
     in_time,
 )
-from hedgerow.boosting.validation.fold_rows import FoldRows, rows_of_folds
+from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold, among_weighted, folds_of
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.cuda.arrays import on_host
@@ -230,9 +230,7 @@ def _of_folds(
             "such as TimeSeriesSplit()."
         )
     folds = folds_of(cv, spec, params.seed, "cv", groups)
-    rows, plan = rows_of_folds(
-        spec.train, spec.objective, params, requested, estimator.eval_metric, n_threads
-    )
+    rows, plan = rows_of_folds(spec, params, requested, estimator.eval_metric, n_threads)
     inner = among_weighted(folds, spec.train.weight, "cv")
     by_class = getattr(estimator, "class_weight", None)
     if by_class is not None and spec.classes is not None:
@@ -249,7 +247,7 @@ def _of_folds(
         limits = in_time(limits, budget, inner, n_refit)
     grown = grow_folds(plan, rows, inner, limits)
     models = [
-        spec.finish(corrected(one.model(), fold.by_class))
+        spec.finish(corrected(one.model, fold.by_class))
         for fold, one in zip(inner, grown.folds, strict=True)
     ]
     raw, prediction = _out_of_fold(folds, inner, grown, models, rows, spec)
@@ -345,7 +343,9 @@ def _out_of_fold(
         if weights_of(model) is not None:  # trained with another base score
             parts, others = [], np.sort(fold.test)  # files are read in this order
         if len(others):
-            _, (seen,) = with_own_levels(rows.original, [sample.take(others)], lenient=True)
+            _, (seen,) = with_own_levels(
+                sample.without_zero_weights(), [sample.take(others)], lenient=True
+            )
             predictor = Predictor(model.forest, model.split_schema.kinds)
             parts.append((others, raw_of_rows(predictor, seen, model.inputs, rows.n_threads)))
         for place, scores in parts:

@@ -161,7 +161,7 @@ def joined_members(
         # The blend then has the members that are complete.
         if ready.watch.stopped_by == "interrupt":
             break
-        grown.append((forest, ready.inputs))
+        grown.append((forest, ready.rows.inputs))
         kept.append(member)
     if len(kept) == 1:
         return None

@@ -94,7 +94,7 @@ class TestedRows:
         """Return the loss of each row with the start values alone."""
         losses, offset = [], self._sample.offset
         for fold, fit in zip(self._folds, grown, strict=True):
-            start = np.repeat(fit.forest.base_score[:, None], len(fold.test), axis=1)
+            start = np.repeat(fit.base[:, None], len(fold.test), axis=1)
             if offset is not None:
                 start = start + offset[..., fold.test]
             losses.append(self._loss(fold, fit, start))

@@ -153,28 +153,50 @@ class PreparedRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ready:
-    """A fit before its first round.
-
-    assemble  makes a model from a forest, or from that of a blend with its inputs and members
-    inputs    inputs of the trees, if they differ from the columns of the table
-    """
+    """A fit before its first round; ``chosen`` is what folds have found."""
 
     plan: FitPlan
+    rows: PreparedRows
     state: BoostState
     watch: Watch
-    assemble: Callable[..., Model]
-    inputs: Inputs | None
+    chosen: ChosenRounds | None = None
+
+    def assemble(
+        self,
+        forest: Forest,
+        joined: Inputs | None = None,
+        members: Sequence[Mapping[str, Any]] = (),
+    ) -> Model:
+        """Return the model of a forest, or of that of a blend with its inputs and members."""
+        inputs = joined if members else self.rows.inputs
+        plan, rows, watch, chosen = self.plan, self.rows, self.watch, self.chosen
+        record, seconds = record_of(self.state.n_rows, plan.params, watch), watch.seconds
+        if plan.start is not None:
+            plan.start.complete(record, watch.n_kept)
+        if chosen is not None:
+            record |= {"best_round": min(chosen.n_rounds, watch.n_kept), "folds": chosen.record}
+        if members:
+            record[BLEND], seconds = members, []  # which are of the first member only
+        record |= found_by_loss(watch.objective, forest, rows.train, inputs, plan.n_threads)
+        schema, n_copies = rows.train.table.schema, rows.seen.n_copies
+        return plan.finish(
+            assembled(forest, schema, watch.objective, record, inputs, n_copies, seconds)
+        )
 
 
-def watched_rows(
+def make_ready(
     plan: FitPlan,
     rows: PreparedRows,
-    stops: Stops,
+    stops: Stops = None,
+    chosen: ChosenRounds | None = None,
     budget: Budget | None = None,
     may_run_ahead: bool = False,
-) -> tuple[BoostState, Watch]:
-    """Bind the loss and the metrics to the rows; ``plan.params`` are those of the inputs."""
-    others, params, n_threads = rows.ranks.others, plan.params, plan.n_threads
+) -> Ready:
+    """Bind the loss and the metrics to the rows, and return the fit before its first round."""
+    others, n_threads = rows.ranks.others, plan.n_threads
+    params = constraints_of_inputs(plan.params, rows.inputs)
+    if chosen is not None:
+        params = params.with_rounds(chosen.n_rounds)
     objective = with_queries(plan.objective, rows.learned, params.seed, n_threads, rows.ranks)
     wanted = [(part, plan.metrics) for part in rows.parts]
     of_train = plan.of_train if rows.parts else plan.metrics
@@ -202,53 +224,15 @@ def watched_rows(
         n_first=plan.n_first,
         started=plan.stopping.began,
         budget=budget,
+        history={} if chosen is None else {"cv": chosen.curves},
     )
     state = BoostState(
         rows.seen, objective, params, rows.unseen, n_threads, rows.first, scored,
         may_run_ahead and not plan.callbacks, rows.ranks, rows.train,
     )  # fmt: skip
-    return state, watch
-
-
-def make_ready(
-    plan: FitPlan,
-    rows: PreparedRows,
-    stops: Stops = None,
-    chosen: ChosenRounds | None = None,
-    budget: Budget | None = None,
-    may_run_ahead: bool = False,
-) -> Ready:
-    """Return the fit before its first round; ``chosen`` is what folds have found."""
-    inputs, n_threads = rows.inputs, plan.n_threads
-    own = constraints_of_inputs(plan.params, inputs)
-    if chosen is not None:
-        own = own.with_rounds(chosen.n_rounds)
-    state, watch = watched_rows(replace(plan, params=own), rows, stops, budget, may_run_ahead)
-    if chosen is not None:
-        watch.history = {"cv": chosen.curves}
     if plan.start is not None:
         watch.note_start(state.scores())
-
-    def assemble(
-        forest: Forest,
-        own: Inputs | None = inputs,
-        members: Sequence[Mapping[str, Any]] = (),
-    ) -> Model:
-        record = record_of(state.n_rows, plan.params, watch)
-        if plan.start is not None:
-            plan.start.complete(record, watch.n_kept)
-        if chosen is not None:
-            record |= {"best_round": min(chosen.n_rounds, watch.n_kept), "folds": chosen.record}
-        seconds = watch.seconds
-        if members:
-            record[BLEND], seconds = members, []  # which are of the first member only
-        record |= found_by_loss(watch.objective, forest, rows.train, own, n_threads)
-        schema, n_copies = rows.train.table.schema, rows.seen.n_copies
-        return plan.finish(
-            assembled(forest, schema, watch.objective, record, own, n_copies, seconds)
-        )
-
-    return Ready(plan, state, watch, assemble, inputs)
+    return Ready(plan, rows, state, watch, chosen)
 
 
 def found_by_loss(

@@ -21,7 +21,7 @@ rf     every tree is grown at the start scores on its own sample; the model is
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -204,19 +204,7 @@ def make_forest(
     n_parallel: int = 1,
 ) -> Forest:
     """Concatenate trees to a forest; ``spec`` is needed if columns are categories."""
-    if not trees:  # a fit of few rows makes dozens, one for each of its folds
-        tables = None
-        if spec is not None and spec.is_category.any():
-            tables = CategoryTables(_NO_SETS, spec.level_bin, spec.level_start)
-        return Forest(
-            **_NO_NODES,
-            tree_start=np.zeros(1, np.int64),
-            base_score=base.copy(),
-            n_features=n_features,
-            categories=tables,
-            n_parallel=n_parallel,
-        )
-    pieces = joined(trees)
+    pieces = joined(trees) or [_NO_NODES]
     fields: dict[str, Any] = {
         name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in NODE_FIELDS
     }
@@ -248,15 +236,17 @@ def make_forest(
     return replace(forest, threshold=threshold, categories=tables)
 
 
-_NO_NODES: Mapping[str, Any] = {
-    "feature": np.zeros(0, np.int32),
-    "threshold": np.zeros(0, np.int64),
-    "missing_left": np.zeros(0, np.uint8),
-    "left": np.zeros(0, np.int32),
-    "right": np.zeros(0, np.int32),
-    "value": np.zeros(0),
-    "gain": np.zeros(0),
-    "cover": np.zeros(0),
-    "count": np.zeros(0, np.int64),
-}
-_NO_SETS = np.zeros((0, 4), np.uint64)
+_NO_NODES = GrownTree(
+    feature=np.zeros(0, np.int32),
+    threshold=np.zeros(0, np.int64),
+    bin=np.zeros(0, np.uint8),
+    missing_left=np.zeros(0, np.uint8),
+    left=np.zeros(0, np.int32),
+    right=np.zeros(0, np.int32),
+    value=np.zeros(0),
+    gain=np.zeros(0),
+    cover=np.zeros(0),
+    count=np.zeros(0, np.int64),
+    column=np.zeros(0, np.int32),
+    left_bins=np.zeros((0, 4), np.uint64),
+)

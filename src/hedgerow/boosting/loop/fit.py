@@ -43,7 +43,7 @@ from hedgerow.boosting.validation.folds import Fold, among_weighted, folds_of
 from hedgerow.boosting.validation.stopping import StoppingParams, check_folds
 from hedgerow.comm.base import Communicator, count_rows, gather_numbers
 from hedgerow.errors import AllRowsNeededError, DataError
-from hedgerow.metrics import make_metrics
+from hedgerow.metrics import MetricChoice, make_metrics
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
@@ -110,7 +110,7 @@ def fit(
         joined = None
         if members and watch.stopped_by not in ("callback", "time_budget", "interrupt"):
             joined = joined_members(
-                forest, ready.inputs, own, members,
+                forest, ready.rows.inputs, own, members,
                 lambda params: prepare(replace(own, params=params), (rows[0], ())),
             )  # fmt: skip
         model = ready.assemble(*(joined or (forest,)))
@@ -162,6 +162,18 @@ def plan_of(
         bar, resolve_threads(options.n_jobs), start, spec.finish, folds,
     )  # fmt: skip
     return plan, (train, sets)
+
+
+def rows_of_folds(
+    spec: FitSpec, params: BoostParams, stopping: StoppingParams, metric: MetricChoice, n_jobs: int
+) -> tuple[FoldRows, FitPlan]:
+    """Check the rows that the folds of a user divide; return those to divide, and the plan."""
+    # Groups divide the folds, whose test rows are the validation rows.  Each fold has a model of
+    # its own, which the caller finishes.
+    own = FitSpec(replace(spec.train, group=None, time=None), spec.objective)
+    plan, (train, _) = plan_of(own, params, FitOptions(stopping, metric, n_jobs=n_jobs))
+    check_targets(train, plan.objective, Ranks().others)
+    return FoldRows(train, plan.objective, plan.params, plan.n_threads), plan
 
 
 def with_rows_aside(

@@ -30,12 +30,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.loop.driver import FitPlan, PreparedRows, found_by_loss, watched_rows
+from hedgerow.boosting.loop.driver import FitPlan, Ready, make_ready
 from hedgerow.boosting.loop.rounds import BoostState, rounds
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.watch import Watch, record_of
-from hedgerow.boosting.row_data.statistics import assembled, constraints_of_inputs
+from hedgerow.boosting.loop.watch import Watch
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold
@@ -73,7 +72,7 @@ class FoldStopping:
     is_late       tells, after each round of a fold, whether time is over.  Without early stopping,
                   and with a pooled score, all folds then keep the same number of rounds.
     after_rounds  receives the number of rounds that all folds completed, and their pooled score
-    keep_trees    False: forests keep no trees, only the base score
+    keep_trees    whether the folds keep forests and models
     """
 
     limits: tuple[int, float] | None = None
@@ -191,26 +190,27 @@ class GrownFold:
 
     After the last round:
 
-    forest      up to the best round
-    inputs      inputs of the trees, including statistics that no tree uses
-    raw         float64 (n_outputs, n_test): raw scores of the test rows, from the forest
-    n_rows      number of rows on which the trees were grown
-    scores      scores of the test rows, from the forest, by name of the metric
-    trees       up to the best round, as in the model
+    base     float64 (n_outputs,): raw score before the first tree
+    forest   up to the best round, and its model, if trees are kept
+    inputs   inputs of the trees, including statistics that no tree uses
+    raw      float64 (n_outputs, n_test): raw scores of the test rows, from the forest
+    scores   scores of the test rows, from the forest, by name of the metric
+    trees    up to the best round, as in the model
 
     Folds continue for a while after their best round.  Recomputing the raw scores of that round
     from the trees took a sixteenth of the time of the fits of small tables, so they are kept.
     """
 
     watch: Watch
+    base: FloatArray
     forest: Forest
+    model: Model
     raw: FloatArray
     scores: dict[str, float]
     trees: list[GrownTree]
     inputs: Inputs | None
     n_copies: int
     n_inputs: int
-    n_rows: int
 
     def __init__(
         self, plan: FitPlan, rows: FoldRows, fold: Fold, number: int, stopping: FoldStopping
@@ -221,16 +221,15 @@ class GrownFold:
         self.curve: list[float] = []
         self._recent, self._n_noted = deque[FloatArray](), 0  # raw scores after the latest rounds
         self._states: Generator[BoostState, None, None] | None = None
-        self._state: BoostState | None = None
-        self._prepared: PreparedRows | None = None
+        self._ready: Ready | None = None
 
     def advance(self) -> bool:
         """Run a round, and others that are ready; return True if the last one was among them."""
         if self._states is None:
             self._begin()
-        state, watch, last = self._state, self.watch, self._plan.params.n_estimators
-        assert state is not None
+        assert self._ready is not None
         assert self._states is not None
+        state, watch, last = self._ready.state, self.watch, self._plan.params.n_estimators
         state.next_end = self.next_end
         name = watch.metrics[0].name
         while True:
@@ -255,12 +254,11 @@ class GrownFold:
 
     def _begin(self) -> None:
         """Take the rows of the fold, and make its loop."""
-        rows = self._prepared = self._rows.fold(self._fold, self._plan.n_threads)
-        plan = replace(self._plan, params=constraints_of_inputs(self._plan.params, rows.inputs))
+        rows = self._rows.fold(self._fold, self._plan.n_threads)
         limits = None if self._stopping.pooled else self._stopping.limits
-        self._state, self.watch = watched_rows(plan, rows, limits, may_run_ahead=True)
+        self._ready = ready = make_ready(self._plan, rows, limits, may_run_ahead=True)
+        self.watch, self._states = ready.watch, rounds(ready.state)
         self.mass = _mass(rows.parts[0].rows)
-        self._states = rounds(self._state)
 
     def _keep(self, raw: FloatArray, best: int) -> None:
         """Keep raw scores after the next round, which do not change; drop those before ``best``."""
@@ -272,9 +270,9 @@ class GrownFold:
 
     def finish(self, all_folds: GrownFolds) -> None:
         """Make the forest and the scores, and end the fit; a part of a round is ignored."""
-        state, prepared, watch = self._state, self._prepared, self.watch
-        assert state is not None
-        assert prepared is not None
+        ready, watch = self._ready, self.watch
+        assert ready is not None
+        state, rows = ready.state, ready.rows
         if all_folds.best is not None:
             watch.best = all_folds.best
         if all_folds.n_common is not None:
@@ -284,26 +282,17 @@ class GrownFold:
         kept = watch.n_kept
         if watch.best is not None or kept == state.n_rounds:
             watch.note_forest(state)
-        self.n_rows = prepared.train.n_rows
-        if self.n_rows < 2 * state.params.min_samples_leaf:
+        if state.n_rows < 2 * state.params.min_samples_leaf:
             kept = 0  # too few rows for a split
         raw = np.ascontiguousarray(self._scores_after(state, kept))
         part = state.scored[0]
-        self.forest = state.freeze(kept if self._stopping.keep_trees else 0)
         self.scores, self.raw = part.score(watch.objective, raw), raw[:, part.columns]
-        self.trees, self.n_inputs = state.trees(kept), state.n_features
-        self.inputs, self.n_copies = prepared.inputs, prepared.seen.n_copies
+        self.base, self.trees, self.n_inputs = state.base, state.trees(kept), state.n_features
+        self.inputs, self.n_copies = rows.inputs, rows.seen.n_copies
+        if self._stopping.keep_trees:
+            self.forest = state.freeze(kept)
+            self.model = ready.assemble(self.forest)
         self.close()
-
-    def model(self) -> Model:
-        """Return the model of the fold, as a fit on its rows would."""
-        plan, sample, objective = self._plan, self._rows.sample, self.watch.objective
-        record = record_of(self.n_rows, plan.params, self.watch)
-        if hasattr(objective, "fit_record"):
-            train = sample.take(self._fold.train)
-            record |= found_by_loss(objective, self.forest, train, self.inputs, plan.n_threads)
-        schema = sample.table.schema
-        return assembled(self.forest, schema, objective, record, self.inputs, self.n_copies)
 
     def gains(self) -> FloatArray:
         """Return the sum of the gains of the splits of each input, shape (n_inputs,)."""
@@ -333,7 +322,7 @@ class GrownFold:
         """End the threads of the grower, and release the rows."""
         if self._states is not None:
             self._states.close()
-        self._states = self._state = self._prepared = None
+        self._states = self._ready = None
         self._recent.clear()
 
 

@@ -25,18 +25,16 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.boosting.automatic.repeats import find_repeats
-from hedgerow.boosting.loop.driver import FitPlan, PreparedRows
-from hedgerow.boosting.loop.sample import Sample, with_own_levels
+from hedgerow.boosting.loop.driver import PreparedRows
+from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scored import ScoredRows
 from hedgerow.boosting.loop.scores import TrainingData
-from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
 from hedgerow.boosting.loop.setup.training_matrix import (
     bins_of_columns,
     choose_bins,
     prepare_rows,
 )
 from hedgerow.boosting.row_data.classes import with_class_weights
-from hedgerow.boosting.row_data.queries import check_values
 from hedgerow.boosting.row_data.statistics import (
     Encoded,
     choose_columns,
@@ -51,11 +49,9 @@ from hedgerow.boosting.validation.folds import (
     lists_in_any_order,
 )
 from hedgerow.boosting.validation.row_sets import ONLY
-from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import AnyTable, BinnedMatrix, Table
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.growing.core.setup import SumsPool
-from hedgerow.metrics import MetricChoice, make_metrics
 from hedgerow.metrics.queries import first_seen
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
@@ -85,18 +81,17 @@ columns took a sixth of a default fit.
 class FoldRows:
     """All rows, with preparations that all folds share.
 
-    params            resolved, with column positions instead of names
-    original, sample  the rows; ``sample`` has only the categories that occur
-    whole             the rows in the form for a fit; None if each fold needs its own form
+    sample  the rows, with only the categories that occur
+    params  resolved, with column positions instead of names
+    whole   the rows in the form for a fit; None if each fold needs its own form
     """
 
     def __init__(
         self, sample: Sample, objective: Objective, params: BoostParams, n_threads: int
     ) -> None:
-        self.original = sample
-        self.sample, _ = with_own_levels(sample)
-        self._objective, self.params, self.n_threads = objective, params, n_threads
-        schema, is_hist = self.sample.table.schema, params.tree_method == "hist"
+        self.sample, self.params, self.n_threads = sample, params, n_threads
+        self._objective = objective
+        schema, is_hist = sample.table.schema, params.tree_method == "hist"
         self.whole: PreparedRows | None = None
         self._crossed: Encoded | None = None
         self._kept: BinSpec | None = None
@@ -116,7 +111,7 @@ class FoldRows:
     def for_trees(self, params: BoostParams) -> FoldRows:
         """Return the rows for other parameters; prepare again only if their form differs."""
         if form_of(params) != form_of(self.params):
-            return FoldRows(self.original, self._objective, params, self.n_threads)
+            return FoldRows(self.sample, self._objective, params, self.n_threads)
         other = copy(self)
         other.params = params
         return other
@@ -137,7 +132,8 @@ class FoldRows:
 
     def _make_fold(self, fold: Fold, n_threads: int) -> PreparedRows:
         sample, whole = self.sample, self.whole
-        if whole is not None:  # the bins have the values
+        # The bins have the values, unless the loss describes a model of the fold.
+        if whole is not None and not hasattr(self._objective, "fit_record"):
             table = Table(np.empty((sample.n_rows, 0)), sample.table.schema)
             sample = replace(sample, table=table)
         train, test = sample.take(fold.train), sample.take(fold.test)
@@ -196,27 +192,6 @@ class FoldRows:
             return deal_observations(sample, n_folds, stratify, repeats), None
         alike = repeats.number
         return draw_folds(sample.target, n_folds, stratify, seed, alike=alike), alike
-
-
-def rows_of_folds(
-    sample: Sample,
-    objective: Objective,
-    params: BoostParams,
-    stopping: StoppingParams,
-    eval_metric: MetricChoice,
-    n_threads: int,
-) -> tuple[FoldRows, FitPlan]:
-    """Check the rows that the folds of a user divide; return those to divide, and the plan."""
-    # Groups divide the folds, whose test rows are the validation rows.
-    kept = replace(sample, group=None, time=None).without_zero_weights()
-    params = resolve_device(resolved(params, objective, kept.table.schema), kept.table)
-    check_values(kept, (), objective, params, stopping, has_validation=True)
-    with kept.naming_rows():
-        objective.check_target(kept.target)
-    metrics = make_metrics(eval_metric, objective)
-    of_train = metrics if stopping.train_scores else ()
-    plan = FitPlan(objective, params, stopping, metrics, of_train, n_threads=n_threads)
-    return FoldRows(kept, objective, params, n_threads), plan
 
 
 def _taken(
