@@ -95,6 +95,15 @@ def distinct(values: npt.ArrayLike) -> AnyArray:
     return ordered[is_first]
 
 
+def numbers_reaching(below: Callable[[AnyArray], AnyArray], goals: AnyArray) -> AnyArray:
+    """Return the largest uint64 numbers where ``below``, which does not fall, is below a goal."""
+    found = np.zeros(len(goals), dtype=np.uint64)
+    for bit in reversed(range(64)):
+        tried = found | np.uint64(1 << bit)
+        found = np.where(below(tried) < goals, tried, found)
+    return found
+
+
 def real_numbers(values: Any) -> FloatArray | None:
     """Return ``values`` as float64 of any shape; None if they are not all real numbers."""
     try:

@@ -2,18 +2,18 @@
 
 Each rank has some rows of each leaf (:class:`hedgerow.objectives.line_search.LeafRows`, in which
 leaves may be empty).  The values equal those of ``LeafRows.steps_by`` for the rows of all ranks:
-quantiles are found for all leaves at once, digit by digit of the keys of the steps
-(:mod:`hedgerow.kernels.tables.keys`), as in :mod:`hedgerow.objectives.global_sums`; weights are
-counted in integer units.
+quantiles are found for all leaves at once, bit by bit of the keys of the steps
+(:mod:`hedgerow.kernels.tables.keys`); weights are counted in integer units.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import pairwise
+from typing import Any, Literal
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, numbers_reaching
 from hedgerow.comm.base import Communicator
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.kernels.primitives.exact_sum import exact_sum
@@ -32,13 +32,7 @@ from hedgerow.objectives.line_search import (
 from hedgerow.objectives.targets import SeveralTargets
 
 _SIGN = np.uint64(1 << 63)
-_MOST_BITS = 16
-_LEAST_BITS = 4
-_MOST_CELLS = 1 << 22
-"""Largest number of cells of a digit histogram (32 MB), for all leaves together."""
-
-_HALF = 23
-"""Number of low bits: weights are added in two parts that float64 holds exactly."""
+_LOWEST = np.iinfo(np.int64).min
 
 
 def check_rule(objective: Objective, output: int) -> QuantileRule:
@@ -66,86 +60,43 @@ def unit_on_ranks(weight: FloatArray | None, n_rows: int, others: Communicator) 
 def steps_on_ranks(
     objective: Objective, output: int, rows: LeafRows, others: Communicator
 ) -> FloatArray:
-    """Return the step of each leaf; some rank has rows of each."""
-    rule = check_rule(objective, output)
+    """Return the step of each leaf, the quantile of its rows; some rank has rows of each."""
+    rule, starts = check_rule(objective, output), rows.starts
     if isinstance(objective, SeveralTargets):
         rows, output = objective.rows_of_target(rows, output), 0
-    return _Quantiles(rule, output, rows, others).steps()
+    weight, unit = rule.weights(rows.target, rows.weight), rows.unit
+    if rule.divisor is not None:  # the unit follows the divided weights
+        unit = unit_on_ranks(weight, len(weight), others)
+    masses = masses_of(weight, unit)
 
+    def of_leaves(masses: IntArray) -> IntArray:
+        so_far = np.append(0, np.cumsum(masses))
+        return others.allreduce(so_far[starts[1:]] - so_far[starts[:-1]])
 
-class _Quantiles:
-    """Rows of leaves with the keys of their steps and their weights in units, for quantiles."""
+    whole = of_leaves(masses)
+    level: FloatArray | float | None = rule.level
+    if level is None:  # the share of class 1
+        level = share_of(of_leaves(np.where(rows.target > 0.0, masses, 0)), whole)
+    least, most = around(whole.astype(np.float64), level)
+    keys = keys_of_floats(rule.wanted(rows.target, rows.raw[output]))
+    order = np.lexsort((keys, np.repeat(np.arange(len(whole)), np.diff(starts))))
+    keys, so_far = keys[order], np.append(0, np.cumsum(masses[order]))
+    leaves = [(keys[a:b].view(np.uint64) ^ _SIGN, a) for a, b in pairwise(starts.tolist())]
 
-    def __init__(
-        self, rule: QuantileRule, output: int, rows: LeafRows, others: Communicator
-    ) -> None:
-        self.rule, self.others, self.n_leaves = rule, others, len(rows.starts) - 1
-        weight, unit = rule.weights(rows.target, rows.weight), rows.unit
-        if rule.divisor is not None:  # the unit follows the divided weights
-            unit = unit_on_ranks(weight, len(weight), others)
-        self.leaf = np.repeat(np.arange(self.n_leaves), np.diff(rows.starts))
-        self.keys = keys_of_floats(rule.wanted(rows.target, rows.raw[output]))
-        self.masses, self.is_one = masses_of(weight, unit), rows.target > 0.0
+    def ends(limits: AnyArray, side: Literal["left", "right"]) -> IntArray:
+        found = zip(leaves, limits, strict=True)
+        return np.array([a + np.searchsorted(own, limit, side) for (own, a), limit in found])
 
-    def steps(self) -> FloatArray:
-        """Return the quantile of each leaf."""
-        n_leaves, each = self.n_leaves, np.arange(self.n_leaves)
-        levels = self._levels()
-        n_rows = int(self.others.allreduce(np.array([len(self.leaf)], dtype=np.int64))[0])
-        most_cells = min(_MOST_CELLS, max(1 << 10, n_rows)) // max(1, n_leaves)
-        bits = min(_MOST_BITS, max(_LEAST_BITS, most_cells.bit_length() - 1))
-        prefix, below = np.zeros(n_leaves, dtype=np.uint64), np.zeros(n_leaves, dtype=np.int64)
-        least: FloatArray = np.zeros(0)
-        most: FloatArray = np.zeros(0)
-        left = 64
-        while left > 0:
-            step = min(bits, left)
-            so_far = self._digits(prefix, left, step) + below[:, None]
-            if left == 64:
-                least, most = around(so_far[:, -1].astype(np.float64), levels)
-            chosen = (so_far.astype(np.float64) >= least[:, None]).argmax(axis=1)
-            reached = so_far[each, chosen]
-            below = np.where(chosen > 0, so_far[each, np.maximum(chosen, 1) - 1], below)
-            prefix = (prefix << np.uint64(step)) | chosen.astype(np.uint64)
-            left -= step
-        keys: IntArray = (prefix ^ _SIGN).view(np.int64)
-        found = floats_of_keys(keys)
-        midway = reached.astype(np.float64) <= most
-        if midway.any():
-            following, exists = self._keys_above(keys)
-            middle = 0.5 * (found + floats_of_keys(np.where(exists, following, keys)))
-            found = np.where(midway & exists, middle, found)
-        return found + 0.0
+    def mass_below(limits: AnyArray) -> IntArray:
+        return others.allreduce(so_far[ends(limits, "left")] - so_far[starts[:-1]])
 
-    def _levels(self) -> FloatArray:
-        """Return the level of each leaf: fixed, or the counted share of class 1."""
-        if self.rule.level is not None:
-            return np.full(self.n_leaves, self.rule.level)
-        sums = np.zeros((2, self.n_leaves), dtype=np.int64)
-        np.add.at(sums[0], self.leaf[self.is_one], self.masses[self.is_one])
-        np.add.at(sums[1], self.leaf, self.masses)
-        together = self.others.allreduce(sums.reshape(-1)).reshape(sums.shape)
-        return share_of(together[0], together[1])
-
-    def _digits(self, prefix: AnyArray, left: int, step: int) -> IntArray:
-        """Return, for each leaf's rows with its prefix, the weight up to each next digit."""
-        n_cells = len(prefix) << step
-        leaf, masses, ordered = self.leaf, self.masses, self.keys.view(np.uint64) ^ _SIGN
-        if left < 64:
-            same = ordered >> np.uint64(left) == prefix[leaf]
-            leaf, ordered, masses = leaf[same], ordered[same], masses[same]
-        digit = (ordered >> np.uint64(left - step)) & np.uint64((1 << step) - 1)
-        cell = (leaf << step) + digit.astype(np.int64)
-        high = np.bincount(cell, masses >> _HALF, n_cells)
-        low = np.bincount(cell, masses & ((1 << _HALF) - 1), n_cells)
-        sums = (high.astype(np.int64) << _HALF) + low.astype(np.int64)
-        return np.cumsum(self.others.allreduce(sums).reshape(len(prefix), -1), axis=1)
-
-    def _keys_above(self, keys: IntArray) -> tuple[IntArray, AnyArray]:
-        """Return the smallest key of each leaf above ``keys``, and whether there is one."""
-        lowest = np.iinfo(np.int64).min
-        found = np.full(len(keys), lowest, dtype=np.int64)  # complements reverse the order
-        above = self.keys > keys[self.leaf]
-        np.maximum.at(found, self.leaf[above], ~self.keys[above])
-        together = self.others.allreduce(found, "max")
-        return ~together, together != lowest
+    numbers = numbers_reaching(mass_below, least)
+    found = floats_of_keys((numbers ^ _SIGN).view(np.int64))
+    midway = mass_below(numbers + np.uint64(1)).astype(np.float64) <= most
+    if midway.any():  # to the smallest key above, whose complement is the largest
+        after = ends(numbers, "right")
+        own_next = np.where(after < starts[1:], ~np.append(keys, 0)[after], _LOWEST)
+        following = others.allreduce(own_next, "max")
+        middle = 0.5 * (found + floats_of_keys(~following))
+        found = np.where(midway & (following != _LOWEST), middle, found)
+    return found + 0.0

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
@@ -24,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.argument_types import check_bool
-from hedgerow.arrays import BoolArray, FloatArray, IntArray, distinct
+from hedgerow.arrays import BoolArray, FloatArray, IntArray, distinct, numbers_reaching
 from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.params import BoostParams, Interval
@@ -270,20 +269,12 @@ def rows_aside(
             )
         counts[np.argmax(n_rows)] = 1
     parts = [np.sort(hashes[label == k]) for k in range(n_classes)]
-    return np.asarray((hashes <= _smallest(parts, counts, others)[label]) & (counts > 0)[label])
 
+    def n_below(limits: npt.NDArray[np.uint64]) -> IntArray:
+        below = [np.searchsorted(part, limit) for part, limit in zip(parts, limits, strict=True)]
+        return others.allreduce(np.array(below, dtype=np.int64))
 
-def _smallest(
-    parts: Sequence[npt.NDArray[np.uint64]], counts: IntArray, others: Communicator
-) -> npt.NDArray[np.uint64]:
-    """Return the number of each class that has this place among the sorted ones of all ranks."""
-    found = np.zeros(len(counts), dtype=np.uint64)
-    for bit in reversed(range(64)):  # fewer numbers than the place are below what is found
-        tried = found | np.uint64(1 << bit)
-        below = [np.searchsorted(part, limit) for part, limit in zip(parts, tried, strict=True)]
-        n_below = others.allreduce(np.array(below, dtype=np.int64))
-        found = np.where(n_below < counts, tried, found)
-    return found
+    return np.asarray((hashes <= numbers_reaching(n_below, counts)[label]) & (counts > 0)[label])
 
 
 def queries_aside(query: IntArray, fraction: float, seed: int, others: Communicator) -> BoolArray:
