@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.comm.base import Alone, Communicator
 from hedgerow.errors import DataError, HedgerowWarning
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -31,50 +30,32 @@ _SMALLEST = 1.0 / LARGEST_SPREAD
 _FEW_VALUES = 16
 
 
-def check_differences(
-    objective: Objective,
-    batches: Iterable[tuple[FloatArray, FloatArray | None, FloatArray | None]],
-    communicator: Communicator | None = None,
-) -> None:
+def check_differences(objective: Objective, rows: AllRows) -> None:
     """Raise ``DataError`` if float64 cannot represent the squares of weights times differences."""
-    single = objective.single if isinstance(objective, SeveralTargets) else objective
     if not objective.squares:
         return
-    n_columns = objective.n_outputs if isinstance(objective, SeveralTargets) else 1
-    most = np.full(2 * n_columns + 1, -np.inf)  # -minimum and maximum of each target; weight
-    for target, weight, offset in batches:
-        if len(target) == 0:
+    several = isinstance(objective, SeveralTargets)
+    single: Any = objective.single if isinstance(objective, SeveralTargets) else objective
+    heaviest = np.array([1.0 if rows.weight is None else rows.weight.max(initial=-np.inf)])
+    weight = float(largest_of_ranks(heaviest, rows.communicator)[0])
+    for k in range(objective.n_outputs if several else 1):
+        own = rows.of_target(k)
+        target = single.compared(own.target) if hasattr(single, "compared") else own.target
+        if own.offset is not None:
+            target = target - own.offset[0]
+        low, high = replace(own, target=target).extent()
+        spread = high - low
+        with np.errstate(over="ignore", under="ignore"):
+            product = float(np.float64(spread) * weight)
+        if spread == 0.0 or _SMALLEST <= product <= LARGEST_SPREAD:
             continue
-        most[-1] = max(most[-1], 1.0 if weight is None else float(weight.max()))
-        for k, column in enumerate(_columns(single, target, offset)):
-            ends = most[2 * k : 2 * k + 2]
-            np.maximum(ends, [-float(column.min()), float(column.max())], out=ends)
-    found = largest_of_ranks(most, communicator or Alone()).tolist()
-    for k in range(n_columns):
-        _check(objective, found[2 * k] + found[2 * k + 1], found[-1])
-
-
-def _columns(single: Any, target: FloatArray, offset: FloatArray | None) -> Iterable[FloatArray]:
-    """Yield each target minus its offset."""
-    if hasattr(single, "compared"):
-        target = single.compared(target)
-    columns = target.T if target.ndim == 2 else target[None]
-    for k, column in enumerate(columns):
-        yield column if offset is None else column - offset[k]
-
-
-def _check(objective: Objective, spread: float, weight: float) -> None:
-    with np.errstate(over="ignore", under="ignore"):
-        product = float(np.float64(spread) * weight)
-    if spread == 0.0 or _SMALLEST <= product <= LARGEST_SPREAD:
-        return
-    weighted = "" if weight == 1.0 else f" (times weights of up to {weight:g})"
-    raise DataError(
-        f"objective {objective.name!r} squares differences of targets, but float64 cannot "
-        f"represent these squares: y differs by at most {spread:g}{weighted}, which must lie "
-        f"between {_SMALLEST:g} and {LARGEST_SPREAD:g}. Multiply y by a factor, and divide "
-        "predictions by it."
-    )
+        weighted = "" if weight == 1.0 else f" (times weights of up to {weight:g})"
+        raise DataError(
+            f"objective {objective.name!r} squares differences of targets, but float64 cannot "
+            f"represent these squares: y differs by at most {spread:g}{weighted}, which must lie "
+            f"between {_SMALLEST:g} and {LARGEST_SPREAD:g}. Multiply y by a factor, and divide "
+            "predictions by it."
+        )
 
 
 def warn_of_no_split(

@@ -50,9 +50,13 @@ _BLOCK_ROWS = 1 << 16
 
 def row_keys(table: AnyTable, seed: int) -> npt.NDArray[np.uint64] | None:
     """Return the keys of all rows."""
-    if values_of(table).size > MOST_CELLS and recorded_by_column(table).sum() > MOST_CELLS:
-        return None
-    values, zero_missing = values_of(table), table.schema.zero_missing
+    values = table.value if isinstance(table, SparseTable) else table.values
+    zero_missing = table.schema.zero_missing
+    if values.size > MOST_CELLS:
+        starts = range(0, len(values), _BLOCK_ROWS)
+        blocks = (is_recorded(values[i : i + _BLOCK_ROWS], zero_missing) for i in starts)
+        if sum(map(np.count_nonzero, blocks)) > MOST_CELLS:
+            return None
     columns = hash_rows(seed, KEY_STREAM, table.n_features)
     keys = np.zeros(table.n_rows, dtype=np.uint64)
     if isinstance(table, SparseTable):
@@ -62,23 +66,6 @@ def row_keys(table: AnyTable, seed: int) -> npt.NDArray[np.uint64] | None:
     for column, start in enumerate(columns):
         keys += _hashes(values[:, column], start, zero_missing)
     return keys
-
-
-def values_of(table: AnyTable) -> AnyArray:
-    """Return the stored values of a table."""
-    return table.value if isinstance(table, SparseTable) else table.values
-
-
-def recorded_by_column(table: AnyTable) -> IntArray:
-    """Return the number of values of each column that are hashed for keys."""
-    values, zero_missing = values_of(table), table.schema.zero_missing
-    starts = range(0, len(values), _BLOCK_ROWS)
-    blocks = (is_recorded(values[i : i + _BLOCK_ROWS], zero_missing) for i in starts)
-    if isinstance(table, SparseTable):
-        kept = np.concatenate([np.zeros(0, dtype=np.bool_), *blocks])
-        return np.bincount(table.column[kept], minlength=table.n_features)
-    zeros = np.zeros(table.n_features, dtype=np.int64)
-    return sum((np.count_nonzero(block, axis=0) for block in blocks), zeros)
 
 
 def _hashes(

@@ -185,7 +185,9 @@ def with_rows_aside(
     )  # fmt: skip
     ranks = ranks or Ranks()
     check_targets(train, objective, ranks.others)
-    check_differences(objective, [(train.target, train.weight, train.offset)], ranks.others)
+    check_differences(
+        objective, replace(ranks.rows(train.target, train.weight), offset=train.offset)
+    )
     stops = stopping.is_on(bool(sets))
     for rows in sets:
         check_targets(rows, objective, ranks.others)

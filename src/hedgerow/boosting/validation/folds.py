@@ -46,8 +46,6 @@ ORDER_STREAM = 4
 
 NOT_TESTED = -1
 
-_ROW = "row (or one of each class)"
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fold:
@@ -79,12 +77,11 @@ def draw_folds(
     # ``alike`` has equal numbers for copies of a row, which stay in one fold, also across classes.
     if groups is not None:
         number = _folds_of_groups(first_seen(groups), n_folds, seed)
-    elif alike is not None:
-        number = _folds_of_copies(target, n_folds, stratify, seed, alike)
     else:
-        number = _dealt(target, n_folds, stratify, hash_rows(seed, FOLD_STREAM, len(target)))
-    n_folds = _enough(int(number.max()) + 1, "group" if groups is not None else _ROW)
-    return _folds_by(number, n_folds)
+        n_hashed = len(target) if alike is None else int(alike.max()) + 1
+        hashes = hash_rows(seed, FOLD_STREAM, n_hashed)
+        number = _dealt(target, n_folds, stratify, hashes, alike)
+    return _folds_by(number, "row (or one of each class)" if groups is None else "group")
 
 
 def forward_folds(time: FloatArray, n_folds: int, start: float) -> list[Fold]:
@@ -111,18 +108,17 @@ def deal_observations(sample: Sample, n_folds: int, stratify: bool, repeats: Rep
     assert row is not None
     assert hashes is not None
     number = _dealt(sample.target[row], n_folds, stratify, hashes)
-    n_folds = _enough(int(number.max()) + 1, _ROW)
+    folds = _folds_by(number, "row (or one of each class)")
     if len(row) == sample.n_rows:
-        return _folds_by(number, n_folds)
+        return folds
     n_observed = np.bincount(row, minlength=sample.n_rows)
     each = (np.ones(sample.n_rows) if sample.weight is None else sample.weight) / n_observed
-    folds = []
-    for k in range(n_folds):
+    for k in range(len(folds)):
         n_tested = np.bincount(row[number == k], minlength=sample.n_rows)
         n_seen = n_observed - n_tested
         train, test = np.flatnonzero(n_seen), np.flatnonzero(n_tested)
         weights = (each * n_seen)[train], (each * n_tested)[test]
-        folds.append(Fold(train, test, *weights, n_tested[test]))
+        folds[k] = Fold(train, test, *weights, n_tested[test])
     return folds
 
 
@@ -184,50 +180,35 @@ def _rows_unlike(target: FloatArray, same: FloatArray) -> BoolArray:
     return unlike if unlike.ndim == 1 else np.asarray(unlike.any(axis=1))
 
 
-def _folds_by(number: IntArray, n_folds: int) -> list[Fold]:
+def _folds_by(number: IntArray, what: str) -> list[Fold]:
     """Return folds that test the rows of their number, and train on all others."""
-    return [Fold(np.flatnonzero(number != k), np.flatnonzero(number == k)) for k in range(n_folds)]
-
-
-def _enough(n_folds: int, what: str) -> int:
+    n_folds = int(number.max()) + 1
     if n_folds < 2:
         raise DataError(
             f"folds test some rows and train on others, but there is only one {what}: give more, "
             "or use early_stopping=False."
         )
-    return n_folds
+    return [Fold(np.flatnonzero(number != k), np.flatnonzero(number == k)) for k in range(n_folds)]
 
 
 def _dealt(
-    target: FloatArray, n_folds: int, stratify: bool, hashes: npt.NDArray[np.uint64]
-) -> IntArray:
+    target: FloatArray, n_folds: int, stratify: bool, hashes: npt.NDArray[np.uint64],
+    row: IntArray | None = None,
+) -> IntArray:  # fmt: skip
     """Deal rows out to folds in turn, in hash order, one class after another."""
-    order = np.lexsort((hashes, target)) if stratify else np.argsort(hashes, kind="stable")
-    if stratify:
-        _, label, n_rows = np.unique(target, return_inverse=True, return_counts=True)
-        order = order[n_rows[label[order]] > 1]
-    number = np.full(len(hashes), NOT_TESTED, dtype=np.int64)
-    number[order] = np.arange(len(order)) % n_folds
-    return number
-
-
-def _folds_of_copies(
-    target: FloatArray, n_folds: int, stratify: bool, seed: int, row: IntArray
-) -> IntArray:
-    """Deal rows out as :func:`_dealt`; copies count as one row, of their lowest class."""
-    hashes = hash_rows(seed, FOLD_STREAM, int(row.max()) + 1)
-    if not stratify:
-        return _dealt(target, n_folds, False, hashes)[row]
-    classes, label = np.unique(target, return_inverse=True)
-    cells = distinct(row * len(classes) + label)
-    # A class with one row, or copies of one row, is in no test set.
-    spread = (np.bincount(cells % len(classes), minlength=len(classes)) > 1)[label]
+    # Copies, which have the same number in ``row``, count as one row, of their lowest class.
+    unit: IntArray = np.arange(len(target)) if row is None else row
+    of_class = target if stratify else np.zeros(len(target))
+    classes, label, n_rows = np.unique(of_class, return_inverse=True, return_counts=True)
+    if row is not None:
+        n_rows = np.bincount(distinct(row * len(classes) + label) % len(classes))
+    tested = (n_rows > 1)[label]  # no class with one row, or copies of one row
     first = np.full(len(hashes), len(classes))
-    np.minimum.at(first, row[spread], label[spread])
+    np.minimum.at(first, unit[tested], label[tested])
     order = np.lexsort((hashes, first))[: np.count_nonzero(first < len(classes))]
     number = np.full(len(hashes), NOT_TESTED, dtype=np.int64)
     number[order] = np.arange(len(order)) % n_folds
-    return np.where(spread, number[row], NOT_TESTED)
+    return np.where(tested, number[unit], NOT_TESTED)
 
 
 def _folds_of_groups(codes: IntArray, n_folds: int, seed: int) -> IntArray:
