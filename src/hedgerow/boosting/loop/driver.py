@@ -32,7 +32,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -298,60 +298,43 @@ def grow_forest(state: BoostState, watch: Watch, recorder: Recorder | None = Non
         return int(together.allreduce(np.array([number], dtype=np.int64), "max")[0])
 
     # A callback or the clock may end the fit on only one rank; all other reasons are the same.
-    agree = most if most(bool(watch.callbacks) or watch.budget is not None) else int
-    states = rounds(state, earlier, watch.begin_rounds)
-    with closing(states):
+    agrees = together.size > 1 and most(bool(watch.callbacks) or watch.budget is not None)
+    with closing(rounds(state, earlier, watch.begin_rounds)) as states:
         if state.n_rows < 2 * state.params.min_samples_leaf:  # no split
             return next(states).freeze(state.n_first)
-        follow(states, watch, recorder, agree if together.size > 1 else None)
-        if watch.stopped_by != "interrupt":
+        try:
+            for _ in states:
+                is_old = earlier is not None and state.n_rounds == state.n_first + earlier.n_rounds
+                if is_old and earlier is not None:
+                    stop = watch.take_over(earlier, state)
+                else:
+                    stop = watch.after_round(state)
+                if agrees:
+                    watch.stopped_by = ORDER[most(ORDER.index(watch.stopped_by))]
+                    stop = watch.stopped_by != "rounds"
+                if recorder is not None and not is_old:
+                    recorder.note(watch.last_round(state))
+                if stop:
+                    break
+        except KeyboardInterrupt:
+            if together.size > 1 or not watch.seconds or is_second():
+                raise
+            watch.keep_complete_rounds()
+            done, kept = watch.n_done, watch.n_kept
+            best = f", and keeps the first {kept}, up to the best one" if kept < done else ""
+            warnings.warn(
+                f"the fit was interrupted: {watch.subject} has {done} of {watch.n_rounds} rounds"
+                f"{best}. Another interrupt within {TWICE:g} seconds stops the program as usual.",
+                InterruptedFitWarning,
+                stacklevel=2,
+            )
+        else:
             watch.note_forest(state)
         forest = state.freeze(watch.n_kept)
     if state.first is None:
         warn_of_no_split(forest, state.objective, state.params, state.all_rows)
         warn_of_short_steps(forest, state.objective, state.params, state.all_rows)
     return forest
-
-
-def follow(
-    states: Iterator[BoostState],
-    watch: Watch,
-    recorder: Recorder | None = None,
-    agree: Callable[[int], int] | None = None,
-) -> BoostState:
-    """Consume rounds until one is the last."""
-    state: BoostState | None = None
-    earlier = None if recorder is None else recorder.earlier
-    n_earlier = 0 if earlier is None else min(earlier.n_rounds, watch.n_rounds - watch.n_first)
-    watch.begin_rounds()
-    try:
-        for state in states:
-            is_old = earlier is not None and state.n_rounds == watch.n_first + n_earlier
-            if is_old and earlier is not None:
-                stop = watch.take_over(earlier.head(n_earlier), state)
-            else:
-                stop = watch.after_round(state)
-            if agree is not None:
-                watch.stopped_by = ORDER[agree(ORDER.index(watch.stopped_by))]
-                stop = watch.stopped_by != "rounds"
-            if recorder is not None and not is_old:
-                recorder.note(watch.last_round(state))
-            if stop:
-                break
-    except KeyboardInterrupt:
-        if state is None or agree is not None or is_second() or not watch.keep_complete_rounds():
-            raise
-    assert state is not None  # there is at least one round
-    if watch.stopped_by == "interrupt":
-        done, kept = watch.n_done, watch.n_kept
-        best = f", and keeps the first {kept}, up to the best one" if kept < done else ""
-        warnings.warn(
-            f"the fit was interrupted: {watch.subject} has {done} of {watch.n_rounds} rounds{best}."
-            f" Another interrupt within {TWICE:g} seconds stops the program as usual.",
-            InterruptedFitWarning,
-            stacklevel=2,
-        )
-    return state
 
 
 def is_second() -> bool:

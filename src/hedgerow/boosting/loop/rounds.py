@@ -250,24 +250,21 @@ class BoostState:
         if self._ahead is not None:
             found = self._ahead.tree(tree, n_outputs, self.next_end)
         else:
-            found = self._grow_now(tree, output, params)
+            assert self._grower is not None
+            if self.train is self._scores:  # trees of a forest grow at its start
+                self._scores.update()
+            found = self._grower.grow(tree, output)
+            if self.data.n_copies > 1 and isinstance(self.data.matrix, ColumnBlocks):
+                found = found.with_counts(rows_without_copies(found.count, self.data.n_copies))
+            self._outside = self._grower.rows_outside()
+            if params.oob_score:
+                if isinstance(self.train, MeanScores):
+                    self.train.outside = self._outside
+                elif output == 0:
+                    self._loss_before = self._loss_outside()
+            found = self._searched(found, output, params)
         found = finished_tree(found, self.objective, params, self._rate)
         self.mode.add(found, output, self._outside if self._grower_adds_scores else None)
-
-    def _grow_now(self, tree: int, output: int, params: BoostParams) -> GrownTree:
-        assert self._grower is not None
-        if self.train is self._scores:  # trees of a forest grow at its start
-            self._scores.update()
-        found = self._grower.grow(tree, output)
-        if self.data.n_copies > 1 and isinstance(self.data.matrix, ColumnBlocks):
-            found = found.with_counts(rows_without_copies(found.count, self.data.n_copies))
-        self._outside = self._grower.rows_outside()
-        if params.oob_score:
-            if isinstance(self.train, MeanScores):
-                self.train.outside = self._outside
-            elif output == 0:
-                self._loss_before = self._loss_outside()
-        return self._searched(found, output, params)
 
     def end_round(self) -> None:
         """Update the scores with the trees of the round, and count it."""

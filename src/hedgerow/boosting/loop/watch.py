@@ -177,22 +177,18 @@ class Watch:
 
     def cut(self, n_rounds: int) -> None:
         """Drop scores and times after ``n_rounds`` rounds; ``best`` is not changed."""
-        for curves in self.history.values():
-            for curve in curves.values():
+        for rows in (*self.scored, "out_of_bag"):  # scores of folds are complete
+            for curve in self.history.get(rows, {}).values():
                 del curve[n_rounds:]
         del self.seconds[n_rounds:]
 
-    def keep_complete_rounds(self) -> bool:
-        """Drop what an interrupted round recorded; return False if no round is complete."""
-        n_complete = len(self.seconds)
-        for rows in (*self.scored, "out_of_bag"):  # scores of folds are complete
-            for scores in self.history.get(rows, {}).values():
-                del scores[n_complete:]
+    def keep_complete_rounds(self) -> None:
+        """Drop what an interrupted round recorded."""
+        self.cut(len(self.seconds))
         if self.best is not None:
             self.best = self.best.again()
-            self._observe_again(n_complete)
+            self._observe_again(len(self.seconds))
         self.stopped_by = "interrupt"
-        return n_complete > 0
 
     def take_over(self, earlier: Rounds, state: BoostState) -> bool:
         """Record the scores of earlier rounds; return True if the fit ended with them."""
@@ -210,7 +206,6 @@ class Watch:
         out_of_patience = self._observe_again(earlier.n_rounds)
         if earlier.ended:
             self.stopped_by = "early_stopping" if out_of_patience else "callback"
-        self.begin_rounds()
         return earlier.ended
 
     def _observe_again(self, n_rounds: int) -> bool:

@@ -30,6 +30,7 @@ class CompiledGrower(ABC):
     """
 
     _finish: Callable[[Nodes], GrownTree]
+    _compiled: Callable[..., Any]  # the stages of one thread
 
     def __init__(self, fit: Fit, adds_scores: bool = True) -> None:
         self._params, self._kept = fit.params, NodeStore()
@@ -37,14 +38,14 @@ class CompiledGrower(ABC):
         settings = state.settings._replace(adds_scores=int(adds_scores))
         self._state = state._replace(settings=settings)
         self._derivatives = fit.derivatives()
-        self._compiled: Callable[..., Any] | None = None
         self._team = self._start_team(fit.n_threads)
 
     def _start_team(self, n_threads: int) -> Team:
         """Start the helpers."""
+        self._compiled = entry_of(work, 0, self._state, ORDER_GROW)
         grow, stop = (
-            lambda thread: self._work(thread, ORDER_GROW),
-            lambda: self._work(0, ORDER_STOP),
+            lambda thread: self._compiled(thread, self._state, ORDER_GROW),
+            lambda: self._compiled(0, self._state, ORDER_STOP),
         )
         return Team(n_threads, grow, stop)
 
@@ -62,15 +63,9 @@ class CompiledGrower(ABC):
         block, first = self._kept.keep(arrays.table, arrays.numbers, n_nodes)
         return TreeOfTable(block, first, first + n_nodes, self._finish)
 
-    def _work(self, thread: int, order: int) -> None:
-        """Run the compiled stages of one thread."""
-        if self._compiled is None:
-            self._compiled = entry_of(work, thread, self._state, order)
-        self._compiled(thread, self._state, order)
-
     def _run(self) -> None:
         """Grow the tree that the scalars name."""
-        self._work(0, ORDER_GROW)
+        self._compiled(0, self._state, ORDER_GROW)
 
     def set_rate(self, rate: float) -> None:
         """Set the factor on the values of the trees to come."""

@@ -77,12 +77,12 @@ class TreeGrower(CompiledGrower):
     def _make_state(self, fit: setup.Fit) -> s.State:
         return make_state(self._matrix, fit, self._n_copies, self._sums)
 
-    def grow(self, tree: int, output: int = 0) -> GrownTree:
-        """Grow tree number ``tree`` for ``output``; update the raw scores if ``adds_scores``."""
-        grown = super().grow(tree, output)
+    def _copy_tree(self) -> GrownTree:
+        """Copy the last tree, and find the slopes of its leaves."""
+        grown = super()._copy_tree()
         if self._slopes is None:
             return grown
-        raw = self._state.loss_data.raw[output]
+        raw = self._state.loss_data.raw[int(self._state.scalars[s.IS_OUTPUT])]
         scores = raw if self._adds_lines else raw[:0]
         return grown.with_slopes(self._slopes.slopes(self._state, scores))
 
@@ -109,14 +109,14 @@ class TreeGrower(CompiledGrower):
         with self._histograms():
             for tree in range(first * n_outputs, (first + n_rounds) * n_outputs):
                 self._begin(tree, tree % n_outputs)
-                self._work(0, ORDER_GROW)
+                self._compiled(0, self._state, ORDER_GROW)
                 joiner.join()
         return joiner.trees()
 
     def _run(self) -> None:
         """Grow the tree, in histograms of the pool if there is one."""
         with self._histograms():
-            super()._run()
+            self._compiled(0, self._state, ORDER_GROW)
 
     @contextmanager
     def _histograms(self) -> Iterator[None]:
