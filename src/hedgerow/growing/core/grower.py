@@ -105,12 +105,12 @@ class TreeGrower(CompiledGrower):
     def grow_rounds(self, first: int, n_rounds: int, joiner: TreeJoiner) -> list[GrownTree]:
         """Grow the trees of rounds, join them to the fit, and update all raw scores."""
         n_outputs = len(self._state.loss_data.raw)
-        joiner.begin(n_rounds)
+        join = joiner.begin(n_rounds)
         with self._histograms():
             for tree in range(first * n_outputs, (first + n_rounds) * n_outputs):
                 self._begin(tree, tree % n_outputs)
                 self._compiled(0, self._state, ORDER_GROW)
-                joiner.join()
+                join()
         return joiner.trees()
 
     def _run(self) -> None:

@@ -20,6 +20,7 @@ looked up once: for the few rows of a small table, preparing the walk took longe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -207,19 +208,14 @@ class TreeJoiner:
             np.zeros((PLACES, n_trees + 1), dtype=np.int64),
             np.empty((self._n_outputs, 0, rows.raw.shape[1])),
         )
-        self._join: Callable[..., Any] | None = None
+        self._join: Callable[..., Any] = entry_of(join_tree, *self._given, self._batch)
 
-    def begin(self, n_rounds: int) -> None:
-        """Begin a batch of ``n_rounds`` rounds."""
+    def begin(self, n_rounds: int) -> Callable[[], Any]:
+        """Begin a batch of ``n_rounds`` rounds; return what takes each tree that has grown."""
         n_outputs, _, n_unseen = self._batch.after.shape
         self._batch.turn[0] = 0
         self._batch = self._batch._replace(after=np.empty((n_outputs, n_rounds, n_unseen)))
-
-    def join(self) -> None:
-        """Take the tree that has grown."""
-        if self._join is None:
-            self._join = entry_of(join_tree, *self._given, self._batch)
-        self._join(*self._given, self._batch)
+        return partial(self._join, *self._given, self._batch)
 
     @property
     def after(self) -> FloatArray:
