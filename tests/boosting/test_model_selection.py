@@ -41,10 +41,15 @@ from hedgerow.boosting.loop.driver import FitOptions, FitPlan
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.resolved import resolve, resolve_strategy
 from hedgerow.boosting.validation import cross as cross_module
-from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import draw_folds
-from hedgerow.boosting.validation.stopping import BestRound, Candidate, Search, StoppingParams
+from hedgerow.boosting.validation.stopping import (
+    BestRound,
+    Budget,
+    Candidate,
+    Search,
+    StoppingParams,
+)
 from hedgerow.data import read_any
 from hedgerow.io import model_to_bytes
 from hedgerow.metrics import make_metrics

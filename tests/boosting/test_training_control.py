@@ -29,8 +29,7 @@ from hedgerow import (
 from hedgerow.boosting.loop import driver
 from hedgerow.boosting.loop.callbacks import Round
 from hedgerow.boosting.loop.driver import INTERRUPTS
-from hedgerow.boosting.validation.budget import Budget
-from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.boosting.validation.stopping import Budget, StoppingParams
 from hedgerow.cli.main import main
 from hedgerow.distributed.training import _with_time_left
 from hedgerow.errors import DataError, DataTypeError, ParameterError

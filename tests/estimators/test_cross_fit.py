@@ -34,8 +34,8 @@ from hedgerow import (
     cv,
 )
 from hedgerow.boosting.loop import rounds_ahead
-from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.cross import GrownFold
+from hedgerow.boosting.validation.stopping import Budget
 from hedgerow.data import fit_bins, read_table
 from hedgerow.io import model_to_bytes
 

@@ -20,15 +20,14 @@ from dataclasses import fields, replace
 
 from hedgerow.boosting.automatic.blending import asks_for_several, members_of, most_members
 from hedgerow.boosting.automatic.cost import allowance_of, within_time
-from hedgerow.boosting.automatic.evidence import compares_rows
 from hedgerow.boosting.automatic.recipe import (
     AUTOMATIC,
     FEWEST_ROWS,
     HIGHEST_RATE,
+    MEDIUM,
     DataSize,
     Values,
     candidates_for,
-    may_cross,
     plain_params,
     rare_candidates,
     recipe,
@@ -71,17 +70,10 @@ _ROWS_TOO_MANY_FOR_BLEND, _CLASSES_TOO_MANY_FOR_BLEND = 3_000, 8
 """From these numbers on, ``blend="auto"`` means one kind of trees
 (`docs/defaults-experiments.md`)."""
 
+_OF_RECIPE: Values = {
+    "boosting": "gbdt", "tree_method": "hist", "sampling": "uniform", "oob_score": False,
+}  # fmt: skip
 _OF_SEARCH = frozenset(field.name for field in fields(Search))
-
-
-def suits_recipe(params: BoostParams) -> bool:
-    """Return whether the recipe is compatible with the explicit parameters of the trees."""
-    return (
-        params.boosting == "gbdt"
-        and params.tree_method == "hist"
-        and params.sampling == "uniform"
-        and not params.oob_score
-    )
 
 
 def choose(
@@ -99,11 +91,13 @@ def choose(
     if listed is not None:
         _check_members(params, stopping, automatic, has_validation, goes_on)
     rowwise = objective.rowwise
-    suits = (rowwise or compares_rows(objective)) and suits_recipe(params)
+    judged = rowwise or hasattr(objective, "shared_losses")
+    suits = judged and params.first_unlike(_OF_RECIPE) is None
     if not suits or goes_on or not _finds_rounds(params, stopping, automatic):
         # With a loss that compares rows, a row of weight 2 is not two rows in leaves of one row.
-        few = _of_few_rows(params, automatic, size.n_rows) if rowwise and suits else frozenset()
-        params = replace(params, **_only(few, recipe(size)))
+        if rowwise and suits and size.n_rows < FEWEST_ROWS and params.max_depth is None:
+            few = _OF_TINY & automatic - ({"max_leaves"} if is_symmetric(params) else set())
+            params = replace(params, **_only(few, recipe(size)))
         _refuse_blend(stopping)
         if listed is not None:
             members = members_of(listed, params)
@@ -122,7 +116,13 @@ def choose(
     if "patience" not in automatic:
         values["least_patience"] = None
     if "learning_rate" not in automatic:
-        values |= _with_rate(values, params.learning_rate)
+        times = values["learning_rate"] / params.learning_rate
+        values |= {
+            "n_estimators": math.ceil(values["n_estimators"] * times),
+            "patience": max(math.ceil(values["patience"] * times), _LEAST_PATIENCE),
+            "stride": max(1.0, min(values["stride"], HIGHEST_RATE / params.learning_rate)),
+            "easy_rounds": None,
+        }
     several = isinstance(objective, SeveralTargets)
     if several or size.n_outputs == 1 or obstacle_to_vectors(params) is not None:
         del values["multi_strategy"]  # "auto" has a meaning of its own here
@@ -148,7 +148,10 @@ def choose(
     search = replace(
         search,
         candidates=_candidates(params, size, free, lead, explicit_depth is None),
-        tries_crosses="feature_crosses" in automatic and may_cross(size),
+        tries_crosses="feature_crosses" in automatic
+        and size.by_crosses
+        and not size.by_lists
+        and FEWEST_ROWS <= size.n_rows < MEDIUM,
     )
     pays = size.n_rows < _ROWS_TOO_MANY_FOR_BLEND and size.n_outputs < _CLASSES_TOO_MANY_FOR_BLEND
     if rowwise and no_clock and (pays or stopping.blend != "auto"):
@@ -157,17 +160,6 @@ def choose(
         allowance = allowance_of(size, resolve(params, objective), search.folds[1])
         search = replace(search, allowance=allowance)
     return params, replace(stopping, search=search)
-
-
-def _with_rate(values: Values, rate: float) -> Values:
-    """Return the values that follow from an explicit learning rate."""
-    times = values["learning_rate"] / rate
-    return {
-        "n_estimators": math.ceil(values["n_estimators"] * times),
-        "patience": max(math.ceil(values["patience"] * times), _LEAST_PATIENCE),
-        "stride": max(1.0, min(values["stride"], HIGHEST_RATE / rate)),
-        "easy_rounds": None,
-    }
 
 
 def _candidates(
@@ -223,14 +215,6 @@ def _check_members(
                 "blend: with a list, each kind of trees has its own number of rounds and all are "
                 f"trained from the first round on: {text}."
             )
-
-
-def _of_few_rows(params: BoostParams, automatic: frozenset[str], n_rows: int) -> frozenset[str]:
-    """Return the parameters that depend on the rows although the number of rounds is fixed."""
-    if n_rows >= FEWEST_ROWS or params.max_depth is not None:
-        return frozenset()
-    few = _OF_TINY & automatic
-    return few - {"max_leaves"} if is_symmetric(params) else few
 
 
 def _finds_rounds(params: BoostParams, stopping: StoppingParams, automatic: frozenset[str]) -> bool:

@@ -18,7 +18,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, starmap
-from typing import Any, cast
 
 import numpy as np
 
@@ -27,7 +26,6 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation.cross import GrownFold
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.errors import FoldsWarning
-from hedgerow.objectives import Objective
 
 BEYOND_CHANCE = 3.0
 """Standard errors from which on a gain is significant."""
@@ -102,10 +100,10 @@ class TestedRows:
 
     def _loss(self, fold: Fold, fit: GrownFold, raw: FloatArray) -> FloatArray:
         objective, target = fit.watch.objective, self._sample.target[fold.test]
-        if not compares_rows(objective):
+        if not hasattr(objective, "shared_losses"):  # which divide the losses of queries
             return objective.losses(target, raw)
         query = self._sample.query
-        shared: FloatArray = cast(Any, objective).shared_losses(
+        shared: FloatArray = objective.shared_losses(
             target, raw, None if query is None else query[fold.test]
         )
         return shared
@@ -146,11 +144,6 @@ class TestedRows:
         scale = math.ldexp(1.0, math.frexp(float(np.abs(away).max()))[1] - 1)
         spread = float(np.sum((away / scale) ** 2 / count))
         return Difference(center, scale * math.sqrt(spread) / float(total.sum()), len(mass))
-
-
-def compares_rows(objective: Objective) -> bool:
-    """Return whether a loss compares rows, and can be divided among rows or queries."""
-    return hasattr(objective, "shared_losses")
 
 
 def _weights(sample: Sample, fold: Fold) -> FloatArray:

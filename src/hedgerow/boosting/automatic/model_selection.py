@@ -41,12 +41,16 @@ from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, TestedRows, warn
 from hedgerow.boosting.automatic.recipe import HIGHEST_RATE, strongest_crosses
 from hedgerow.boosting.loop.driver import FitPlan
 from hedgerow.boosting.loop.setup.resolved import resolved
-from hedgerow.boosting.loop.watch import StoppedBy
-from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.cross import FoldStopping, GrownFolds, grow_folds
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold, can_judge, folds_to_test, forward_folds
-from hedgerow.boosting.validation.stopping import BestRound, Candidate, Search, StoppingParams
+from hedgerow.boosting.validation.stopping import (
+    BestRound,
+    Budget,
+    Candidate,
+    Search,
+    StoppingParams,
+)
 from hedgerow.data.schema import Schema
 from hedgerow.errors import DataError
 from hedgerow.objectives import Objective
@@ -209,11 +213,6 @@ class ChosenRounds:
     record: dict[str, Any]
     members: tuple[Member, ...] = ()
 
-    @property
-    def stopped_by(self) -> StoppedBy:
-        """Why a fit with this number of rounds ends."""
-        return "early_stopping" if self.n_rounds < self.params.n_estimators else "rounds"
-
 
 class ModelSelection:
     """Comparison of candidates on the same folds, one candidate after the other.
@@ -236,7 +235,10 @@ class ModelSelection:
         self._alike: IntArray | None = None  # rows with the same number are one observation
         self._limits = FoldStopping(pooled=True, keep_trees=False)
         if budget is not None:
-            late = budget.deadline(share_of_folds(self.search))
+            # The share of the folds in the time of the folds and the model together.
+            (n_folds, n_tested), search = self.search.folds, self.search
+            of_folds = n_tested * (n_folds - 1) / n_folds / search.stride
+            late = budget.deadline(of_folds / (of_folds + search.rounds_factor))
             self._limits = replace(self._limits, is_late=late)
         self._is_solved, self._spent = False, 0.0
         self.entries: list[Entry] = []
@@ -327,10 +329,8 @@ class ModelSelection:
         curve: Sequence[float] = ()
         if len(self.folds[0].test) >= _ENOUGH_TESTED:
             curve = grown.watch.history[grown.watch.rows][metric.name]
-        bests: list[float] = []
-        for score in curve:
-            bests.append(score if not bests or metric.improves(score, bests[-1]) else bests[-1])
-        return grown.scores[metric.name], bests
+        best = np.maximum if metric.higher_is_better else np.minimum
+        return grown.scores[metric.name], best.accumulate(curve).tolist()
 
     def _prefer(self, entry: Entry) -> None:
         """Make ``entry`` the best one so far."""
@@ -509,13 +509,6 @@ class ModelSelection:
             params, n_rounds = of_folds(params, times), round(n_rounds / times)
             params = replace(params, learning_rate=round(params.learning_rate, 6))
         return params, n_rounds, times
-
-
-def share_of_folds(search: Search) -> float:
-    """Return the share of the folds in the time of the folds and the model together."""
-    n_folds, n_tested = search.folds
-    folds = n_tested * (n_folds - 1) / n_folds / search.stride
-    return folds / (folds + search.rounds_factor)
 
 
 def of_folds(params: BoostParams, stride: float) -> BoostParams:

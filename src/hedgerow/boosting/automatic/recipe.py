@@ -50,7 +50,7 @@ _PLAIN_PATH = 10.0
 FEWEST_ROWS = 100
 """Fewer rows cannot distinguish kinds of trees."""
 
-_FEW, _SMALL, _MEDIUM, _LARGE = 500, 3_000, 10_000, 100_000
+_FEW, _SMALL, MEDIUM, _LARGE = 500, 3_000, 10_000, 100_000
 _MANY_SCORES = 200_000
 """Rows times outputs from which on only symmetric trees are a useful candidate."""
 _MANY_OUTPUTS = 5
@@ -159,7 +159,7 @@ def recipe(size: DataSize) -> Values:
     if size.n_outputs >= _SHARED_TREES:
         values["multi_strategy"] = ALL_OUTPUTS
     if size.by_lists:  # scores of a few lists vary from round to round
-        n_tested = 5 if size.n_rows < _MEDIUM else 2 if size.n_rows < _MANY_LISTED else 1
+        n_tested = 5 if size.n_rows < MEDIUM else 2 if size.n_rows < _MANY_LISTED else 1
         values |= {"folds": (5, n_tested), "lead": _LEAD_OF_LISTS}
         values |= {"patience": 100, "least_patience": None}
     return values
@@ -195,7 +195,7 @@ def _of_few_rows(size: DataSize) -> Values:
 
 
 def _of_many_rows(size: DataSize) -> Values:
-    several, large = size.n_outputs > 1, size.n_rows >= _MEDIUM
+    several, large = size.n_outputs > 1, size.n_rows >= MEDIUM
     # Sets of categories fit the errors that each new sample of the rows adds to the means of
     # categories.  On small tables sampling helps more than these errors harm.
     by_sets = large and 0 < size.most_levels <= _MOST_LEVELS
@@ -238,7 +238,7 @@ def levels(depth: int) -> Values:
 def candidates_for(size: DataSize, params: BoostParams) -> list[Values]:
     """Return the candidates for data of this size, in the order in which they are tried."""
     has_statistics = size.most_levels > _MOST_LEVELS
-    if size.n_rows < FEWEST_ROWS or (has_statistics and size.n_rows >= _MEDIUM):
+    if size.n_rows < FEWEST_ROWS or (has_statistics and size.n_rows >= MEDIUM):
         return []
     symmetric = _may_be_symmetric(size) and size.n_outputs < _SHARED_TREES
     one_by_one: Values = {"max_cat_to_onehot": _MOST_LEVELS}
@@ -256,7 +256,7 @@ def candidates_for(size: DataSize, params: BoostParams) -> list[Values]:
             found.append(one_by_one)
     elif size.squares:
         # Eight levels took the most time and gained 0.1% in the mean (best on 3 of 14 tables).
-        if symmetric and size.n_rows < _MEDIUM:
+        if symmetric and size.n_rows < MEDIUM:
             found.append(levels(5))
     elif size.n_rows * size.n_outputs < _MANY_SCORES:
         smaller: Values = {"max_leaves": 15, "min_samples_leaf": 1}
@@ -289,7 +289,7 @@ def plain_params(params: BoostParams, free: frozenset[str], size: DataSize) -> B
     # has an unrelated target, larger trees on all rows learn more.
     if not free >= {"grow_policy", "max_leaves", "max_depth"}:
         return None
-    if not FEWEST_ROWS <= size.n_rows < (_MEDIUM if size.squares else _SMALL):
+    if not FEWEST_ROWS <= size.n_rows < (MEDIUM if size.squares else _SMALL):
         return None
     values: Values = {
         "grow_policy": "leafwise",
@@ -305,11 +305,6 @@ def plain_params(params: BoostParams, free: frozenset[str], size: DataSize) -> B
     }
     plain = replace(params, **{name: values[name] for name in values if name in free})
     return None if plain == params else plain
-
-
-def may_cross(size: DataSize) -> bool:
-    """Return whether the folds try crosses of columns."""
-    return size.by_crosses and not size.by_lists and FEWEST_ROWS <= size.n_rows < _MEDIUM
 
 
 def strongest_crosses(

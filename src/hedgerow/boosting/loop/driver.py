@@ -53,9 +53,8 @@ from hedgerow.boosting.resume.checkpoint import Checkpoint, Recorder
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.queries import bound_metrics, with_queries
 from hedgerow.boosting.row_data.statistics import assembled, constraints_of_inputs
-from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.row_sets import TRAINING
-from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
+from hedgerow.boosting.validation.stopping import BestRound, Budget, StoppingParams
 from hedgerow.data import numbers_of
 from hedgerow.data.inputs import Inputs
 from hedgerow.errors import InterruptedFitWarning

@@ -37,10 +37,9 @@ from hedgerow.boosting.resume.checkpoint import Fingerprint, fingerprint_of, rec
 from hedgerow.boosting.resume.continuing import with_known_levels
 from hedgerow.boosting.row_data.queries import check_values, split_sample
 from hedgerow.boosting.row_data.statistics import Encoded, constraints_of_inputs, encode
-from hedgerow.boosting.validation.budget import budget_of
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold, among_weighted, folds_of
-from hedgerow.boosting.validation.stopping import StoppingParams, check_folds
+from hedgerow.boosting.validation.stopping import StoppingParams, budget_of, check_folds
 from hedgerow.comm.base import Communicator, count_rows, gather_numbers
 from hedgerow.errors import AllRowsNeededError, DataError
 from hedgerow.metrics import MetricChoice, make_metrics
@@ -105,7 +104,8 @@ def fit(
         with watch.assembling(ready.assemble):
             forest = grow_forest(ready.state, watch, recorder)
         if watch.stopped_by == "rounds" and chosen is not None:
-            watch.stopped_by = chosen.stopped_by
+            fewer = chosen.n_rounds < chosen.params.n_estimators
+            watch.stopped_by = "early_stopping" if fewer else "rounds"
         members = own.stopping.members if chosen is None else chosen.members
         joined = None
         if members and watch.stopped_by not in ("callback", "time_budget", "interrupt"):

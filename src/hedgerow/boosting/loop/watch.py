@@ -14,9 +14,8 @@ import numpy as np
 from hedgerow.boosting.loop.callbacks import Callback, History, Round, call_all, read_only
 from hedgerow.boosting.loop.rounds import BoostState
 from hedgerow.boosting.resume.checkpoint import Rounds
-from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
-from hedgerow.boosting.validation.stopping import BestRound
+from hedgerow.boosting.validation.stopping import BestRound, Budget
 from hedgerow.errors import LossError, ParameterError, StorageError
 from hedgerow.metrics import (
     Metric,

@@ -35,10 +35,9 @@ from hedgerow.boosting.loop.rounds import BoostState, rounds
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.watch import Watch
-from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold
-from hedgerow.boosting.validation.stopping import BestRound
+from hedgerow.boosting.validation.stopping import BestRound, Budget
 from hedgerow.data.inputs import Inputs
 from hedgerow.errors import LossError
 from hedgerow.growing.core.tree import GrownTree, joined

@@ -1,4 +1,4 @@
-"""Early stopping: its parameters, the rows that it holds out, and the tracker of the best round.
+"""Early stopping: its parameters, the rows that it holds out, the best round, the time budget.
 
 Of each class, the share of rows with the smallest hashes of their row numbers is held out; for
 rankings, complete queries are held out.  Ranks number the rows of all of them, in their order, so
@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
@@ -186,6 +188,57 @@ def check_folds(
             "early_stopping='cv' uses folds of the training rows, so validation rows have no "
             "effect: leave them out, or use early_stopping=True."
         )
+
+
+_LAST_ROUNDS = 3
+"""Number of latest rounds whose times predict the next one."""
+
+_FOR_ASSEMBLY = 0.05
+"""Share of the time that is left for assembling models, and for predictions of folds."""
+
+
+class Budget:
+    """Time that a fit may take, from ``began`` on, in seconds of ``clock``.
+
+    ::
+
+        began                             now                      began + budget
+          | reading | binning | round | round |  ... next round | assembling  |
+
+    A round begins only if it is expected to take no longer than the last few, and to leave time to
+    assemble the model; the first round always begins.  The clock decides the number of rounds, so
+    models may differ from run to run; models with the same number of rounds have the same trees.
+    """
+
+    def __init__(
+        self, seconds: float, began: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._end, self._clock = began + (1.0 - _FOR_ASSEMBLY) * seconds, clock
+        self._times: deque[float] = deque(maxlen=_LAST_ROUNDS)
+        self.begin_rounds()
+
+    def begin_rounds(self) -> None:
+        """Record that a round begins now."""
+        self._mark = self._clock()
+
+    def is_spent(self) -> bool:
+        """Return whether there is no time for another round; call it after each round."""
+        began = self._mark
+        self.begin_rounds()
+        self._times.append(self._mark - began)
+        return self._mark + max(self._times) >= self._end
+
+    def deadline(self, share: float) -> Callable[[], bool]:
+        """Return a function that tells whether a share of the remaining time is spent."""
+        now = self._clock()
+        until = now + share * (self._end - now)
+        return lambda: self._clock() >= until
+
+
+def budget_of(stopping: StoppingParams) -> Budget | None:
+    """Return the budget of a fit; None without ``time_budget``."""
+    seconds = stopping.time_budget
+    return None if seconds is None else Budget(float(seconds), stopping.began)
 
 
 @dataclass(slots=True)
