@@ -36,7 +36,6 @@ from hedgerow.boosting.validation.cross import (
     GrownFold,
     GrownFolds,
     grow_folds,
-    in_time,
 )
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold, among_weighted, folds_of
@@ -242,8 +241,9 @@ def _of_folds(
             for fold in inner
         ]  # fmt: skip
     if (budget := budget_of(requested)) is not None:
-        n_refit = rows.sample.n_rows if how == "refit" else 0
-        limits = in_time(limits, budget, inner, n_refit)
+        n_refit = rows.sample.n_rows if how == "refit" else 0  # for which time is left
+        n_grown = sum(len(fold.train) for fold in inner)
+        limits = replace(limits, is_late=budget.deadline(n_grown / (n_grown + n_refit)))
     grown = grow_folds(plan, rows, inner, limits)
     models = [
         spec.finish(corrected(one.model, fold.by_class))

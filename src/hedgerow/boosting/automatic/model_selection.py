@@ -230,6 +230,7 @@ class ModelSelection:
 
     def __init__(self, plan: FitPlan, rows: FoldRows, budget: Budget | None = None) -> None:
         self.plan, self.rows, self.search = plan, rows, plan.stopping.search
+        self._of_folds = replace(plan, stopping=replace(plan.stopping, train_scores=False))
         self._metric = plan.metrics[0]
         self.folds: list[Fold] = []
         self._alike: IntArray | None = None  # rows with the same number are one observation
@@ -390,7 +391,7 @@ class ModelSelection:
             bar.show_folds(trial_name, (n_rounds, most), metric.name, score, best, elapsed)
 
         trial = self._judge(candidate, to_beat, rival)
-        rows, own = self.rows.for_trees(requested), replace(plan, params=requested, of_train=())
+        rows, own = self.rows.for_trees(requested), replace(self._of_folds, params=requested)
         limits = replace(self._limits, best=trial, after_rounds=report)
         grown = grow_folds(own, rows, folds, limits)
         self._spent += self._cost(candidate.params, n_folds, grown.n_rounds)

@@ -101,8 +101,7 @@ class FitPlan:
     """The resolved arguments of a fit, except for its rows.
 
     params     with column positions instead of names
-    metrics    for the validation rows, or for the training rows if there are none
-    of_train   for the training rows, if they are scored in addition to validation rows
+    metrics    for validation rows, and for training rows if there are none or ``train_scores``
     is_scored  whether training rows are scored if there are no validation rows
     bar        the one among the callbacks
     folds      of early stopping, instead of drawn ones
@@ -112,7 +111,6 @@ class FitPlan:
     params: BoostParams
     stopping: StoppingParams
     metrics: tuple[Metric, ...]
-    of_train: tuple[Metric, ...] = ()
     is_scored: bool = True
     callbacks: tuple[Callback, ...] = ()
     bar: ProgressBar | None = None
@@ -197,14 +195,13 @@ def make_ready(
     if chosen is not None:
         params = params.with_rounds(chosen.n_rounds)
     objective = with_queries(plan.objective, rows.learned, params.seed, n_threads, rows.ranks)
-    wanted = [(part, plan.metrics) for part in rows.parts]
-    of_train = plan.of_train if rows.parts else plan.metrics
-    if of_train and (plan.is_scored or plan.stopping.train_scores or rows.parts):
+    wanted = [*rows.parts]
+    if plan.metrics and (plan.stopping.train_scores or (plan.is_scored and not rows.parts)):
         every = slice(0, rows.train.n_rows)  # the first of its copies
-        wanted.append((ScoredRows(TRAINING, rows.train, columns=every), of_train))
+        wanted.append(ScoredRows(TRAINING, rows.train, columns=every))
     scored = []
-    for part, metrics in wanted:
-        bound = bound_metrics(metrics, part.rows, objective, others)
+    for part in wanted:
+        bound = bound_metrics(plan.metrics, part.rows, objective, others)
         tally = None
         if others.size > 1:
             own = rows.ranks.rows(part.rows.target, part.rows.weight)

@@ -131,7 +131,6 @@ def plan_of(
     train, objective, start = spec.train, spec.objective, spec.start
     stopping, ranks, sets = options.stopping, ranks or Ranks(), tuple(spec.validation)
     metrics = make_metrics(options.eval_metric, objective)
-    of_train = metrics if stopping.train_scores else ()
     folds: list[Fold] = []
     if options.folds is not None:
         folds = folds_of(options.folds, spec, params.seed, "folds")
@@ -158,8 +157,8 @@ def plan_of(
         check_rule(objective, 0)
     callbacks, bar = with_bar(options.callbacks, options.progress and ranks.communicator.rank == 0)
     plan = FitPlan(
-        objective, params, stopping, metrics, of_train, options.eval_metric is not None, callbacks,
-        bar, resolve_threads(options.n_jobs), start, spec.finish, folds,
+        objective, params, stopping, metrics, options.eval_metric is not None, callbacks, bar,
+        resolve_threads(options.n_jobs), start, spec.finish, folds,
     )  # fmt: skip
     return plan, (train, sets)
 

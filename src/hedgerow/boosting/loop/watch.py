@@ -140,11 +140,6 @@ class Watch:
                 curves[name] += of_rounds
 
     @property
-    def watched(self) -> str | None:
-        """Name of the score for early stopping, also if that is off; None without scores."""
-        return self.metrics[0].name if self.metrics else None
-
-    @property
     def n_kept(self) -> int:
         """Number of completed rounds that the model keeps."""
         return self.n_done if self.best is None else max(self.n_first, self.best.round)
@@ -268,7 +263,7 @@ def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
             del parameters[name]
     named = [name for name in watch.scored if name != TRAINING]
     if_any = {
-        "watched": watch.watched,
+        "watched": watch.metrics[0].name if watch.metrics else None,  # also if stopping is off
         "init_rounds": watch.n_first,
         "init_scores": dict(watch.start_scores),
         "validation_sets": [] if named == [ONLY] else named,

@@ -37,7 +37,7 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.watch import Watch
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold
-from hedgerow.boosting.validation.stopping import BestRound, Budget
+from hedgerow.boosting.validation.stopping import BestRound
 from hedgerow.data.inputs import Inputs
 from hedgerow.errors import LossError
 from hedgerow.growing.core.tree import GrownTree, joined
@@ -82,14 +82,6 @@ class FoldStopping:
     keep_trees: bool = True
 
 
-def in_time(
-    stopping: FoldStopping, budget: Budget, folds: Sequence[Fold], n_refit: int
-) -> FoldStopping:
-    """Return the rule with a time limit that leaves time for a refit on ``n_refit`` rows."""
-    n_grown = sum(len(fold.train) for fold in folds)
-    return replace(stopping, is_late=budget.deadline(n_grown / (n_grown + n_refit)))
-
-
 def grow_folds(
     plan: FitPlan, rows: FoldRows, folds: Sequence[Fold], stopping: FoldStopping
 ) -> GrownFolds:
@@ -132,7 +124,7 @@ class GrownFolds:
         self.folds, self._stopping, self.best = folds, stopping, stopping.best
         if self.best is None and stopping.pooled and stopping.limits is not None:
             self.best = BestRound(metric, *stopping.limits)
-        self.n_rounds, self.late, self._latest = 0, False, math.nan
+        self.n_rounds, self.late = 0, False
 
     @once
     def curves(self) -> dict[str, list[float]]:
@@ -144,31 +136,20 @@ class GrownFolds:
             for name in found[0]
         }
 
-    @property
-    def n_common(self) -> int | None:
-        """Number of rounds that all folds keep; None if each fold stops separately."""
-        by_itself = self.best is None and not (self.late and self._stopping.limits is None)
-        return None if by_itself else self.n_rounds
-
     def after_step(self) -> bool:
-        """Record the rounds that all folds have completed, and report them."""
-        before = self.n_rounds
-        ended = self._note_rounds()
-        if self.best is not None and self.n_rounds > before:
-            self._stopping.after_rounds(self.n_rounds, self._latest)
-        return ended
-
-    def _note_rounds(self) -> bool:
-        """Observe newly completed rounds of all folds; return True if all should end."""
+        """Record and report rounds that all folds have completed; return True if all should end."""
         folds, best = self.folds, self.best
         if best is None:
             self.n_rounds = min(len(fold.curve) for fold in folds)
         else:
-            ended, masses = False, [fold.mass for fold in folds]
+            before, latest, ended = self.n_rounds, math.nan, False
+            masses = [fold.mass for fold in folds]
             while not ended and all(len(fold.curve) > self.n_rounds for fold in folds):
-                self._latest = pooled([fold.curve[self.n_rounds] for fold in folds], masses)
+                latest = pooled([fold.curve[self.n_rounds] for fold in folds], masses)
                 self.n_rounds += 1
-                ended = best.observe(self.n_rounds, self._latest)
+                ended = best.observe(self.n_rounds, latest)
+            if self.n_rounds > before:
+                self._stopping.after_rounds(self.n_rounds, latest)
             next_end = best.next_end(self.n_rounds)
             for fold in folds:
                 fold.best_round, fold.next_end = best.round, next_end
@@ -274,8 +255,9 @@ class GrownFold:
         state, rows = ready.state, ready.rows
         if all_folds.best is not None:
             watch.best = all_folds.best
-        if all_folds.n_common is not None:
-            watch.cut(all_folds.n_common)
+        # Otherwise each fold stops separately.
+        if all_folds.best is not None or (all_folds.late and self._stopping.limits is None):
+            watch.cut(all_folds.n_rounds)
         if all_folds.late and watch.stopped_by == "rounds" and watch.n_done < watch.n_rounds:
             watch.stopped_by = "time_budget"
         kept = watch.n_kept

@@ -63,21 +63,13 @@ class LossSpec:
 
     def __post_init__(self) -> None:
         if isinstance(self.objective, str) and self.has_queries is not None:
-            named = self._named(2 if self.n_classes is None else self.n_classes)
+            n_classes = (self.n_classes or 2) if self.objective in _CLASSES else 1
+            named = make_objective(self.objective, n_classes, parameters=self.parameters)
             ranks = named.name in RANKING
             if ranks and not self.has_queries:
                 raise without_queries(named, "qid")
             if self.has_queries and not ranks:
                 raise queries_without_effect(named)
-
-    @property
-    def counts_classes(self) -> bool:
-        """Whether the number of classes follows from the largest target."""
-        return (
-            isinstance(self.objective, str)
-            and self.objective in _CLASSES
-            and self.n_classes is None
-        )
 
     def read(
         self, job: Job, n_rows: int, weight: FloatArray | None, targets_of: TargetsOf | None = None
@@ -93,7 +85,7 @@ class LossSpec:
         targets = targets_of(job.rows, n_rows, "y", None)
         target = counted(targets.values, weight)
         n_outputs = self.n_classes or 1
-        if self.counts_classes:
+        if isinstance(name, str) and name in _CLASSES and self.n_classes is None:
             if targets.several:
                 raise ParameterError(
                     f"objective {name!r} has one target, but y has several columns: for labels use "
@@ -118,12 +110,6 @@ class LossSpec:
             return same_targets(targets_of(rows, n_rows, y, targets), targets, y)
 
         return KnownTargets(targets.values, objective, read)
-
-    def _named(self, n_classes: int) -> Objective:
-        several = self.objective in _CLASSES
-        return make_objective(
-            self.objective, n_classes if several else 1, parameters=self.parameters
-        )
 
 
 def needs_all_rows(objective: Objective) -> bool:

@@ -95,7 +95,15 @@ def resolve(params: BoostParams, objective: Objective) -> BoostParams:
 
 def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
     """Resolve ``multi_strategy`` and the size of symmetric trees, and check linear leaves."""
-    params = _resolve_symmetric(params)
+    if is_symmetric(params):
+        if (obstacle := obstacle_to_levels(params)) is not None:
+            raise ParameterError(
+                f"grow_policy='symmetric' does not go with {obstacle}: use "
+                "grow_policy='depthwise' or 'leafwise', or change that."
+            )
+        depth = USUAL_DEPTH if params.max_depth is None else params.max_depth
+        if params.max_depth != depth or params.max_leaves is not None:
+            params = replace(params, max_depth=depth, max_leaves=None)
     if params.linear_leaves and (obstacle := obstacle_to_slopes(params)) is not None:
         raise ParameterError(
             f"linear_leaves=True does not go with {obstacle}: use linear_leaves=False, or change "
@@ -112,9 +120,10 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
         return params
     if requested == ONE_OUTPUT:
         return params
-    if not asks_for_vectors(params, isinstance(objective, SeveralTargets)):
-        return replace(params, multi_strategy=ONE_OUTPUT)
     obstacle = obstacle_to_vectors(params)
+    shares = isinstance(objective, SeveralTargets) and not is_symmetric(params) and obstacle is None
+    if requested == "auto" and not shares:
+        return replace(params, multi_strategy=ONE_OUTPUT)
     if obstacle is None:
         # Histograms of vectors do not support bundles.
         return replace(params, multi_strategy=ALL_OUTPUTS, bundle_features=False)
@@ -123,22 +132,6 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
         f"multi_strategy='multi_output_tree' does not go with {obstacle}: use "
         f"multi_strategy='one_output_per_tree', or {other}."
     )
-
-
-def _resolve_symmetric(params: BoostParams) -> BoostParams:
-    """Resolve depth and leaf limit of symmetric trees; leave other trees unchanged."""
-    if not is_symmetric(params):
-        return params
-    obstacle = obstacle_to_levels(params)
-    if obstacle is not None:
-        raise ParameterError(
-            f"grow_policy='symmetric' does not go with {obstacle}: use "
-            "grow_policy='depthwise' or 'leafwise', or change that."
-        )
-    depth = USUAL_DEPTH if params.max_depth is None else params.max_depth
-    if params.max_depth == depth and params.max_leaves is None:
-        return params
-    return replace(params, max_depth=depth, max_leaves=None)
 
 
 # -- kinds of trees, of resolved parameters ------------------------------------------------
@@ -191,13 +184,6 @@ def numbers_for(params: BoostParams, table: AnyTable) -> FloatArray | None:
 
 
 # -- what goes with what -------------------------------------------------------------------
-
-
-def asks_for_vectors(params: BoostParams, several_targets: bool) -> bool:
-    """Return whether leaves of several outputs are to hold vectors, by choice or by default."""
-    if params.multi_strategy != "auto":
-        return holds_vectors(params)
-    return several_targets and not is_symmetric(params) and obstacle_to_vectors(params) is None
 
 
 def obstacle_to_levels(params: BoostParams) -> str | None:
