@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Self
 
 from hedgerow.booster import Booster
 from hedgerow.boosting.loop.driver import FitOptions, make_ready
-from hedgerow.boosting.loop.fit import plan_of, prepare, with_rows_aside
+from hedgerow.boosting.loop.fit import plan_of, with_rows_aside
 from hedgerow.boosting.loop.rounds import BoostState, rounds
 from hedgerow.boosting.loop.setup.job import Job
 from hedgerow.boosting.loop.setup.resolved import resolved
@@ -108,7 +108,7 @@ class Training:
             spec = own.read(loss_of(settings).read, trees, options)
             plan, given = plan_of(spec, trees, options)
             plan, rows, stops = with_rows_aside(plan, given)
-            self._ready = make_ready(plan, prepare(plan, rows), stops)
+            self._ready = make_ready(plan, plan.prepared(rows), stops)
             self._spec, self._rows = spec, stack.pop_all()  # until this object is closed
         self._params = self._ready.plan.params
         self._rates: list[float] = []

@@ -23,7 +23,7 @@ member  a kind of trees in the model, with its rounds and its weight; the first 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -31,7 +31,8 @@ import numpy as np
 
 from hedgerow.boosting.automatic.evidence import TestedRows
 from hedgerow.boosting.automatic.recipe import AUTOMATIC
-from hedgerow.boosting.loop.driver import FitPlan, PreparedRows, grow_forest, make_ready
+from hedgerow.boosting.loop.driver import FitPlan, grow_forest, make_ready
+from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation.cross import GrownFold
 from hedgerow.data.inputs import Inputs
 from hedgerow.errors import ParameterError, brief, did_you_mean
@@ -149,13 +150,13 @@ def joined_members(
     inputs: Inputs | None,
     plan: FitPlan,
     members: Sequence[Member],
-    prepare: Callable[[BoostParams], PreparedRows],
+    train: Sample,
 ) -> tuple[Forest, Inputs | None, list[dict[str, Any]]] | None:
     """Train the other members on all rows, and join their forests with the ``first`` one."""
     grown, kept = [(first, inputs)], [members[0]]
     for member in members[1:]:
         own = replace(plan, params=member.params, callbacks=(), metrics=(), is_scored=False)
-        ready = make_ready(own, prepare(member.params), may_run_ahead=True)
+        ready = make_ready(own, own.prepared((train, ())), may_run_ahead=True)
         ready.watch.subject = "a kind of trees of the blend, which the model now lacks,"
         forest = grow_forest(ready.state, ready.watch)
         # The blend then has the members that are complete.

@@ -47,7 +47,7 @@ from hedgerow.boosting.loop.callbacks import Callback, ProgressBar
 from hedgerow.boosting.loop.rounds import BoostState, rounds
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scored import Ranks, ScoredRows, Tally
-from hedgerow.boosting.loop.scores import TrainingData
+from hedgerow.boosting.loop.setup.training_matrix import PreparedRows, prepare
 from hedgerow.boosting.loop.watch import StoppedBy, Watch, record_of
 from hedgerow.boosting.resume.checkpoint import Checkpoint, Recorder
 from hedgerow.boosting.resume.continuing import Start
@@ -71,6 +71,10 @@ if TYPE_CHECKING:
 
 Stops: TypeAlias = tuple[int, float] | None
 """Patience and smallest improvement, if early stopping is on."""
+
+
+GivenRows: TypeAlias = tuple[Sample, Sequence[Sample]]
+"""Training and validation rows without rows of weight 0 and, in a new model, unused categories."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,28 +128,10 @@ class FitPlan:
         """Number of rounds of the model to continue."""
         return 0 if self.start is None else self.start.forest.n_rounds
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PreparedRows:
-    """The rows of a fit in the form for trees, wherever they are.
-
-    train         each training row once, with the user's columns
-    learned       the training rows on which trees are grown: copies of ``train`` if there are
-                  statistics
-    seen, unseen  the latter are validation rows
-    parts         the validation rows by name
-    inputs        inputs of the trees, if they differ from the columns of the table
-    first         trees of the model to continue
-    """
-
-    train: Sample
-    learned: Sample
-    seen: TrainingData
-    unseen: tuple[TrainingData, ...] = ()
-    parts: Sequence[ScoredRows] = ()
-    inputs: Inputs | None = None
-    first: Forest | None = None
-    ranks: Ranks = field(default_factory=Ranks)
+    def prepared(self, given: GivenRows, ranks: Ranks | None = None) -> PreparedRows:
+        """Return the rows in the form for trees."""
+        start = None if self.start is None else self.start.model
+        return prepare(*given, self.objective, self.params, self.n_threads, start, ranks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,7 @@ with many levels; bins follow, and the rounds (:mod:`hedgerow.boosting.loop.driv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TypeAlias
@@ -21,22 +21,20 @@ from hedgerow.boosting.loop.callbacks import with_bar
 from hedgerow.boosting.loop.driver import (
     FitOptions,
     FitPlan,
-    PreparedRows,
+    GivenRows,
     Stops,
     grow_forest,
     make_ready,
 )
 from hedgerow.boosting.loop.rank_leaves import check_rule
-from hedgerow.boosting.loop.sample import ONLY, Sample, with_own_levels
-from hedgerow.boosting.loop.scored import Ranks, ScoredRows
+from hedgerow.boosting.loop.sample import Sample, with_own_levels
+from hedgerow.boosting.loop.scored import Ranks
 from hedgerow.boosting.loop.setup.job import FitSpec
 from hedgerow.boosting.loop.setup.loss_spec import needs_all_rows
 from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
-from hedgerow.boosting.loop.setup.training_matrix import prepare_rows
 from hedgerow.boosting.resume.checkpoint import Fingerprint, fingerprint_of, recording
 from hedgerow.boosting.resume.continuing import with_known_levels
 from hedgerow.boosting.row_data.queries import check_values, split_sample
-from hedgerow.boosting.row_data.statistics import Encoded, constraints_of_inputs, encode
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold, among_weighted, folds_of
 from hedgerow.boosting.validation.stopping import StoppingParams, budget_of, check_folds
@@ -51,10 +49,6 @@ from hedgerow.threads import resolve_threads
 Choose: TypeAlias = "Callable[[Objective, DataSize, bool], tuple[BoostParams, StoppingParams]]"
 """Function that chooses parameters for a loss and rows of a size, with or without validation rows
 (:func:`hedgerow.boosting.automatic.defaults.choose`)."""
-
-
-GivenRows: TypeAlias = tuple[Sample, Sequence[Sample]]
-"""Training and validation rows without rows of weight 0 and, in a new model, unused categories."""
 
 
 def fit(
@@ -97,7 +91,7 @@ def fit(
             own, stops = replace(own, params=chosen.params, is_scored=False), None
             rows, prepared = (chosen.rows.sample, ()), chosen.rows.whole
         if prepared is None:
-            prepared = prepare(own, rows, ranks)
+            prepared = own.prepared(rows, ranks)
         runs_ahead = recorder is None and budget is None
         ready = make_ready(own, prepared, stops, chosen, budget, runs_ahead)
         watch = ready.watch
@@ -109,10 +103,7 @@ def fit(
         members = own.stopping.members if chosen is None else chosen.members
         joined = None
         if members and watch.stopped_by not in ("callback", "time_budget", "interrupt"):
-            joined = joined_members(
-                forest, ready.rows.inputs, own, members,
-                lambda params: prepare(replace(own, params=params), (rows[0], ())),
-            )  # fmt: skip
+            joined = joined_members(forest, ready.rows.inputs, own, members, rows[0])
         model = ready.assemble(*(joined or (forest,)))
         if plan.bar is not None:
             plan.bar.tell(model.training)
@@ -222,18 +213,3 @@ def check_targets(rows: Sample, objective: Objective, others: Communicator) -> N
     faults = [text.decode() for text in others.allgather(fault) if text]
     if faults:
         raise DataError(faults[0])
-
-
-def prepare(plan: FitPlan, given: GivenRows, ranks: Ranks | None = None) -> PreparedRows:
-    """Encode the rows, and bin them or sort their columns; a continued model has no statistics."""
-    (train, sets), objective, n_threads = given, plan.objective, plan.n_threads
-    encoded = Encoded(train, sets)
-    if plan.start is None:
-        encoded = encode(train, sets, objective, plan.params, n_threads)
-    own = constraints_of_inputs(plan.params, encoded.inputs)
-    before = None if plan.start is None else plan.start.model
-    seen, unseen, first = prepare_rows(encoded, own, n_threads, objective.n_outputs, start=before)
-    parts = [ScoredRows(rows.set_name or ONLY, rows, number) for number, rows in enumerate(sets)]
-    return PreparedRows(
-        train, encoded.train, seen, unseen, parts, encoded.inputs, first, ranks or Ranks()
-    )

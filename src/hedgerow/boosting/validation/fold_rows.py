@@ -25,23 +25,12 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.boosting.automatic.repeats import find_repeats
-from hedgerow.boosting.loop.driver import PreparedRows
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scored import ScoredRows
 from hedgerow.boosting.loop.scores import TrainingData
-from hedgerow.boosting.loop.setup.training_matrix import (
-    bins_of_columns,
-    choose_bins,
-    prepare_rows,
-)
+from hedgerow.boosting.loop.setup.training_matrix import PreparedRows, bins_of_columns, prepare
 from hedgerow.boosting.row_data.classes import with_class_weights
-from hedgerow.boosting.row_data.statistics import (
-    Encoded,
-    choose_columns,
-    constraints_of_inputs,
-    encode,
-    kept_columns,
-)
+from hedgerow.boosting.row_data.statistics import choose_columns, kept_columns
 from hedgerow.boosting.validation.folds import (
     Fold,
     deal_observations,
@@ -93,7 +82,6 @@ class FoldRows:
         self._objective = objective
         schema, is_hist = sample.table.schema, params.tree_method == "hist"
         self.whole: PreparedRows | None = None
-        self._crossed: Encoded | None = None
         self._kept: BinSpec | None = None
         self._kept_folds: dict[int, tuple[Fold, PreparedRows]] = {}
         self._sums = SumsPool()
@@ -103,10 +91,7 @@ class FoldRows:
             if kept:
                 self._kept = bins_of_columns(self.sample, kept, params, n_threads)
         elif is_hist:
-            encoded = self._crossed = encode(self.sample, (), objective, params, n_threads)
-            own = constraints_of_inputs(params, encoded.inputs)
-            seen, *_ = prepare_rows(encoded, own, n_threads, objective.n_outputs)
-            self.whole = PreparedRows(self.sample, self.sample, seen, inputs=encoded.inputs)
+            self.whole = prepare(sample, (), objective, params, n_threads)
 
     def for_trees(self, params: BoostParams) -> FoldRows:
         """Return the rows for other parameters; prepare again only if their form differs."""
@@ -145,9 +130,9 @@ class FoldRows:
             with_class_weights(rows, fold.by_class).without_equal_weights()
             for rows in (train, test)
         )
-        part = ScoredRows(ONLY, test)
-        if whole is None:
-            return self._prepared(train, test, part, n_threads)
+        if whole is None:  # each fold has inputs of its own
+            given = train, (test,), self._objective, self.params, n_threads
+            return prepare(*given, kept=self._kept)
         data = whole.seen
         assert isinstance(data.matrix, BinnedMatrix)
         seen = replace(
@@ -155,22 +140,9 @@ class FoldRows:
         )
         rows: BinnedMatrix | AnyTable = data.matrix.take(fold.test, columns=False)
         if data.matrix.n_lost > 0:  # conflicts in bundles lost some values
-            assert self._crossed is not None
-            rows = self._crossed.train.table.take(fold.test)
+            rows = whole.learned.table.take(fold.test)
         unseen = _taken(data, test, rows, fold.test)
-        return PreparedRows(train, train, seen, (unseen,), (part,), whole.inputs)
-
-    def _prepared(
-        self, train: Sample, test: Sample, part: ScoredRows, n_threads: int
-    ) -> PreparedRows:
-        """Return a fold with inputs of its own."""
-        encoded = encode(train, (test,), self._objective, self.params, n_threads)
-        params = constraints_of_inputs(self.params, encoded.inputs)
-        spec = None
-        if self._kept is not None:
-            spec = choose_bins(encoded, params, n_threads, self._kept)
-        seen, others, _ = prepare_rows(encoded, params, n_threads, self._objective.n_outputs, spec)
-        return PreparedRows(train, encoded.train, seen, others, (part,), encoded.inputs)
+        return PreparedRows(train, train, seen, (unseen,), (ScoredRows(ONLY, test),), whole.inputs)
 
     def divided(
         self, n_folds: int, stratify: bool, seed: int, given: Sequence[Fold] = ()

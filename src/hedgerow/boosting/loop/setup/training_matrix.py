@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.external.file_table import FileTable, by_dataset, read_together
-from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.sample import ONLY, Sample
+from hedgerow.boosting.loop.scored import Ranks, ScoredRows
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup.resolved import numbers_for, outputs_of_tree
 from hedgerow.boosting.resume.continuing import in_bins_of, keep_bins, start_scores
-from hedgerow.boosting.row_data.statistics import Encoded
+from hedgerow.boosting.row_data.statistics import Encoded, constraints_of_inputs, encode
 from hedgerow.data import AnyTable, BinnedMatrix, SparseTable, Table, bin_table, fit_bins
 from hedgerow.data.binning.bins import (
     BinSpec,
@@ -36,24 +37,71 @@ from hedgerow.data.binning.matrix import (
 from hedgerow.data.external.blocks import ColumnBlocks, sort_columns
 from hedgerow.data.external.memory import give_back_memory
 from hedgerow.data.external.row_store import ChunkStore
+from hedgerow.data.inputs import Inputs
 from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core.setup import holds_vectors
 from hedgerow.model.forest import Forest, without_vectors
 from hedgerow.model.model import Model
+from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 
 
-def prepare_rows(
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedRows:
+    """The rows of a fit in the form for trees, wherever they are.
+
+    train         each training row once, with the user's columns
+    learned       the training rows on which trees are grown: copies of ``train`` if there are
+                  statistics
+    seen, unseen  the latter are validation rows
+    parts         the validation rows by name
+    inputs        inputs of the trees, if they differ from the columns of the table
+    first         trees of the model to continue
+    """
+
+    train: Sample
+    learned: Sample
+    seen: TrainingData
+    unseen: tuple[TrainingData, ...] = ()
+    parts: Sequence[ScoredRows] = ()
+    inputs: Inputs | None = None
+    first: Forest | None = None
+    ranks: Ranks = field(default_factory=Ranks)
+
+
+def prepare(
+    train: Sample,
+    validation: Sequence[Sample],
+    objective: Objective,
+    params: BoostParams,
+    n_threads: int,
+    start: Model | None = None,
+    ranks: Ranks | None = None,
+    kept: BinSpec | None = None,
+) -> PreparedRows:
+    """Encode the rows, and bin them or sort their columns; a continued model has no statistics."""
+    # ``kept``: the bins of the columns without statistics, if they are known.
+    encoded = Encoded(train, validation)
+    if start is None:
+        encoded = encode(train, validation, objective, params, n_threads)
+    params = constraints_of_inputs(params, encoded.inputs)
+    seen, unseen, first = _in_form(encoded, params, n_threads, objective.n_outputs, kept, start)
+    parts = [ScoredRows(rows.set_name or ONLY, rows, k) for k, rows in enumerate(validation)]
+    return PreparedRows(
+        train, encoded.train, seen, unseen, parts, encoded.inputs, first, ranks or Ranks()
+    )
+
+
+def _in_form(
     encoded: Encoded,
     params: BoostParams,
     n_threads: int,
     n_outputs: int,
-    spec: BinSpec | None = None,
-    start: Model | None = None,
+    kept: BinSpec | None,
+    start: Model | None,
 ) -> tuple[TrainingData, tuple[TrainingData, ...], Forest | None]:
     """Return the rows in the form that ``tree_method`` searches: bins, or sorted columns."""
-    # ``spec``: the bins, if they are known.
     train, validation = encoded.train, encoded.validation
     first = None if start is None else of_a_kind(start.forest, params)
 
@@ -72,10 +120,9 @@ def prepare_rows(
         else:
             seen = data(train, sort_columns(table, n_threads))
         return seen, tuple(data(rows, rows.table) for rows in validation), first
-    if spec is None:
-        spec = choose_bins(encoded, params, n_threads)
-        if isinstance(train.table, FileTable):
-            train.table.data.cuts = None  # a part of the memory that the bins may need
+    spec = choose_bins(encoded, params, n_threads, kept)
+    if isinstance(train.table, FileTable):
+        train.table.data.cuts = None  # a part of the memory that the bins may need
     if start is not None:
         spec = keep_bins(spec, start)
         first = of_a_kind(in_bins_of(spec, start), params)
