@@ -122,16 +122,17 @@ class FitPlan:
     start: Start | None = None
     finish: Callable[[Model], Model] = lambda model: model
     folds: Sequence[Fold] = ()
+    ranks: Ranks = field(default_factory=Ranks)
 
     @property
     def n_first(self) -> int:
         """Number of rounds of the model to continue."""
         return 0 if self.start is None else self.start.forest.n_rounds
 
-    def prepared(self, given: GivenRows, ranks: Ranks | None = None) -> PreparedRows:
+    def prepared(self, given: GivenRows) -> PreparedRows:
         """Return the rows in the form for trees."""
         start = None if self.start is None else self.start.model
-        return prepare(*given, self.objective, self.params, self.n_threads, start, ranks)
+        return prepare(*given, self.objective, self.params, self.n_threads, start)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,21 +177,21 @@ def make_ready(
     may_run_ahead: bool = False,
 ) -> Ready:
     """Bind the loss and the metrics to the rows, and return the fit before its first round."""
-    others, n_threads = rows.ranks.others, plan.n_threads
+    ranks, n_threads = plan.ranks, plan.n_threads
     params = constraints_of_inputs(plan.params, rows.inputs)
     if chosen is not None:
         params = params.with_rounds(chosen.n_rounds)
-    objective = with_queries(plan.objective, rows.learned, params.seed, n_threads, rows.ranks)
+    objective = with_queries(plan.objective, rows.learned, params.seed, n_threads, ranks)
     wanted = [*rows.parts]
     if plan.metrics and (plan.stopping.train_scores or (plan.is_scored and not rows.parts)):
         every = slice(0, rows.train.n_rows)  # the first of its copies
         wanted.append(ScoredRows(TRAINING, rows.train, columns=every))
     scored = []
     for part in wanted:
-        bound = bound_metrics(plan.metrics, part.rows, objective, others)
+        bound = bound_metrics(plan.metrics, part.rows, objective, ranks.others)
         tally = None
-        if others.size > 1:
-            own = rows.ranks.rows(part.rows.target, part.rows.weight)
+        if ranks.others.size > 1:
+            own = ranks.rows(part.rows.target, part.rows.weight)
             tally = Tally(bound, objective, own)
         scored.append(replace(part, metrics=bound, tally=tally))
     best = None
@@ -210,7 +211,7 @@ def make_ready(
     )
     state = BoostState(
         rows.seen, objective, params, rows.unseen, n_threads, rows.first, scored,
-        may_run_ahead and not plan.callbacks, rows.ranks, rows.train,
+        may_run_ahead and not plan.callbacks, ranks, rows.train,
     )  # fmt: skip
     if plan.start is not None:
         watch.note_start(state.scores())

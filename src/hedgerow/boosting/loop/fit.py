@@ -81,7 +81,7 @@ def fit(
         recorder = stack.enter_context(recording(options.checkpoint, describe))
         if plan.start is not None and plan.start.rounds_to_add(plan.params.n_estimators) == 0:
             return plan.finish(plan.start.model)
-        own, rows, stops = with_rows_aside(plan, given, ranks)
+        own, rows, stops = with_rows_aside(plan, given)
         chosen, prepared = None, None
         if own.stopping.by_folds and stops is not None:
             faster = of_folds(own.params, own.stopping.search.stride)
@@ -91,12 +91,15 @@ def fit(
             own, stops = replace(own, params=chosen.params, is_scored=False), None
             rows, prepared = (chosen.rows.sample, ()), chosen.rows.whole
         if prepared is None:
-            prepared = own.prepared(rows, ranks)
+            prepared = own.prepared(rows)
         runs_ahead = recorder is None and budget is None
         ready = make_ready(own, prepared, stops, chosen, budget, runs_ahead)
         watch = ready.watch
-        with watch.assembling(ready.assemble):
+        watch.assemble = ready.assemble  # for callbacks
+        try:
             forest = grow_forest(ready.state, watch, recorder)
+        finally:  # this frees the rows when the fit ends: they refer to this watch
+            watch.assemble = None
         if watch.stopped_by == "rounds" and chosen is not None:
             fewer = chosen.n_rounds < chosen.params.n_estimators
             watch.stopped_by = "early_stopping" if fewer else "rounds"
@@ -150,6 +153,7 @@ def plan_of(
     plan = FitPlan(
         objective, params, stopping, metrics, options.eval_metric is not None, callbacks, bar,
         resolve_threads(options.n_jobs), start, spec.finish, folds,
+        ranks,
     )  # fmt: skip
     return plan, (train, sets)
 
@@ -166,14 +170,12 @@ def rows_of_folds(
     return FoldRows(train, plan.objective, plan.params, plan.n_threads), plan
 
 
-def with_rows_aside(
-    plan: FitPlan, given: GivenRows, ranks: Ranks | None = None
-) -> tuple[FitPlan, GivenRows, Stops]:
+def with_rows_aside(plan: FitPlan, given: GivenRows) -> tuple[FitPlan, GivenRows, Stops]:
     """Return the plan of the rounds to add, and its rows; early stopping may hold some out."""
     objective, stopping, start, (train, sets) = (
         plan.objective, plan.stopping, plan.start, given,
     )  # fmt: skip
-    ranks = ranks or Ranks()
+    ranks = plan.ranks
     check_targets(train, objective, ranks.others)
     check_differences(
         objective, replace(ranks.rows(train.target, train.weight), offset=train.offset)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -148,17 +147,6 @@ class Watch:
     def n_done(self) -> int:
         """Number of complete rounds, including those of the continued model."""
         return self.n_first + len(self.seconds)
-
-    @contextmanager
-    def assembling(self, assemble: Callable[[Forest], Model]) -> Iterator[None]:
-        """Use ``assemble`` to make models for callbacks within this context."""
-        # ``assemble`` refers to the rows and to this watch; ending this reference cycle frees the
-        # memory when the fit ends.
-        self.assemble = assemble
-        try:
-            yield
-        finally:
-            self.assemble = None
 
     def model_of(self, state: BoostState) -> Model:
         """Return the model that the fit would return if it ended now."""

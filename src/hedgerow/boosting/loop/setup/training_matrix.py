@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.external.file_table import FileTable, by_dataset, read_together
 from hedgerow.boosting.loop.sample import ONLY, Sample
-from hedgerow.boosting.loop.scored import Ranks, ScoredRows
+from hedgerow.boosting.loop.scored import ScoredRows
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup.resolved import numbers_for, outputs_of_tree
 from hedgerow.boosting.resume.continuing import in_bins_of, keep_bins, start_scores
@@ -67,7 +67,6 @@ class PreparedRows:
     parts: Sequence[ScoredRows] = ()
     inputs: Inputs | None = None
     first: Forest | None = None
-    ranks: Ranks = field(default_factory=Ranks)
 
 
 def prepare(
@@ -77,7 +76,6 @@ def prepare(
     params: BoostParams,
     n_threads: int,
     start: Model | None = None,
-    ranks: Ranks | None = None,
     kept: BinSpec | None = None,
 ) -> PreparedRows:
     """Encode the rows, and bin them or sort their columns; a continued model has no statistics."""
@@ -88,9 +86,7 @@ def prepare(
     params = constraints_of_inputs(params, encoded.inputs)
     seen, unseen, first = _in_form(encoded, params, n_threads, objective.n_outputs, kept, start)
     parts = [ScoredRows(rows.set_name or ONLY, rows, k) for k, rows in enumerate(validation)]
-    return PreparedRows(
-        train, encoded.train, seen, unseen, parts, encoded.inputs, first, ranks or Ranks()
-    )
+    return PreparedRows(train, encoded.train, seen, unseen, parts, encoded.inputs, first)
 
 
 def _in_form(
