@@ -146,11 +146,7 @@ def weights_of(
 
 
 def joined_members(
-    first: Forest,
-    inputs: Inputs | None,
-    plan: FitPlan,
-    members: Sequence[Member],
-    train: Sample,
+    first: Forest, inputs: Inputs | None, plan: FitPlan, members: Sequence[Member], train: Sample
 ) -> tuple[Forest, Inputs | None, list[dict[str, Any]]] | None:
     """Train the other members on all rows, and join their forests with the ``first`` one."""
     grown, kept = [(first, inputs)], [members[0]]

@@ -240,7 +240,8 @@ def candidates_for(size: DataSize, params: BoostParams) -> list[Values]:
     has_statistics = size.most_levels > _MOST_LEVELS
     if size.n_rows < FEWEST_ROWS or (has_statistics and size.n_rows >= MEDIUM):
         return []
-    symmetric = _may_be_symmetric(size) and size.n_outputs < _SHARED_TREES
+    may_be_symmetric = size.by_levels and size.n_features < _MANY_COLUMNS
+    symmetric = may_be_symmetric and size.n_outputs < _SHARED_TREES
     one_by_one: Values = {"max_cat_to_onehot": _MOST_LEVELS}
     by_level = size.most_levels > params.max_cat_to_onehot
     by_six_levels = {**levels(6), "min_samples_leaf": 1}
@@ -276,11 +277,8 @@ def rare_candidates(size: DataSize) -> list[Values]:
         return []
     # Folds have few rows of each class: without a required lead they choose these too often.
     few_columns: Values = {"max_leaves": 16, "min_samples_leaf": 1, "colsample_bynode": 0.3}
-    return [levels(6), few_columns] if _may_be_symmetric(size) else [few_columns]
-
-
-def _may_be_symmetric(size: DataSize) -> bool:
-    return size.by_levels and size.n_features < _MANY_COLUMNS
+    may_be_symmetric = size.by_levels and size.n_features < _MANY_COLUMNS
+    return [levels(6), few_columns] if may_be_symmetric else [few_columns]
 
 
 def plain_params(params: BoostParams, free: frozenset[str], size: DataSize) -> BoostParams | None:

@@ -219,11 +219,7 @@ def make_ready(
 
 
 def found_by_loss(
-    objective: Objective,
-    forest: Forest,
-    train: Sample,
-    inputs: Inputs | None,
-    n_threads: int,
+    objective: Objective, forest: Forest, train: Sample, inputs: Inputs | None, n_threads: int
 ) -> dict[str, Any]:
     """Return what a loss adds to the record after training, such as a baseline hazard."""
     # Bins would not do, because the trees of a model to continue split between them, and conflicts
@@ -300,7 +296,9 @@ def grow_forest(state: BoostState, watch: Watch, recorder: Recorder | None = Non
                 if stop:
                     break
         except KeyboardInterrupt:
-            if together.size > 1 or not watch.seconds or is_second():
+            before, INTERRUPTS.last = INTERRUPTS.last, time.monotonic()
+            is_second = INTERRUPTS.last - before < TWICE
+            if together.size > 1 or not watch.seconds or is_second:
                 raise
             watch.keep_complete_rounds()
             done, kept = watch.n_done, watch.n_kept
@@ -318,10 +316,3 @@ def grow_forest(state: BoostState, watch: Watch, recorder: Recorder | None = Non
         warn_of_no_split(forest, state.objective, state.params, state.all_rows)
         warn_of_short_steps(forest, state.objective, state.params, state.all_rows)
     return forest
-
-
-def is_second() -> bool:
-    """Record an interrupt of a fit; return whether another one came shortly before."""
-    now = time.monotonic()
-    before, INTERRUPTS.last = INTERRUPTS.last, now
-    return now - before < TWICE

@@ -191,9 +191,8 @@ class Dropout(Additive):
                     scores.add(tree, place % self._n_outputs, factor=sign * self._factor[number])
 
 
-def make_mode(sets: Sequence[AddedScores], params: BoostParams, n_outputs: int) -> Additive:
-    """Return the ensemble of ``params.boosting`` for these scores."""
-    return {"dart": Dropout, "rf": Average}.get(params.boosting, Additive)(sets, params, n_outputs)
+MODES = {"gbdt": Additive, "dart": Dropout, "rf": Average}
+"""The ensemble of each value of ``boosting``."""
 
 
 def make_forest(

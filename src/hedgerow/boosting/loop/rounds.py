@@ -23,7 +23,7 @@ from dataclasses import replace
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, RowArray
-from hedgerow.boosting.loop.ensemble import Additive, finished_tree, make_forest, make_mode
+from hedgerow.boosting.loop.ensemble import MODES, Additive, finished_tree, make_forest
 from hedgerow.boosting.loop.rank_leaves import steps_on_ranks, unit_on_ranks
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, RestOfBatch, RoundsAhead
 from hedgerow.boosting.loop.sample import Sample
@@ -156,7 +156,7 @@ class BoostState:
             self._ahead = RoundsAhead.of(self, self._grower)
             if self._ahead is not None:
                 updated = [self.train]  # batches add their trees to all scores
-        self.mode = make_mode(updated, self.params, len(self.base))
+        self.mode = MODES[self.params.boosting](updated, self.params, len(self.base))
 
     def _make_grower(self) -> CompiledGrower:
         data, matrix, params = self.data, self.data.matrix, self.params

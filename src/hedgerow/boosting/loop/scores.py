@@ -17,13 +17,7 @@ from hedgerow.data.external.row_store import ChunkStore, Uses
 from hedgerow.data.reading.mapped_table import BLOCK_ROWS, MappedTable
 from hedgerow.growing.core.joining import WalkedRows
 from hedgerow.growing.core.setup import SumsPool
-from hedgerow.growing.core.tree import (
-    NO_ROWS,
-    GrownTree,
-    TreeOfTable,
-    add_tree,
-    columns_of_lines,
-)
+from hedgerow.growing.core.tree import NO_ROWS, GrownTree, TreeOfTable, add_tree, columns_of_lines
 from hedgerow.growing.sampling.draws import ROW_STREAM
 from hedgerow.model.predict import Predictor
 

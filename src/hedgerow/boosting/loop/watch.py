@@ -16,10 +16,7 @@ from hedgerow.boosting.resume.checkpoint import Rounds
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import BestRound, Budget
 from hedgerow.errors import LossError, ParameterError, StorageError
-from hedgerow.metrics import (
-    Metric,
-    make_metrics,
-)
+from hedgerow.metrics import Metric, make_metrics
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, loss_record

@@ -18,13 +18,7 @@ from hedgerow.boosting.loop.setup.resolved import numbers_for, outputs_of_tree
 from hedgerow.boosting.resume.continuing import in_bins_of, keep_bins, start_scores
 from hedgerow.boosting.row_data.statistics import Encoded, constraints_of_inputs, encode
 from hedgerow.data import AnyTable, BinnedMatrix, SparseTable, Table, bin_table, fit_bins
-from hedgerow.data.binning.bins import (
-    BinSpec,
-    fit_sample,
-    integer_mass,
-    joined_bins,
-    sampled_rows,
-)
+from hedgerow.data.binning.bins import BinSpec, fit_sample, integer_mass, joined_bins, sampled_rows
 from hedgerow.data.binning.bundles import BundleRules
 from hedgerow.data.binning.cut_sample import CutSample
 from hedgerow.data.binning.matrix import (
