@@ -114,7 +114,7 @@ class Training:
         self._rates: list[float] = []
         self._state: BoostState | None = None
         self._closed = False
-        self._rounds = rounds(self._ready.state, ready=self._ready.watch.begin_rounds)
+        self._rounds = rounds(self._ready.state)
 
     def __enter__(self) -> Self:
         return self

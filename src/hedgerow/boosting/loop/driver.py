@@ -278,7 +278,7 @@ def grow_forest(state: BoostState, watch: Watch, recorder: Recorder | None = Non
 
     # A callback or the clock may end the fit on only one rank; all other reasons are the same.
     agrees = together.size > 1 and most(bool(watch.callbacks) or watch.budget is not None)
-    with closing(rounds(state, earlier, watch.begin_rounds)) as states:
+    with closing(rounds(state, earlier, watch.budget)) as states:
         if state.n_rows < 2 * state.params.min_samples_leaf:  # no split
             return next(states).freeze(state.n_first)
         try:

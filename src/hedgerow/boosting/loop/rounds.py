@@ -38,6 +38,7 @@ from hedgerow.boosting.loop.scores import (
 from hedgerow.boosting.loop.setup import resolved as kinds
 from hedgerow.boosting.resume.checkpoint import Rounds
 from hedgerow.boosting.validation.row_sets import TRAINING
+from hedgerow.boosting.validation.stopping import Budget
 from hedgerow.comm.base import count_rows
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.binning.bins import BinSpec
@@ -410,7 +411,7 @@ class BoostState:
 
 
 def rounds(
-    state: BoostState, earlier: Rounds | None = None, ready: Callable[[], None] = lambda: None
+    state: BoostState, earlier: Rounds | None = None, budget: Budget | None = None
 ) -> Generator[BoostState, None, None]:
     """Yield the state after each of ``n_estimators`` rounds."""
     # The state may hold threads: close the generator (``contextlib.closing``) unless it is
@@ -421,7 +422,8 @@ def rounds(
         if earlier is not None:
             state.replay(earlier)
             yield state
-        ready()
+        if budget is not None:  # preparation is not a part of the first round
+            budget.begin_rounds()
         last = state.n_first + state.params.n_estimators
         while state.n_rounds < last:
             try:

@@ -67,11 +67,6 @@ class Watch:
     stopped_by: StoppedBy = "rounds"
     subject: str = "the model"
 
-    def begin_rounds(self) -> None:
-        """Record that the first round begins; preparation does not count as its time."""
-        if self.budget is not None:
-            self.budget.begin_rounds()
-
     @property
     def rows(self) -> str:
         """Name in the history of the rows that early stopping uses."""

@@ -78,25 +78,11 @@ def prepare(
     if start is None:
         encoded = encode(train, validation, objective, params, n_threads)
     params = constraints_of_inputs(params, encoded.inputs)
-    seen, unseen, first = _in_form(encoded, params, n_threads, objective.n_outputs, kept, start)
-    parts = [ScoredRows(rows.set_name or ONLY, rows, k) for k, rows in enumerate(validation)]
-    return PreparedRows(train, encoded.train, seen, unseen, parts, encoded.inputs, first)
-
-
-def _in_form(
-    encoded: Encoded,
-    params: BoostParams,
-    n_threads: int,
-    n_outputs: int,
-    kept: BinSpec | None,
-    start: Model | None,
-) -> tuple[TrainingData, tuple[TrainingData, ...], Forest | None]:
-    """Return the rows in the form that ``tree_method`` searches: bins, or sorted columns."""
-    train, validation = encoded.train, encoded.validation
+    learned, table = encoded.train, encoded.train.table
     first = None if start is None else of_a_kind(start.forest, params)
 
     def data(sample: Sample, matrix: BinnedMatrix | ColumnBlocks | AnyTable) -> TrainingData:
-        n_copies = encoded.n_copies if sample is train else 1
+        n_copies = encoded.n_copies if sample is learned else 1
         raw = None if first is None else start_scores(first, sample, n_threads)
         return TrainingData(
             matrix, sample.target, sample.weight, sample.offset, n_copies, raw,
@@ -104,31 +90,38 @@ def _in_form(
         )  # fmt: skip
 
     if params.tree_method != "hist":
-        table = sortable(train.table, params.tree_method)
-        if isinstance(table, MappedTable):
-            seen = data(train, table.sorted(n_threads))
+        columns = sortable(table, params.tree_method)
+        if isinstance(columns, MappedTable):
+            seen = data(learned, columns.sorted(n_threads))
         else:
-            seen = data(train, sort_columns(table, n_threads))
-        return seen, tuple(data(rows, rows.table) for rows in validation), first
-    spec = choose_bins(encoded, params, n_threads, kept)
-    if isinstance(train.table, FileTable):
-        train.table.data.cuts = None  # a part of the memory that the bins may need
-    if start is not None:
-        spec = keep_bins(spec, start)
-        first = of_a_kind(in_bins_of(spec, start), params)
-    if isinstance(train.table, FileTable):
-        found = bin_files([train, *validation], params, n_threads, n_outputs, spec, first)
-        unseen = tuple(
-            found.get(id(rows.table))
-            or data(rows, bin_table(rows.table, spec, n_threads, columns=False))
-            for rows in validation
-        )
-        return found[id(train.table)], unseen, first
-    matrix = bin_bundled(train.table, spec, bundle_rules(params), n_threads)
-    if pairs_may_pay(matrix):
-        matrix = pair_columns(matrix, n_threads)
-    unseen = tuple(data(rows, bin_unseen(rows.table, matrix, n_threads)) for rows in validation)
-    return data(train, matrix), unseen, first
+            seen = data(learned, sort_columns(columns, n_threads))
+        unseen = [data(rows, rows.table) for rows in encoded.validation]
+    else:
+        spec = choose_bins(encoded, params, n_threads, kept)
+        if isinstance(table, FileTable):
+            table.data.cuts = None  # a part of the memory that the bins may need
+        if start is not None:
+            spec = keep_bins(spec, start)
+            first = of_a_kind(in_bins_of(spec, start), params)
+        if isinstance(table, FileTable):
+            samples = [learned, *encoded.validation]
+            found = bin_files(samples, params, n_threads, objective.n_outputs, spec, first)
+            seen, unseen = found[id(table)], []
+            for rows in encoded.validation:
+                binned = found.get(id(rows.table))
+                unseen.append(
+                    binned or data(rows, bin_table(rows.table, spec, n_threads, columns=False))
+                )
+        else:
+            matrix = bin_bundled(table, spec, bundle_rules(params), n_threads)
+            if pairs_may_pay(matrix):
+                matrix = pair_columns(matrix, n_threads)
+            unseen = [
+                data(rows, bin_unseen(rows.table, matrix, n_threads)) for rows in encoded.validation
+            ]
+            seen = data(learned, matrix)
+    parts = [ScoredRows(rows.set_name or ONLY, rows, k) for k, rows in enumerate(validation)]
+    return PreparedRows(train, learned, seen, tuple(unseen), parts, encoded.inputs, first)
 
 
 def bin_files(
