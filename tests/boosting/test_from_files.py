@@ -252,13 +252,13 @@ WRONG: list[tuple[Any, Any, type[Exception], str]] = [
         pa.array(["a", "b"]),
         pa.array([1.0, 2.0]),
         DataTypeError,
-        r"'x' holds text in .*a\.parquet \(String\), but numbers in .*b\.parquet \(Float64\)",
+        r"'x' holds text in .*a\.parquet \(string\), but numbers in .*b\.parquet \(double\)",
     ),
     (
         pa.array([2**53 + 1, 1]),
         pa.array([0.5, 1.5]),
         DataError,
-        r"column 'x' holds the integer 9007199254740993 in .*a\.parquet \(Int64\).*Float64",
+        r"column 'x' holds the integer 9007199254740993 in .*a\.parquet \(int64\).*double",
     ),
     (pa.array([1, 2], pa.date32()), pa.array([1, 2]), DataTypeError, "holds dates in .* numbers"),
     (
@@ -324,7 +324,7 @@ def test_bad_columns(tmp_path: Path, cache: Path) -> None:
         with pytest.raises(error, match=match):
             Dataset.from_files(path, **arguments, **limits)
     for target, match in (
-        ("c", r"good\.parquet.*'c' has type String, but must hold numbers"),
+        ("c", r"good\.parquet.*'c' has type string, but must hold numbers"),
         ("b", r"good\.parquet.*Input y contains NaN"),
     ):
         table = simple(50)

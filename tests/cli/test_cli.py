@@ -250,7 +250,7 @@ BAD_COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "text column that is not named": (
         ("train", "people.csv", "--target", "value", "--set", "categorical_features=['age']"),
-        "column 'city' has type String, but is not among categorical_features",
+        "column 'city' has type string, but is not among categorical_features",
     ),
     "unknown category column": (
         ("train", "people.csv", "--target", "value", "--set", "categorical_features=['citty']"),

@@ -109,7 +109,8 @@ def test_text_of_every_library_has_the_same_codes(
     """By a dict in Python or by Arrow, whether or not Arrow is installed."""
     with pytest.MonkeyPatch.context() as patch:
         if most_by_dict is not None:
-            patch.setattr(frames, "_ROWS_FOR_ARROW", most_by_dict)
+            patch.setattr(frames, "_FEW_ROWS", most_by_dict)
+            patch.setattr(frames, "_MOST_ROWS", most_by_dict)
         if not has_arrow:
             patch.setattr(frames, "find_spec", lambda name: None)
         check_codes(values)

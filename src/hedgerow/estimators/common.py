@@ -22,7 +22,7 @@ import numpy as np
 
 from hedgerow.cuda.arrays import gpu_array, is_cudf
 from hedgerow.data import Schema
-from hedgerow.data.reading.frames import labels_of
+from hedgerow.data.reading.frames import as_frame
 from hedgerow.data.reading.objects import is_named
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import HedgerowWarning, ParameterError, UnknownNameError, brief
@@ -66,11 +66,6 @@ def _has_names(X: Any) -> bool:
     if isinstance(X, np.ndarray | list | tuple) or gpu_array(X) is not None:
         return False
     X = X.head(1) if is_cudf(X) and hasattr(X, "head") else X
-    labels = labels_of(X)
-    if labels is not None and len(texts := {isinstance(label, str) for label in labels}) == 1:
-        return texts == {True}
-    from hedgerow.data.reading.frames import as_frame
-
     frame = as_frame(X)
     return frame is not None and frame.named
 

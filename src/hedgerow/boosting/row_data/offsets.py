@@ -125,9 +125,9 @@ def _split(X: Any, names: Sequence[str], *, is_required: bool) -> tuple[Any, dic
             frame = as_frame(X)
             if frame is not None and frame.named:
                 there = [name for name in names if name in frame.names]
-                chosen = {name: read_series(frame.native[name], name) for name in there}
+                chosen = {name: read_series(frame.table[name], name) for name in there}
                 others = [name for name in frame.names if name not in there]
-                return frame.native.select(others).to_native() if there else X, chosen
+                return frame.select(others) if there else X, chosen
     if is_required:
         raise DataError(
             f"the offset is column {brief(names[0])}, but X has no named columns: give a "

@@ -118,7 +118,7 @@ def _columns_of(y: Any, name: str) -> tuple[tuple[str, ...] | None, list[AnyArra
     frame = None if isinstance(y, np.ndarray | list | tuple) else as_frame(y)
     if frame is None:
         return None, list(host_array(y).T)
-    columns = [frame.native[:, k].to_numpy() for k in range(len(frame.names))]
+    columns = [column.to_numpy() for column in frame.columns]
     return frame.names if frame.named else None, columns
 
 

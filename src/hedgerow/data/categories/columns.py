@@ -105,7 +105,9 @@ def arrow_codes(array: Any) -> IntArray:
     indices = array.indices
     if indices.type != pa.int32():
         indices = indices.cast(pa.int64())
-    codes: IntArray = indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    if indices.null_count:
+        indices = indices.fill_null(-1)
+    codes: IntArray = indices.to_numpy(zero_copy_only=False)
     return codes
 
 

@@ -25,7 +25,7 @@ from hedgerow.cuda.arrays import on_host
 from hedgerow.data.categories import columns as categories
 from hedgerow.data.categories.levels import UNKNOWN_CODE
 from hedgerow.data.reading import columns as col
-from hedgerow.data.reading.frames import read_short
+from hedgerow.data.reading.frames import as_frame, in_order, read_columns, warn_of_labels
 from hedgerow.data.reading.objects import is_named, named_columns, read_column
 from hedgerow.data.reading.temporal import NUMBERS, as_trained
 from hedgerow.data.schema import (
@@ -142,13 +142,9 @@ def _read_any(
             "Dataset.from_files, Booster.predict_files and the command hedgerow read its rows."
         )
     if not isinstance(X, (np.ndarray, list, tuple)):
-        if schema is not None and schema.named and (found := read_short(X, schema.names)):
-            return found, schema.names, True
-        from hedgerow.data.reading.frames import as_frame, in_order, read_columns, warn_of_labels
-
         frame = as_frame(X)
         if frame is not None:
-            check_shape(frame.native.shape)
+            check_shape(frame.table.shape)
             warn_of_labels(frame)
             if schema is not None:
                 frame = in_order(frame, schema)

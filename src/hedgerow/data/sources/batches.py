@@ -39,10 +39,9 @@ def read_columns(X: Any, wanted: Sequence[str] | None = None) -> Batch:
         frame = as_frame(X)
         if frame is not None:
             warn_of_labels(frame)
-            # Look up by label: pandas labels may be numbers.
-            series = zip(frame.native.iter_columns(), frame.names, strict=True)
+            series = zip(frame.columns, frame.names, strict=True)
             read = {name: read_series(s, name) for s, name in series if _is_wanted(name, wanted)}
-            return Batch(int(frame.native.shape[0]), read, frame.named)
+            return Batch(len(frame.table), read, frame.named)
     array: AnyArray = X if isinstance(X, np.ma.MaskedArray) else np.asarray(on_host(X))
     if array.ndim != 2:
         raise DataError(f"a batch must have two axes, rows and columns; got shape {array.shape}.")
