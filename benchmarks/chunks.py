@@ -41,7 +41,7 @@ def make_rows(n_rows: int, n_features: int) -> tuple[BinnedMatrix, np.ndarray]:
     return bin_table(table, fit_bins(table, 255)), target
 
 
-def stored(matrix: BinnedMatrix, chunk_rows: int) -> disk_store.DiskStore:
+def stored(matrix: BinnedMatrix, chunk_rows: int) -> disk_store.ChunkStore:
     """Return the rows in chunks that stay in memory."""
     setattr(disk_store, "fits_in_one_chunk", lambda *sizes: False)  # noqa: B010
     with disk_store.ChunkSink(

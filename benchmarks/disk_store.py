@@ -30,8 +30,7 @@ import numpy as np
 from numba import njit
 
 from hedgerow.data import bin_table, fit_bins, read_table
-from hedgerow.data.external.disk_store import ChunkSink, Compression
-from hedgerow.data.external.row_store import ROWS_ONLY, Uses
+from hedgerow.data.external.disk_store import ROWS_ONLY, ChunkSink, Compression, Uses
 from names import name_in
 
 Pack = Callable[[np.ndarray], Any]

@@ -21,9 +21,8 @@ from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.binning.matrix import PAD
 from hedgerow.data.external import block_files, disk_store
 from hedgerow.data.external.block_files import find_lz4
-from hedgerow.data.external.disk_store import ChunkSink
+from hedgerow.data.external.disk_store import EVERYTHING, ROWS_ONLY, ChunkSink, Uses
 from hedgerow.data.external.memory_plan import RESERVE, RowShape, divide_memory
-from hedgerow.data.external.row_store import EVERYTHING, ROWS_ONLY, Uses
 from hedgerow.errors import ParameterError, StorageError
 from tests.helpers.examples import examples
 

@@ -43,7 +43,7 @@ from hedgerow.comm.base import count_rows
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.blocks import ColumnBlocks
-from hedgerow.data.external.row_store import ChunkStore
+from hedgerow.data.external.disk_store import ChunkStore
 from hedgerow.data.schema import Schema
 from hedgerow.errors import LossError
 from hedgerow.growing.core.compiled_grower import CompiledGrower

@@ -13,7 +13,7 @@ from hedgerow.boosting.validation.stopping import hash_rows
 from hedgerow.data import AnyTable, BinnedMatrix, numbers_of
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.blocks import ColumnBlocks
-from hedgerow.data.external.row_store import ChunkStore, Uses
+from hedgerow.data.external.disk_store import ChunkStore, Uses
 from hedgerow.data.reading.mapped_table import BLOCK_ROWS, MappedTable
 from hedgerow.growing.core.joining import WalkedRows
 from hedgerow.growing.core.setup import SumsPool

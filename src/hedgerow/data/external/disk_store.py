@@ -1,4 +1,4 @@
-"""Training rows in chunks on disk.
+"""Bins of training rows in chunks on disk.
 
 ::
 
@@ -9,8 +9,12 @@
     with store:
         for chunk in store.chunks(): ...
 
+A pass goes through the chunks in order, one at a time; meanwhile the store prefetches the next.
+
 Glossary
 --------
+chunk     consecutive rows with their bins, few enough to be processed together
+store     all chunks of a process
 stripe    a folder, and the thread that fetches its chunks
 mapped    a chunk whose file has both layouts as in memory: pages are read when they
           are touched, and cost nothing while they are in the file cache
@@ -27,18 +31,20 @@ computation.  So the first chunks, which the file cache is expected to hold, are
 the others are encoded.  ``benchmarks/disk_store.py`` measures both, see
 docs/out-of-core-store.md.
 
-Arrays of all rows are in memory, and in mapped files beyond the limit of the store.
+Only bins are in chunks.  Targets, weights, raw scores, gradients and whatever else a row has are
+arrays of all rows (:meth:`ChunkStore.row_array`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 import threading
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -49,10 +55,47 @@ from hedgerow.data.binning.matrix import PAD, BinnedMatrix, tile_shape
 from hedgerow.data.external import block_files as bf
 from hedgerow.data.external.memory import available_memory
 from hedgerow.data.external.memory_plan import RowShape, divide_memory, fits_in_one_chunk
-from hedgerow.data.external.row_store import EVERYTHING, Chunk, ChunkStore, Uses
 from hedgerow.errors import StorageError
 from hedgerow.kernels.histograms.row_layout import gather_rows
 from hedgerow.threads import work_ahead
+
+
+class Uses(NamedTuple):
+    """What a pass reads; a store on disk loads nothing else, and everything else is undefined.
+
+    by_row   whether the pass reads ``matrix.by_row``
+    columns  rows of ``matrix.by_column`` that it reads; None means all
+    numbers  columns of the chunk's ``numbers`` that it reads
+    """
+
+    by_row: bool = True
+    columns: Sequence[int] | None = None
+    numbers: Sequence[int] = ()
+
+
+EVERYTHING = Uses()
+ROWS_ONLY = Uses(columns=())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunk:
+    """A chunk of rows; its arrays are valid until the next chunk is requested."""
+
+    number: int  # position in the store
+    start: int  # number of its first row among the rows of the store
+    matrix: BinnedMatrix  # bins in both layouts
+    # float64 (n_rows, n_features) in Fortran order, or None; values of the columns, for linear
+    # leaves
+    numbers: FloatArray | None
+
+    @property
+    def n_rows(self) -> int:
+        return self.matrix.n_rows
+
+    @property
+    def rows(self) -> slice:
+        """The place of the rows in arrays of all rows."""
+        return slice(self.start, self.start + self.n_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +146,10 @@ class RowBuffer:
         return self._numbers[:, : self.n_rows].T if len(self._numbers) else None
 
 
+_Buffers: TypeAlias = tuple[BinArray, BinArray]
+"""Memory for the bins of an unpacked chunk, by row and by column."""
+
+
 class _Loaded(NamedTuple):
     """A chunk in use, and the buffers to give back afterwards."""
 
@@ -111,15 +158,8 @@ class _Loaded(NamedTuple):
     buffers: _Buffers | None
 
 
-class _Buffers(NamedTuple):
-    """Memory for an unpacked chunk."""
-
-    by_row: BinArray
-    by_column: BinArray
-
-
-class DiskStore(ChunkStore):
-    """Chunks on disk; it serves any number of fits, one at a time.
+class ChunkStore:
+    """Chunks on disk; they serve any number of fits, one at a time.
 
     ``memory_limit`` are the bytes of chunks in use and of the first ``n_resident`` chunks.
     """
@@ -134,7 +174,7 @@ class DiskStore(ChunkStore):
     ) -> None:
         self.spec, self.memory_limit = spec, memory_limit
         self.files, self.records, self._shape = files, records, shape
-        self._n_columns, self._tile = spec.n_features, tile_shape(spec.n_features)
+        self._tile = tile_shape(spec.n_features)
         sizes = [record.n_rows for record in records]
         plan = divide_memory(memory_limit, shape, len(files), max(sizes, default=1))
         self._is_one_chunk = fits_in_one_chunk(memory_limit, shape, sizes)
@@ -148,7 +188,19 @@ class DiskStore(ChunkStore):
         self._passes: list[Generator[_Loaded, None, None]] = []
         self._closed = False
 
+    @property
+    def n_rows(self) -> int:
+        return sum(self.chunk_sizes)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, each of which has a column of bins."""
+        return self.spec.n_features
+
+    n_columns = n_features
+
     def row_array(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
+        """Allocate values of rows, which are undefined: in memory, beyond its limit in a file."""
         self._check_open()
         size = math.prod(np.atleast_1d(shape).tolist()) * np.dtype(dtype).itemsize
         self._row_room -= size
@@ -159,9 +211,10 @@ class DiskStore(ChunkStore):
     def chunks(
         self, numbers: Sequence[int] | None = None, uses: Uses = EVERYTHING
     ) -> Iterator[Chunk]:
+        """Yield the chunks with these ascending numbers (default: all), one pass at a time."""
         self._check_open()
         wanted = range(len(self.chunk_sizes)) if numbers is None else numbers
-        starts = self.starts
+        starts = list(itertools.accumulate(self.chunk_sizes, initial=0))
         for number in wanted:
             if number < self.n_resident and number not in self._resident:
                 self._resident[number] = self._copied(number)
@@ -186,6 +239,7 @@ class DiskStore(ChunkStore):
             ahead.close()
 
     def close(self) -> None:
+        """Free memory, threads and temporary files; a second call does nothing."""
         self._closed = True
         for ahead in self._passes:
             with contextlib.suppress(ValueError):  # the generator is running
@@ -206,7 +260,7 @@ class DiskStore(ChunkStore):
 
     def _copied(self, number: int) -> _Loaded:
         """Copy a resident chunk into memory: one of the files, or all of them joined."""
-        joined = RowBuffer(self.chunk_sizes[number], self._n_columns, self._shape.n_numbers)
+        joined = RowBuffer(self.chunk_sizes[number], self.n_columns, self._shape.n_numbers)
         uses = EVERYTHING._replace(numbers=range(self._shape.n_numbers))
         for part in range(len(self.records)) if self._is_one_chunk else (number,):
             loaded = self._load(part, uses)
@@ -227,7 +281,13 @@ class DiskStore(ChunkStore):
             numbers = parts.pop(0).view(np.float64).reshape(-1, record.n_rows).T
         if not record.columns:
             return _Loaded(self._matrix(record, *parts), numbers, None)
-        buffers = self._take_buffers()
+        with self._lock:
+            buffers = self._free.pop() if self._free else None
+        if buffers is None:
+            n_tiles, _, width = self._tile
+            n_rows = max(record.n_rows for record in self.records) + PAD
+            by_row = aligned_empty(n_tiles * n_rows * width, np.uint8)
+            buffers = by_row, aligned_empty(self.n_columns * n_rows, np.uint8)
         return _Loaded(self._decode(record, file, uses, buffers), numbers, buffers)
 
     def _give_back(self, loaded: _Loaded) -> None:
@@ -238,7 +298,7 @@ class DiskStore(ChunkStore):
     def _matrix(self, record: ChunkRecord, by_row: BinArray, by_column: BinArray) -> BinnedMatrix:
         """Return a matrix of bins that are stored in arrays at least as large."""
         n_tiles, _, width = self._tile
-        n_rows, n_columns = record.n_rows + PAD, self._n_columns
+        n_rows, n_columns = record.n_rows + PAD, self.n_columns
         return BinnedMatrix(
             by_row[: n_tiles * n_rows * width].reshape(n_tiles, n_rows, width),
             by_column[: n_columns * n_rows].reshape(n_columns, n_rows),
@@ -265,15 +325,6 @@ class DiskStore(ChunkStore):
         if uses.by_row:
             gather_rows(by_column, self._tile[1], matrix.by_row)
         return matrix
-
-    def _take_buffers(self) -> _Buffers:
-        with self._lock:
-            if self._free:
-                return self._free.pop()
-        n_tiles, _, width = self._tile
-        n_rows = max(record.n_rows for record in self.records) + PAD
-        by_row = aligned_empty(n_tiles * n_rows * width, np.uint8)
-        return _Buffers(by_row, aligned_empty(self._n_columns * n_rows, np.uint8))
 
 
 Compression = Literal["auto", "none", "always"]
@@ -330,12 +381,12 @@ class ChunkSink:
             if self._buffer.n_rows == self._buffer.capacity:
                 self._write(self._buffer)
 
-    def finish(self) -> DiskStore:
+    def finish(self) -> ChunkStore:
         """Write the last chunk; return a store that owns the files."""
         if self._buffer is not None and self._buffer.n_rows > 0:
             self._write(self._buffer)
         self._is_finished, self._buffer = True, None
-        return DiskStore(self._files, self._records, self._shape, self._spec, self._limit)
+        return ChunkStore(self._files, self._records, self._shape, self._spec, self._limit)
 
     def __enter__(self) -> Self:
         return self
@@ -353,7 +404,7 @@ class ChunkSink:
         stripe, n_rows = len(self._records) % len(self._files), buffer.n_rows
         file = self._files[stripe]
         file.skip_to(bf.GRANULE)
-        numbers, columns = buffer.numbers(), tuple[bf.Block, ...]()
+        numbers, columns = buffer.numbers(), list[bf.Block]()
         mapped = [] if numbers is None else [_append(file, numbers.T)]
         by_row, by_column = buffer.bins()
         size = by_row.nbytes + by_column.nbytes
@@ -363,16 +414,14 @@ class ChunkSink:
             mapped += [_append(file, by_row), _append(file, by_column)]
         else:
             self._left_unencoded = 0  # only the first chunks are mapped
-            columns = tuple(file.append(self._packed(column[:n_rows])) for column in by_column)
-        self._records.append(ChunkRecord(n_rows, stripe, tuple(mapped), columns))
+            for column in by_column[:, :n_rows]:
+                data = column
+                if self._lz4 is not None:
+                    packed = np.frombuffer(self._lz4.compress(column), dtype=np.uint8)
+                    data = packed if len(packed) <= _WORTH * n_rows else column
+                columns.append(file.append(data))
+        self._records.append(ChunkRecord(n_rows, stripe, tuple(mapped), tuple(columns)))
         buffer.n_rows = 0
-
-    def _packed(self, column: BinArray) -> BinArray:
-        """Return a column compressed, if that pays."""
-        if self._lz4 is None:
-            return column
-        data = np.frombuffer(self._lz4.compress(column), dtype=np.uint8)
-        return data if len(data) <= _WORTH * len(column) else column
 
 
 def _append(file: bf.BlockFile, array: Any) -> bf.Block:

@@ -40,7 +40,7 @@ from hedgerow.arrays import (
 )
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.binning.matrix import PAD, tile_shape
-from hedgerow.data.external.row_store import ROWS_ONLY, Chunk, ChunkStore, Uses
+from hedgerow.data.external.disk_store import ROWS_ONLY, Chunk, ChunkStore, Uses
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.growing.chunks.exchange import OF_SUMS, Exchange, GrowMode
 from hedgerow.growing.chunks.order import Order
@@ -325,7 +325,7 @@ class ChunkGrower(CompiledGrower):
         self._n_inside = int(scalars[s.IS_N_ROWS])
         # The sample, whose rows are ascending, in pieces of the chunks.
         store, n_threads = self._store, int(state.team.n_threads)
-        starts = np.array([*store.starts, store.n_rows], np.uint32)
+        starts = np.cumsum([0, *store.chunk_sizes]).astype(np.uint32)
         edges = np.searchsorted(state.rows.rows[: self._n_inside], starts)
         parts = np.diff(edges)[:, None] * np.arange(n_threads + 1) // n_threads
         self._segments[0, :, 0] = (edges[:-1, None] + parts[:, :-1]).reshape(-1)

@@ -21,7 +21,7 @@ from collections.abc import Callable
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray, distinct
-from hedgerow.data.external.row_store import Chunk, ChunkStore, Uses
+from hedgerow.data.external.disk_store import Chunk, ChunkStore, Uses
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.core import slopes
 from hedgerow.growing.core import state as s

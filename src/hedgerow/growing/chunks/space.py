@@ -18,7 +18,7 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.matrix import tile_shape
-from hedgerow.data.external.row_store import ChunkStore
+from hedgerow.data.external.disk_store import ChunkStore
 from hedgerow.errors import CommunicationError, DataError
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.chunks.stages.passes import Building

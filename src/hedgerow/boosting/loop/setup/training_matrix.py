@@ -29,8 +29,8 @@ from hedgerow.data.binning.matrix import (
     pairs_may_pay,
 )
 from hedgerow.data.external.blocks import ColumnBlocks, sort_columns
+from hedgerow.data.external.disk_store import ChunkStore
 from hedgerow.data.external.memory import give_back_memory
-from hedgerow.data.external.row_store import ChunkStore
 from hedgerow.data.inputs import Inputs
 from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.errors import ParameterError

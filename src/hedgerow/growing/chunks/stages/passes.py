@@ -30,7 +30,7 @@ import numpy as np
 from hedgerow import kernel_types as kt
 from hedgerow.arrays import BinArray, IntArray
 from hedgerow.compile import entry_of, kernel
-from hedgerow.data.external.row_store import Chunk
+from hedgerow.data.external.disk_store import Chunk
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.stages.building import add_vector_sums, packing_of
 from hedgerow.kernels.histograms.histogram import (
