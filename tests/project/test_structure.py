@@ -40,7 +40,7 @@ BUDGET = {
     "compile": 2_380,
     "convert": 5_080,
     "cuda": 810,
-    "data": 8_350,
+    "data": 8_140,
     "datasets": 70,
     "distributed": 2_340,
     "estimators": 3_020,

@@ -152,17 +152,13 @@ def check_same_names(names: Sequence[str], expected: Sequence[str]) -> None:
     unknown = sorted(set(names) - set(expected))
     if missing or unknown:
         lines = ["The feature names should match those that were passed during fit."]
-        if unknown:
-            lines += ["Feature names unseen at fit time:", *_bulleted(unknown)]
-        if missing:
-            lines += ["Feature names seen at fit time, yet now missing:", *_bulleted(missing)]
+        seen = {"unseen at fit time": unknown, "seen at fit time, yet now missing": missing}
+        for title, found in seen.items():
+            if found:
+                lines += [f"Feature names {title}:", *(f"- {name}" for name in found[:_MOST_NAMED])]
+            if len(found) > _MOST_NAMED:
+                lines.append(f"- ... and {len(found) - _MOST_NAMED} more")
         raise DataError("\n".join(lines))
-
-
-def _bulleted(names: Sequence[str]) -> list[str]:
-    n_more = len(names) - _MOST_NAMED
-    more = [f"- ... and {n_more} more"] if n_more > 0 else []
-    return [f"- {name}" for name in names[:_MOST_NAMED]] + more
 
 
 def read_names(names: Any) -> tuple[Any, ...] | None:

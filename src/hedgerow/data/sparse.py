@@ -26,7 +26,14 @@ from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, IntArray, read_onl
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data.categories.columns import CategoricalFeatures, chosen_columns
 from hedgerow.data.external.memory import available_memory, shown_bytes
-from hedgerow.data.reading.columns import as_floats, keys_by_kind, plain_numbers, with_missing
+from hedgerow.data.reading.columns import (
+    LARGEST_INT,
+    as_floats,
+    keys_by_kind,
+    out_of_range,
+    plain_numbers,
+    with_missing,
+)
 from hedgerow.data.reading.table import (
     Table,
     check_n_features,
@@ -152,17 +159,6 @@ def rows_at_once(n_columns: int, itemsize: int) -> int:
     return max(16, _BLOCK_BYTES // (itemsize * max(1, n_columns)))
 
 
-def check_width(n_columns: int, memory_limit: int, where: str) -> None:
-    """Raise ``DataError`` if the columns alone do not fit into memory."""
-    needed = n_columns * _BYTES_PER_COLUMN
-    if needed > memory_limit:
-        raise DataError(
-            f"{where} has the column {n_columns - 1:,}, and all columns up to it take about "
-            f"{shown_bytes(needed)} in training, more than the memory limit of "
-            f"{shown_bytes(memory_limit)}: number the columns without gaps, or raise the limit."
-        )
-
-
 def is_sparse(X: object) -> bool:
     """Return whether ``X`` is a SciPy sparse matrix or array; import SciPy only if it may be."""
     if not (hasattr(X, "tocsr") and hasattr(X, "nnz")):
@@ -201,7 +197,13 @@ def read_any(
     if schema is not None:
         check_n_features(X.shape[1], schema, reader)
     elif X.shape[1] > _MANY_COLUMNS:
-        check_width(X.shape[1], available_memory(), "X")
+        needed, limit = X.shape[1] * _BYTES_PER_COLUMN, available_memory()
+        if needed > limit:
+            raise DataError(
+                f"X has the column {X.shape[1] - 1:,}, and all columns up to it take about "
+                f"{shown_bytes(needed)} in training, more than the free memory of "
+                f"{shown_bytes(limit)}: number the columns without gaps."
+            )
     check_names(names, X.shape[1])
     if schema is not None:
         labels, chosen = schema.names, [kind == "category" for kind in schema.kinds]
@@ -271,15 +273,10 @@ def _plain(
 ) -> AnyArray:
     """Convert entries to float32, float64 or int64 (:mod:`hedgerow.data.reading.columns`)."""
     if data.dtype.kind in "iu" and data.dtype.itemsize == 8:
-        largest = np.iinfo(np.int64).max
-        bad = data > largest if data.dtype.kind == "u" else data == MISSING_KEY
-        if bad.any():
-            at = int(np.argmax(bad))
+        bad = data > np.uint64(LARGEST_INT) if data.dtype.kind == "u" else data == MISSING_KEY
+        for at in np.flatnonzero(bad)[:1].tolist():
             row = int(np.searchsorted(row_start, at, side="right")) - 1
-            raise DataError(
-                f"column {names[int(column[at])]!r} holds {data[at]} (row {row}); integers must "
-                f"lie from {MISSING_KEY + 1} to {largest}: convert X to float64."
-            )
+            raise out_of_range(names[column[at]], data[at], row)
     return plain_numbers(data[:, None], names)[:, 0]
 
 

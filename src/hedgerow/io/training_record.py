@@ -161,16 +161,6 @@ def _one_each(value: Any, n_features: int, rule: Callable[[Any], bool]) -> bool:
     return all_of(value, rule) and len(value) == n_features
 
 
-def _is_groups(value: Any, n_features: int) -> bool:
-    return isinstance(value, str) or all_of(
-        value, lambda group: all_of(group, lambda item: is_count(item) and item < n_features)
-    )
-
-
-def _is_cross(value: Any) -> bool:
-    return all_of(value, _is_text) and len(value) == 3 and value[-1] in OPERATIONS
-
-
 _BY_COLUMN: dict[str, Callable[[Any, int], bool]] = {
     "monotone_constraints": lambda value, n: _one_each(
         value, n, lambda sign: isinstance(sign, numbers.Integral) and sign in (-1, 0, 1)
@@ -178,7 +168,12 @@ _BY_COLUMN: dict[str, Callable[[Any, int], bool]] = {
     "feature_penalties": lambda value, n: _one_each(value, n, is_finite),
     "feature_weights": lambda value, n: _one_each(value, n, is_finite),
     "max_bins_by_feature": lambda value, n: _one_each(value, n, is_count),
-    "interaction_constraints": _is_groups,
-    "feature_crosses": lambda value, n: all_of(value, _is_cross),
+    "interaction_constraints": lambda value, n: (
+        isinstance(value, str)
+        or all_of(value, lambda group: all_of(group, lambda item: is_count(item) and item < n))
+    ),
+    "feature_crosses": lambda value, n: all_of(
+        value, lambda each: all_of(each, _is_text) and len(each) == 3 and each[-1] in OPERATIONS
+    ),
 }
 """Parameters that refer to columns, in their resolved form."""

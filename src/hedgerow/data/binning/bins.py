@@ -247,19 +247,14 @@ class BinSpec:
         counts = np.diff(self.cut_start)
         feature = np.repeat(np.arange(self.n_features), counts)
         position = np.arange(len(self.cut_keys)) - np.repeat(self.cut_start[:-1], counts)
-        blocks[feature, position] = cuts_as(self.cut_keys, dtype)
+        cuts: AnyArray = self.cut_keys
+        if dtype == np.float64:
+            cuts = floats_of_keys(cuts)
+        elif dtype == np.float32:
+            bits = float32_threshold_keys(cuts)
+            cuts = (bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
+        blocks[feature, position] = cuts
         return np.hstack([blocks[:, FAN_OUT - 1 :: FAN_OUT], blocks]).reshape(-1)
-
-
-def cuts_as(keys: IntArray, dtype: np.dtype) -> AnyArray:
-    """Convert cut keys to numbers of ``dtype`` that separate the same values."""
-    if dtype == np.int64:
-        return keys
-    if dtype == np.float64:
-        return floats_of_keys(keys)
-    bits: AnyArray = float32_threshold_keys(keys)
-    floats: AnyArray = (bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
-    return floats
 
 
 def fit_bins(
@@ -301,11 +296,19 @@ def fit_sample(sample: cs.CutSample, max_bins: int | Sequence[int], n_threads: i
     for j, values in sample.few.items():
         if len(values) <= most_bins[j]:
             found[j] = values[:-1], values[1:]
+    # The keys halfway between the values below and above each cut.
     counts = [len(below) for below, _ in found]
+    below, above = (np.concatenate(values) for values in zip(*found, strict=True))
+    if below.dtype.kind == "f":  # some columns of a table of keys may be all floats
+        keys = keys_of_floats(midpoints(below.astype(np.float64), above.astype(np.float64)))
+    else:
+        is_int = np.repeat([kind == "int" for kind in table.schema.kinds], counts)
+        halves = midpoints(floats_of_keys(below), floats_of_keys(above))
+        keys = np.where(is_int, integer_midpoints(below, above), keys_of_floats(halves))
     n_levels = [len(bins) for bins in level_bins]
     most = 1 + max(*counts, *(int(bins.max(initial=0)) for bins in level_bins))
     return BinSpec(
-        cut_keys=_cuts_between(found, table.schema),
+        cut_keys=keys,
         cut_start=np.concatenate(([0], np.cumsum(counts, dtype=np.int64))),
         schema=table.schema,
         stride=max(SMALLEST_STRIDE, 1 << most.bit_length()),
@@ -466,17 +469,6 @@ def cuts_of_column(
     rises = ordered[1:] > ordered[:-1]
     above = cuts[: choose_cuts(rises, mass_before, max_bins, runs, cuts)]
     return ordered[above - 1], ordered[above]
-
-
-def _cuts_between(found: list[tuple[AnyArray, AnyArray]], schema: Schema) -> IntArray:
-    """Return the keys halfway between the values below and above each cut."""
-    below = np.concatenate([pair[0] for pair in found])
-    above = np.concatenate([pair[1] for pair in found])
-    if below.dtype.kind == "f":  # some columns of a table of keys may be all floats
-        return keys_of_floats(midpoints(below.astype(np.float64), above.astype(np.float64)))
-    is_int = np.repeat([kind == "int" for kind in schema.kinds], [len(pair[0]) for pair in found])
-    halves = midpoints(floats_of_keys(below), floats_of_keys(above))
-    return np.where(is_int, integer_midpoints(below, above), keys_of_floats(halves))
 
 
 def midpoints(below: FloatArray, above: FloatArray) -> FloatArray:

@@ -92,11 +92,6 @@ class Layout:
         return len(self.n_cells)
 
     @property
-    def is_identity(self) -> bool:
-        """Whether each feature has its own column, in order."""
-        return self.n_columns == len(self.column)
-
-    @property
     def has_bundles(self) -> bool:
         """Whether a column holds several features."""
         return bool((self.first >= 0).any())
@@ -139,7 +134,11 @@ def lay_out(table: SparseTable, spec: BinSpec, rules: BundleRules, n_threads: in
         return one_each(spec)
     default_bin = default_codes(spec)
     counts = count_rows(table, spec, default_bin, n_threads)
-    count, cells = counts.sum(axis=0), cells_needed(table, spec)
+    count, cells = counts.sum(axis=0), spec.bin_counts.copy()
+    if not spec.schema.zero_missing:  # cells are codes but the default, with missing only if used
+        missing = np.zeros(table.n_features, dtype=np.bool_)
+        missing[table.column[is_missing(table.value)]] = True
+        cells += missing - 1
     bundle, n_conflicts = np.where(count > 0, np.arange(len(count)), -1), 0
     sparse = (count > 0) & (count <= _DENSEST * table.n_rows)
     features = np.flatnonzero(sparse & (cells <= MOST_CELLS))
@@ -147,7 +146,10 @@ def lay_out(table: SparseTable, spec: BinSpec, rules: BundleRules, n_threads: in
         start, rows = list_rows(table, spec, default_bin, counts, features)
         weight = count[features]
         if rules.order == "degree":
-            weight = degrees(start, rows, table.n_rows)[features]
+            # Each active row of a feature adds the number of other active features.
+            others = np.bincount(rows, minlength=table.n_rows) - 1
+            before = np.concatenate(([0], np.cumsum(others[rows])))
+            weight = (before[start[1:]] - before[start[:-1]])[features]
         order = features[np.argsort(-weight, kind="stable")]
         found, conflicts = np.zeros((2, len(count)), dtype=np.int64)
         put_in_bundles(
@@ -223,8 +225,13 @@ def _list_parts(
     rows: RowArray,
 ) -> None:
     """Call :func:`list_active` for each part of the rows, with the places of the part."""
-    entries, (low, high) = table.entries(), _default_range(spec, default_bin)
-    present, n_parts = int(spec.schema.zero_missing), len(place)
+    # The smallest and the largest key in the default bin of each feature; they mean nothing if the
+    # default is missing.
+    limits, cuts = np.iinfo(np.int64), np.append(spec.cut_keys, 0)
+    at = spec.cut_start[:-1] + np.minimum(default_bin, spec.bin_counts - 1)
+    low = np.where(default_bin > 0, cuts[at - 1] + 1, limits.min + 1)
+    high = np.where(at < spec.cut_start[1:], cuts[at], limits.max)
+    entries, present, n_parts = table.entries(), int(spec.schema.zero_missing), len(place)
     bounds = np.array([table.n_rows * part // n_parts for part in range(n_parts + 1)])
 
     def listing(first: int, last: int) -> None:
@@ -232,35 +239,6 @@ def _list_parts(
             list_active(entries, low, high, present, place[part], rows, bounds[part : part + 2])
 
     run_blocks(listing, n_parts, n_parts, 1)
-
-
-def _default_range(spec: BinSpec, default_bin: npt.NDArray[np.int32]) -> tuple[IntArray, IntArray]:
-    """Return the smallest and largest key in the default bin of each feature."""
-    # The keys are meaningless if the default is missing.
-    limits = np.iinfo(np.int64)
-    cuts = np.append(spec.cut_keys, 0)
-    at = spec.cut_start[:-1] + np.minimum(default_bin, spec.bin_counts - 1)
-    low = np.where(default_bin > 0, cuts[at - 1] + 1, limits.min + 1)
-    high = np.where(at < spec.cut_start[1:], cuts[at], limits.max)
-    return low, high
-
-
-def cells_needed(table: SparseTable, spec: BinSpec) -> IntArray:
-    """Count the cells of each feature: codes except the default, with missing only if used."""
-    if spec.schema.zero_missing:
-        return spec.bin_counts.copy()
-    missing = np.zeros(table.n_features, dtype=np.bool_)
-    missing[table.column[is_missing(table.value)]] = True
-    return spec.bin_counts - 1 + missing
-
-
-def degrees(start: IntArray, rows: RowArray, n_rows: int) -> IntArray:
-    """Return the weighted degree of each feature in the conflict graph."""
-    # The weight of an edge is the number of rows in which both features are active. Each active row
-    # of a feature thus adds the number of other active features.
-    others = np.bincount(rows, minlength=n_rows) - 1
-    before = np.concatenate(([0], np.cumsum(others[rows])))
-    return before[start[1:]] - before[start[:-1]]
 
 
 def _finish(

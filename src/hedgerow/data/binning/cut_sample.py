@@ -255,12 +255,8 @@ class Block:
 
     def take(self, rows: AnyArray, mass: IntArray) -> Block:
         """Return a block with some of the rows, which have these masses."""
-        return Block(
-            self.hashes[rows],
-            mass,
-            [column[rows] for column in self.columns],
-            self.coded,
-        )
+        columns = [column[rows] for column in self.columns]
+        return Block(self.hashes[rows], mass, columns, self.coded)
 
 
 class RowSample:
@@ -313,17 +309,13 @@ class RowSample:
 
 def join(blocks: Sequence[Block]) -> list[Block]:
     """Return the same rows in fewer blocks."""
-    return [_joined([*group]) for _, group in itertools.groupby(blocks, lambda block: block.form)]
-
-
-def _joined(group: Sequence[Block]) -> Block:
-    first = group[0]
-    if len(group) == 1:
-        return first
-    columns = zip(*(block.columns for block in group), strict=True)
-    return Block(
-        np.concatenate([block.hashes for block in group]),
-        np.concatenate([block.mass for block in group]),
-        [np.concatenate(parts) for parts in columns],
-        first.coded,
-    )
+    groups = [[*group] for _, group in itertools.groupby(blocks, lambda block: block.form)]
+    return [
+        Block(
+            np.concatenate([block.hashes for block in group]),
+            np.concatenate([block.mass for block in group]),
+            [np.concatenate(part) for part in zip(*(b.columns for b in group), strict=True)],
+            group[0].coded,
+        )
+        for group in groups
+    ]

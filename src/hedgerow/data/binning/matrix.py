@@ -209,7 +209,7 @@ def _bin_sparse(
         n_threads,
         -(-_VALUES_PER_THREAD // max(1, table.n_entries // n_rows)),
     )
-    kept = None if layout.is_identity else layout
+    kept = None if n_columns == spec.n_features else layout
     return BinnedMatrix(by_row, by_column, spec, kept, sum(lost))
 
 

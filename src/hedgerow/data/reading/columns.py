@@ -118,11 +118,6 @@ class ReadColumn:
         items[:-1] = list(self.values)
         return items[self.codes]  # -1 picks the last, None
 
-    def value_at(self, row: int) -> Any:
-        """Return the value of a row that is not missing, for error messages."""
-        value = self.values[row if self.codes is None else int(self.codes[row])]
-        return value.item() if isinstance(value, np.generic) else value
-
     def take(self, rows: AnyArray) -> ReadColumn:
         """Return the column with some of the rows."""
         if self.codes is not None:
@@ -245,13 +240,6 @@ def stack(columns: Sequence[AnyArray], kinds: Sequence[ColumnKind]) -> AnyArray:
         else:
             values[:, j] = as_floats(column)
     return values
-
-
-def stack_one(parts: Sequence[AnyArray], kind: ColumnKind) -> AnyArray:
-    """Concatenate plain parts of one column in the type in which its values compare."""
-    if len({part.dtype for part in parts}) == 1:
-        return np.concatenate(parts)
-    return np.concatenate([stack([part], [kind])[:, 0] for part in parts])
 
 
 def keys_by_kind(values: AnyArray, is_int: AnyArray) -> IntArray:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -286,7 +287,8 @@ def with_schema(columns: _Columns, schema: Schema, *, typed: bool = True) -> Tab
         if n_unseen:
             if schema.unknown == "error":
                 row = int(np.argmax(codes == UNKNOWN_CODE))
-                raise unknown_category(column, row, part.value_at(row))
+                value = part.values[row if part.codes is None else int(part.codes[row])]
+                raise unknown_category(column, row, np.asarray(value).item())
             unseen[column.name] = n_unseen
         plain.append(categories.code_column(codes, len(column.levels), schema.unknown))
     values = col.stack(plain, schema.kinds)
@@ -348,15 +350,14 @@ class UnseenCounts:
     """Thread-safe counts of rows with an unknown category, by column."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
+        self._counts = Counter[str]()
         self._lock = threading.Lock()
 
     def add(self, unseen: Mapping[str, int]) -> None:
         """Add the counts of one table."""
         if unseen:
             with self._lock:
-                for name, count in unseen.items():
-                    self._counts[name] = self._counts.get(name, 0) + count
+                self._counts.update(unseen)
 
     def totals(self) -> dict[str, int]:
         """Return a copy of the counts."""

@@ -97,22 +97,21 @@ class ArrowPart:
         self._partition, self._format = dict(partition), file.format
         self._before: Fingerprint = fingerprint(file.path)
         self._kind = "Parquet" if file.format == "parquet" else "an Arrow file"
-        self._names: tuple[str, ...] = ()
-        self._width = 0.0
-        self._names, self._width = self._look()
-
-    def _look(self) -> tuple[tuple[str, ...], float]:
-        arrow(self.name)
+        self._names, self._width = tuple[str, ...](), 0.0
+        is_of = arrow(self.name).types
         with storage_errors(self.name, self._kind), ExitStack() as stack:
             schema = self._open(stack)[0]
-            names = tuple(schema.names)
-            width = sum(_width(field.type) for field in schema)
+        names = tuple(schema.names)
         for name in names:
             if names.count(name) > 1:
                 raise DataError(f"{self.name}: two columns are called {name!r}; rename one.")
             if name in self._partition:
                 raise DataError(f"{self.name}: column {name!r} is in the file and in its path.")
-        return (*names, *self._partition), width + 8 * len(self._partition)
+        self._names = (*names, *self._partition)
+        self._width = 8.0 * len(self._partition)
+        for kind in schema.types:
+            is_number = is_of.is_primitive(kind) or is_of.is_boolean(kind) or is_of.is_decimal(kind)
+            self._width += 8.0 if is_number else _WIDTH_OF_TEXT
 
     def column_names(self) -> tuple[str, ...]:
         """Return all columns; columns named by the path come last."""
@@ -219,14 +218,6 @@ class ArrowPart:
         options = pa.ipc.IpcReadOptions(included_fields=fields)
         file = stack.enter_context(pa.ipc.open_file(source, options=options))
         return schema, lambda: map(file.get_batch, range(file.num_record_batches)), None
-
-
-def _width(kind: Any) -> float:
-    import pyarrow as pa
-
-    if pa.types.is_primitive(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
-        return 8.0
-    return float(_WIDTH_OF_TEXT)
 
 
 def partition_values(files: Sequence[DataFile]) -> list[dict[str, str | int | None]]:

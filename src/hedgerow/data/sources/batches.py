@@ -30,40 +30,31 @@ from hedgerow.errors import DataError, DataTypeError, HedgerowError, StorageErro
 def read_columns(X: Any, wanted: Sequence[str] | None = None) -> Batch:
     """Read a batch of any kind that :func:`hedgerow.data.read_any` accepts; sparse rows densely."""
     if is_sparse(X):
-        X = _dense(X)
+        needed = X.shape[0] * X.shape[1] * X.dtype.itemsize
+        if needed > available_memory():
+            raise DataError(
+                f"a batch of {X.shape[0]:,} sparse rows with {X.shape[1]:,} columns takes "
+                f"{shown_bytes(needed)}: give smaller batches, or all rows as one sparse matrix."
+            )
+        X = X.toarray()
     if is_named(X):
         named = named_columns(X)
-        found = {n: read_column(c, n) for n, c in named.items() if _is_wanted(n, wanted)}
+        chosen = named if wanted is None else [name for name in named if name in wanted]
+        found = {name: read_column(named[name], name) for name in chosen}
         return Batch(len(next(iter(named.values()), ())), found)
     if not isinstance(X, np.ndarray | list | tuple):
         frame = as_frame(X)
         if frame is not None:
             warn_of_labels(frame)
             series = zip(frame.columns, frame.names, strict=True)
-            read = {name: read_series(s, name) for s, name in series if _is_wanted(name, wanted)}
+            read = {n: read_series(s, n) for s, n in series if wanted is None or n in wanted}
             return Batch(len(frame.table), read, frame.named)
     array: AnyArray = X if isinstance(X, np.ma.MaskedArray) else np.asarray(on_host(X))
     if array.ndim != 2:
         raise DataError(f"a batch must have two axes, rows and columns; got shape {array.shape}.")
     names = default_names(array.shape[1])
-    read = {n: read_column(array[:, j], n) for j, n in enumerate(names) if _is_wanted(n, wanted)}
-    return Batch(len(array), read, False)
-
-
-def _dense(X: Any) -> AnyArray:
-    """Return sparse rows as an array, if there is memory for it."""
-    needed = X.shape[0] * X.shape[1] * X.dtype.itemsize
-    if needed > available_memory():
-        raise DataError(
-            f"a batch of {X.shape[0]:,} sparse rows with {X.shape[1]:,} columns takes "
-            f"{shown_bytes(needed)}: give smaller batches, or all rows as one sparse matrix."
-        )
-    array: AnyArray = X.toarray()
-    return array
-
-
-def _is_wanted(name: str, wanted: Sequence[str] | None) -> bool:
-    return wanted is None or name in wanted
+    places = [j for j, n in enumerate(names) if wanted is None or n in wanted]
+    return Batch(len(array), {names[j]: read_column(array[:, j], names[j]) for j in places}, False)
 
 
 def vector_of(column: ReadColumn, name: str, role: str) -> npt.NDArray[np.float64]:
@@ -147,26 +138,21 @@ def _items(found: Any) -> Iterable[Any]:
 
 def _read(item: Any, columns: Sequence[str] | None, number: int) -> Batch:
     try:
-        if isinstance(item, tuple):
-            return _read_tuple(item)
-        return read_columns(item, columns)
+        if not isinstance(item, tuple):
+            return read_columns(item, columns)
+        if len(item) not in (2, 3):
+            raise DataError(f"a tuple must be (X, y) or (X, y, weight); got one of {len(item)}.")
+        vectors = {
+            name: read_columns({name: one_axis(values, name)}).columns[name]
+            for name, values in zip(("y", "weight"), item[1:], strict=False)
+        }
+        batch = read_columns(item[0])
+        for name, vector in vectors.items():
+            if len(vector) != batch.n_rows:
+                raise DataError(f"{name} has {len(vector)} values for {batch.n_rows} rows of X.")
+        return replace(batch, target=vectors["y"], weight=vectors.get("weight"))
     except HedgerowError as error:
         raise type(error)(f"batch {number}: {error}") from error
-
-
-def _read_tuple(item: tuple[Any, ...]) -> Batch:
-    if len(item) not in (2, 3):
-        raise DataError(f"a tuple must be (X, y) or (X, y, weight); got one of {len(item)}.")
-    X, *others = item
-    vectors = {
-        name: read_columns({name: one_axis(values, name)}).columns[name]
-        for name, values in zip(("y", "weight"), others, strict=False)
-    }
-    batch = read_columns(X)
-    for name, vector in vectors.items():
-        if len(vector) != batch.n_rows:
-            raise DataError(f"{name} has {len(vector)} values for {batch.n_rows} rows of X.")
-    return replace(batch, target=vectors["y"], weight=vectors.get("weight"))
 
 
 def one_axis(values: Any, name: str) -> Any:

@@ -178,9 +178,6 @@ class LevelCounts:
         self._mass: FloatArray = np.zeros(64)
         self._n_letters = 0
 
-    def __len__(self) -> int:
-        return len(self._places)
-
     def add(self, column: ReadColumn, mass: FloatArray | None) -> IntArray:
         """Add some rows; return the number of the level of each row, -1 if missing."""
         if column.codes is None:

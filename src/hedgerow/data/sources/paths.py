@@ -157,7 +157,15 @@ def _files_in(folder: str) -> list[DataFile]:
         folders[:] = [name for name in folders if not name.startswith((".", "_"))]
         found += [os.path.join(where, name) for name in names if not name.startswith((".", "_"))]
     found.sort(key=lambda path: Path(path).parts)
-    files = [DataFile(path, _format_of(path), _partition(path, folder)) for path in found]
+    files = []
+    for path in found:
+        parts = [part.partition("=") for part in Path(path).relative_to(folder).parts[:-1]]
+        partition = [
+            (unquote(name), None if value == NULL_PARTITION else unquote(value))
+            for name, equals, value in parts
+            if equals and name
+        ]
+        files.append(DataFile(path, _format_of(path), tuple(partition)))
     if not files:
         raise DataError(
             f"{folder} holds no files (names that begin with '.' or '_' are not looked at)."
@@ -171,16 +179,6 @@ def _files_in(folder: str) -> list[DataFile]:
                 f"{', '.join(name for name, _ in file.partition) or 'none'}): give them apart."
             )
     return files
-
-
-def _partition(path: str, folder: str) -> tuple[tuple[str, str | None], ...]:
-    between = Path(path).relative_to(folder).parts[:-1]
-    found = []
-    for part in between:
-        name, equals, value = part.partition("=")
-        if equals and name:
-            found.append((unquote(name), None if value == NULL_PARTITION else unquote(value)))
-    return tuple(found)
 
 
 def _format_of(path: str) -> Format:

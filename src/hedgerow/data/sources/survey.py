@@ -154,7 +154,8 @@ class Survey:
         parts, coded = [], []
         hashes, absent = np.zeros(n_rows, np.uint64), cs.absent_term(self.requested.zero_missing)
         assert self.names is not None
-        factors = self._factors_of(len(self.names))
+        if len(self._factors) < len(self.names):
+            self._factors = cs.factors_of(self._seed, np.arange(len(self.names)))
         is_named, is_int = self.requested.categorical is not None, np.ones(1, dtype=np.uint8)
         for j, (name, surveyed) in enumerate(zip(self.names, self.columns, strict=True)):
             column = batch.columns[name]
@@ -164,7 +165,7 @@ class Survey:
             if numbers is not None:
                 self.few.add_column(j, numbers)
                 values = values_of_table(numbers[:, None])
-                cs.add_to_hashes(values, factors[j : j + 1], is_int, absent, hashes)
+                cs.add_to_hashes(values, self._factors[j : j + 1], is_int, absent, hashes)
             parts.append(part)
             coded.append(is_coded)
         hashes = cs.mixed(hashes)
@@ -179,11 +180,6 @@ class Survey:
                 f"at least {shown_bytes(most)}, or fewer columns."
             )
         self.sample.add(cs.Block(hashes[kept], whole[kept], columns, tuple(coded)))
-
-    def _factors_of(self, n_columns: int) -> cs.Hashes:
-        if n_columns > len(self._factors):
-            self._factors = cs.factors_of(self._seed, np.arange(n_columns))
-        return self._factors
 
     # -- other processes -----------------------------------------------------
 
@@ -303,7 +299,9 @@ class Survey:
             plain = [np.full(len(part), np.nan) if coded else part for part, coded in parts]
             if self.types_known and kind == "float":
                 plain = [col.floats_of_column(part, "int") for part in plain]
-            return Column(name, kind, temporal=temporal), col.stack_one(plain, kind)
+            if len({part.dtype for part in plain}) > 1:
+                plain = [col.stack([part], [kind])[:, 0] for part in plain]
+            return Column(name, kind, temporal=temporal), np.concatenate(plain)
         surveyed.warn_of_odd_text()
         levels, codes = surveyed.levels.finish(most_levels, self.requested.unknown == "error")
         numbers = [

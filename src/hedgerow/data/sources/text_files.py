@@ -48,21 +48,17 @@ class TextPart:
         self._before = fingerprint(file.path)
         self.kinds: Mapping[str, TextKind] | None = None
         self._encoding, self._separator, self.decimal = dialect_of(file.path, file.dialect)
-        self._names = self._look()
-
-    def _look(self) -> tuple[str, ...]:
         block = 1 << 16
         while True:  # the line of names may be long
             try:
                 with self._readable(), self._reader(block, (), None) as reader:
-                    names = tuple(reader.schema.names)
+                    self._names = tuple(reader.schema.names)
                 break
             except (DataError, StorageError):
                 if block >= _LARGEST_BLOCK:
                     raise
                 block *= 16
-        check_names(self.name, names)
-        return names
+        check_names(self.name, self._names)
 
     def column_names(self) -> tuple[str, ...]:
         """Return the names in the first line."""
@@ -205,8 +201,13 @@ def dialect_of(path: str, given: Dialect) -> tuple[str, str, str]:
         lines = lines[:-1]  # which may be cut
     own = "\t" if ".tsv" in path.lower()[-7:] else ","
     separator = given.separator or _separator_of(lines, own)
-    has_commas = separator != "," and _has_commas(_rows(lines, separator))
-    return encoding, separator, given.decimal or ("," if has_commas else ".")
+    decimal = "."
+    for column in zip(*_rows(lines, separator)[1:], strict=False) if separator != "," else ():
+        values = [text for text in column if text not in MISSING_TEXT]
+        of_thousands = all(map(_OF_THOUSANDS.fullmatch, values))
+        if not of_thousands and all(map(_WITH_COMMA.fullmatch, values)):
+            decimal = ","
+    return encoding, separator, given.decimal or decimal
 
 
 def _beginning(path: str) -> bytes:
@@ -241,14 +242,3 @@ def _separator_of(lines: Sequence[str], own: str) -> str:
             if separator == own:
                 break
     return best
-
-
-def _has_commas(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether a column holds decimal commas, and not only those of thousands."""
-    for column in zip(*rows[1:], strict=False):
-        values = [text for text in column if text not in MISSING_TEXT]
-        if all(map(_WITH_COMMA.fullmatch, values)) and not all(
-            map(_OF_THOUSANDS.fullmatch, values)
-        ):
-            return True
-    return False
