@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from hedgerow.comm.base import Alone
 from hedgerow.data import read_any
 from hedgerow.data.binning import cut_sample, few_values
 from hedgerow.data.binning.bins import BinSpec, fit_bins, fit_sample, integer_mass
@@ -103,10 +104,8 @@ def test_batches_and_ranks_have_the_sample_of_memory(seed: int, zero: bool) -> N
     expected = fit_sample(sample(read_any(frame, zero_missing=zero), weight), BINS)
     edges = np.sort(rng.choice(np.arange(1, 500), 7, replace=False))
     request = ReadRequest(zero_missing=zero)
-    surveys = [
-        Survey(request, seed=3, memory_limit=LIMIT, largest_weight=float(weight.max()))
-        for _ in range(3)
-    ]
+    given: Any = {"seed": 3, "memory_limit": LIMIT}
+    surveys = [Survey(request, largest_weight=float(weight.max()), **given) for _ in range(3)]
     for survey in surveys:
         survey.sample = RowSample(MOST)
     for number, part in enumerate(np.split(rng.permutation(500), edges)):
@@ -117,13 +116,14 @@ def test_batches_and_ranks_have_the_sample_of_memory(seed: int, zero: bool) -> N
         for found in FunctionPart(lambda batch=batch: iter([batch])).batches(None, LIMIT):
             survey.begin(list(frame), True, False)
             survey.add(found, None, weight[part], "batch")
-    merged = surveys[0]
-    for later in surveys[1:]:
-        message = later.to_bytes()
-        merged.merge(Survey.from_bytes(message, request, seed=3, memory_limit=LIMIT))
-    found = merged.finish()
-    assert found.sample.table.n_rows == MOST
-    assert_same(expected, fit_sample(found.sample, BINS))
+    for last in (max(next(survey.sample.limits(Alone())) for survey in surveys), 4095):
+        merged = Survey(request, **given)
+        merged.sample = RowSample(MOST)
+        for later in surveys:
+            merged.merge(Survey.from_bytes(later.to_bytes(last), request, **given))
+        found = merged.finish()
+        assert found.sample.table.n_rows == MOST
+        assert_same(expected, fit_sample(found.sample, BINS))
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse"])

@@ -180,7 +180,7 @@ def test_surveys_of_several_processes(cuts: list[int], batch: int, most: int) ->
     surveys = []
     for part in split(table, cuts):
         survey = survey_of(part, batch)
-        message = survey.to_bytes()
+        message = survey.to_bytes(4095)
         surveys.append(Survey.from_bytes(message, survey.requested, seed=1, memory_limit=LIMIT))
     for later in surveys[1:]:
         surveys[0].merge(later)

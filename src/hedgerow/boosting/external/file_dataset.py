@@ -38,7 +38,7 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.row_values import FURTHER, RowValues
 from hedgerow.comm.base import Alone, Communicator, count_rows
-from hedgerow.data.binning.cut_sample import CutSample
+from hedgerow.data.binning.cut_sample import SAMPLE_ROWS, CutSample
 from hedgerow.data.categories.columns import CategoricalFeatures, check_unknown
 from hedgerow.data.external.block_files import temporary_folder
 from hedgerow.data.external.memory import give_back_memory, memory_bytes, shown_bytes
@@ -340,10 +340,14 @@ class FileDataset(Dataset):
                 survey.add(rows.batch, kept, some, rows.part.name)
                 start = stop
             if self.communicator.size > 1:  # in the order of the ranks: the same on each of them
-                own_rows, survey = survey, self._new_survey(params)
+                own_rows = survey
                 given = {"seed": params.seed, "memory_limit": self.memory_limit}
-                for message in self.communicator.allgather(own_rows.to_bytes()):
-                    survey.merge(Survey.from_bytes(message, self._requested, **given))
+                for last in own_rows.sample.limits(self.communicator):
+                    survey = self._new_survey(params)
+                    for message in self.communicator.allgather(own_rows.to_bytes(last)):
+                        survey.merge(Survey.from_bytes(message, self._requested, **given))
+                    if sum(block.n_rows for block in survey.sample.finish()) >= SAMPLE_ROWS:
+                        break
         give_back_memory()  # release buffers of reading before rows are copied
         found = survey.finish()
         # Ranks may have the columns in a different order from the first rank.

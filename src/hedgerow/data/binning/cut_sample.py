@@ -29,13 +29,14 @@ processes.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.comm.base import Communicator
 from hedgerow.data.binning.few_values import few_of_columns, few_of_entries
 from hedgerow.data.reading.columns import floats_of_column
 from hedgerow.data.reading.table import Table
@@ -229,6 +230,7 @@ def codes_of(values: AnyArray, n_levels: int) -> IntArray:
     return codes
 
 
+_CELLS, _CELL_SHIFT = 1 << 12, np.uint64(52)  # of hashes, by their first bits
 _MOST_BLOCKS = 1000
 _SLACK = 1.25
 """Rows held before some are dropped, as a multiple of the size of the sample."""
@@ -246,12 +248,6 @@ class Block:
     @property
     def n_rows(self) -> int:
         return len(self.hashes)
-
-    @property
-    def form(self) -> tuple[object, ...]:
-        """Properties that two blocks must share to be joined."""
-        types = tuple(column.dtype.str for column in self.columns)
-        return (types, self.coded)
 
     def take(self, rows: AnyArray, mass: IntArray) -> Block:
         """Return a block with some of the rows, which have these masses."""
@@ -301,6 +297,21 @@ class RowSample:
         if len(self.blocks) > _MOST_BLOCKS:
             self.blocks = join(self.blocks)
 
+    def limits(self, others: Communicator) -> Iterator[int]:
+        """Yield cells of hashes up to which ranks have enough rows, if few are alike; then all."""
+        hashes = np.concatenate([np.zeros(0, np.uint64), *(block.hashes for block in self.blocks)])
+        counts = np.bincount((hashes >> _CELL_SHIFT).astype(np.int64), minlength=_CELLS)
+        ends, wanted = np.cumsum(others.allreduce(counts)), self._most
+        while wanted < ends[-1]:
+            yield int(np.searchsorted(ends, wanted))
+            wanted *= 2
+        yield _CELLS - 1
+
+    def up_to(self, last: int) -> list[Block]:
+        """Return the rows with hashes up to a cell."""
+        kept = [np.flatnonzero(b.hashes >> _CELL_SHIFT <= np.uint64(last)) for b in self.blocks]
+        return join([b.take(rows, b.mass[rows]) for b, rows in zip(self.blocks, kept, strict=True)])
+
     def finish(self) -> list[Block]:
         """Return the sample."""
         self._thin()
@@ -309,13 +320,18 @@ class RowSample:
 
 def join(blocks: Sequence[Block]) -> list[Block]:
     """Return the same rows in fewer blocks."""
-    groups = [[*group] for _, group in itertools.groupby(blocks, lambda block: block.form)]
-    return [
-        Block(
-            np.concatenate([block.hashes for block in group]),
-            np.concatenate([block.mass for block in group]),
-            [np.concatenate(part) for part in zip(*(b.columns for b in group), strict=True)],
-            group[0].coded,
-        )
-        for group in groups
-    ]
+    groups = itertools.groupby(blocks, lambda b: ([c.dtype for c in b.columns], b.coded))
+    return [_joined([*group]) for _, group in groups]
+
+
+def _joined(group: Sequence[Block]) -> Block:
+    first = group[0]
+    if len(group) == 1:
+        return first
+    columns = zip(*(block.columns for block in group), strict=True)
+    return Block(
+        np.concatenate([block.hashes for block in group]),
+        np.concatenate([block.mass for block in group]),
+        [np.concatenate(parts) for parts in columns],
+        first.coded,
+    )

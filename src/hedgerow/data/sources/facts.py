@@ -242,13 +242,10 @@ class LevelCounts:
         values = self.values()
         if values and isinstance(values[0], str):
             check_unicode(values, self._name)
-            order = sorted(range(len(values)), key=values.__getitem__)
-            ordered: Sequence[lv.Level] = tuple(values[place] for place in order)
-        else:
-            order = sorted(range(len(values)), key=values.__getitem__)
-            numbers = [values[place] for place in order]
-            whole = all(isinstance(value, int) for value in numbers)
-            ordered = tuple(numbers) if whole else lv.number_levels(np.array(numbers, np.float64))
+        order = sorted(range(len(values)), key=values.__getitem__)
+        ordered: Sequence[lv.Level] = tuple(values[place] for place in order)
+        if not all(isinstance(value, (int, str)) for value in values):
+            ordered = lv.number_levels(np.array(ordered, np.float64))
         if len(order) > most:
             if refuse_more:
                 raise DataError(

@@ -20,7 +20,6 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -120,7 +119,6 @@ class Survey:
         self.columns: list[_Surveyed] = []
         self.few = FewValues()
         self._seed, self._largest_weight = seed, largest_weight
-        self._factors: cs.Hashes = np.zeros(0, dtype=np.uint64)
 
     # -- reading -------------------------------------------------------------
 
@@ -134,6 +132,7 @@ class Survey:
             check_names(given, len(names))
             labels, self.named = given, True
         chosen = categories.chosen_columns(self.requested.categorical, labels)
+        self._factors = cs.factors_of(self._seed, np.arange(len(labels)))
         share = int(_LEVEL_SHARE * self.memory_limit)
         self.columns = [
             _Surveyed(label, None if chosen is None else bool(chosen[j]), LevelCounts(label, share))
@@ -154,8 +153,6 @@ class Survey:
         parts, coded = [], []
         hashes, absent = np.zeros(n_rows, np.uint64), cs.absent_term(self.requested.zero_missing)
         assert self.names is not None
-        if len(self._factors) < len(self.names):
-            self._factors = cs.factors_of(self._seed, np.arange(len(self.names)))
         is_named, is_int = self.requested.categorical is not None, np.ones(1, dtype=np.uint8)
         for j, (name, surveyed) in enumerate(zip(self.names, self.columns, strict=True)):
             column = batch.columns[name]
@@ -168,8 +165,7 @@ class Survey:
                 cs.add_to_hashes(values, self._factors[j : j + 1], is_int, absent, hashes)
             parts.append(part)
             coded.append(is_coded)
-        hashes = cs.mixed(hashes)
-        kept = self.sample.choose(hashes)
+        kept = self.sample.choose(cs.mixed(hashes))
         columns = [part[kept] for part in parts]
         width = sum(column.dtype.itemsize for column in columns)
         if int(min(cs.SAMPLE_ROWS, self.sample.n_rows) * width * _COPIES) > self.memory_limit:
@@ -187,8 +183,7 @@ class Survey:
         """Add the survey of the rows that follow."""
         if later.names is None:
             return
-        if self.names is None:
-            self.begin(later.names, later.named, later.types_known)
+        self.begin(later.names, later.named, later.types_known)
         assert self.names is not None
         if set(self.names) != set(later.names):
             raise DataError(
@@ -212,9 +207,8 @@ class Survey:
             self.sample.add(replace(block, columns=columns, coded=coded))
         self.sample.n_rows += later.sample.n_rows
 
-    def to_bytes(self) -> bytes:
-        """Serialize for another process; :meth:`from_bytes` is the inverse."""
-        self.sample.blocks = cs.join(self.sample.blocks)
+    def to_bytes(self, last: int) -> bytes:
+        """Serialize for another process, with the rows up to a cell of ``sample.limits``."""
         return pack(
             {
                 "names": self.names,
@@ -231,7 +225,7 @@ class Survey:
                 "n_rows": self.sample.n_rows,
                 "blocks": [
                     [block.hashes, block.mass, block.columns, block.coded]
-                    for block in self.sample.blocks
+                    for block in self.sample.up_to(last)
                 ],
             }
         )
@@ -332,21 +326,22 @@ def unpack(message: bytes) -> Any:
     """Return the value of :func:`pack`; raise ``CommunicationError`` if the bytes are malformed."""
     # Not files of NumPy, whose headers are parsed as Python: Python 3.11 does that in one thread
     # at a time only (CPython's issue 106905), and ranks may be threads.
-    text_end = 8 + int.from_bytes(message[:8], "little")
-    file = BytesIO(message[text_end:])
+    place = text_end = 8 + int.from_bytes(message[:8], "little")
 
     def with_array(record: dict[str, Any]) -> Any:
+        nonlocal place
         if record.keys() != {"array"}:
             return record
         dtype, shape = np.dtype(record["array"][0]), tuple(record["array"][1])
         if dtype.kind not in "biuf":
             raise ValueError(f"an array has the type {dtype}")
-        items = file.read(dtype.itemsize * math.prod(shape))
-        return np.frombuffer(items, dtype).reshape(shape).copy()
+        array = np.frombuffer(message, dtype, math.prod(shape), place).reshape(shape).copy()
+        place += array.nbytes
+        return array
 
     try:
         value = json.loads(message[8:text_end], object_hook=with_array)
-        if file.read(1):
+        if place < len(message):
             raise ValueError("something follows the last array")
     except Exception as error:  # whatever the readers of JSON and of arrays raise
         raise CommunicationError(f"a message of another process is malformed: {error}.") from None
