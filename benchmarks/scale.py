@@ -49,7 +49,6 @@ from hedgerow.growing.core.state import FOUND_FIELDS
 
 CHUNK_ROWS = 1 << 18
 STRIDE = 256  # cells of a feature with 255 bins
-FIELDS = 3  # fields of a cell in a message: g, n, and h where it is not n
 WIDE_BYTES, CELL_BYTES = 20, 8
 SPLIT_BYTES = 8 * (2 * FOUND_FIELDS + 2)
 """Bytes of a rank's best splits of two children, and of two exact sums."""
@@ -144,24 +143,33 @@ def shares_whole(n_features: int, n_workers: int, mode: str) -> bool:
     return mode == "data" and n_workers == 2 and n_features * STRIDE * WIDE_BYTES <= 1 << 18
 
 
-def sent_bytes(shape: Shape, n_features: int, n_workers: int, mode: str = "data") -> float:
+def fields(n_rows: float) -> int:
+    """Return the words of a cell in a message: g and n, which share one if they fit, and h."""
+    return 2 if 12 + 2 * int(n_rows).bit_length() <= 62 else 3
+
+
+def sent_bytes(
+    shape: Shape, n_rows: float, n_features: int, n_workers: int, mode: str = "data"
+) -> float:
     """Return the bytes that a rank sends to all others for a tree."""
     records = shape.splits * SPLIT_BYTES * (n_workers - 1)
     if mode == "features":
         return records
-    histograms = shape.splits * n_features * STRIDE * FIELDS * CELL_BYTES
+    histograms = shape.splits * n_features * STRIDE * fields(n_rows) * CELL_BYTES
     if shares_whole(n_features, n_workers, mode):
         return histograms
     return histograms * (n_workers - 1) / n_workers + records
 
 
-def received_bytes(shape: Shape, n_features: int, n_workers: int, mode: str = "data") -> float:
+def received_bytes(
+    shape: Shape, n_rows: float, n_features: int, n_workers: int, mode: str = "data"
+) -> float:
     """Return the bytes that the rank with most features receives: ranks do not share a feature."""
     records = shape.splits * SPLIT_BYTES * (n_workers - 1)
     if mode == "features":
         return records
     own = math.ceil(n_features / n_workers)
-    return shape.splits * own * STRIDE * FIELDS * CELL_BYTES * (n_workers - 1) + records
+    return shape.splits * own * STRIDE * fields(n_rows) * CELL_BYTES * (n_workers - 1) + records
 
 
 def tree_seconds(
@@ -206,8 +214,8 @@ def tree_seconds(
     in_steps = not direct
     steps = math.ceil(math.log2(n_workers)) if in_steps else 1
     messages = steps if in_steps else n_workers - 1
-    sent = sent_bytes(shape, n_features, n_workers, mode)
-    got = sent if in_steps else received_bytes(shape, n_features, n_workers, mode)
+    sent = sent_bytes(shape, n_rows, n_features, n_workers, mode)
+    got = sent if in_steps else received_bytes(shape, n_rows, n_features, n_workers, mode)
     return Spent(
         1e-9 * work,
         1e-9 * search,
@@ -262,7 +270,7 @@ def worker_bytes(
     groups = min(cores, tiles)
     cells = STRIDE * n_features
     built = builds * cells * (cores // groups * WIDE_BYTES + cores // groups * CELL_BYTES)
-    a_message = min(builds, leaves / 2) * cells * FIELDS * CELL_BYTES
+    a_message = min(builds, leaves / 2) * cells * fields(n_rows) * CELL_BYTES
     # The positions of a node's rows in each chunk, for each thread.
     segments = segment_bytes(rows, leaves, cores)
     batch = partition_rows * n_features * (value_bytes + 2)
@@ -295,9 +303,9 @@ class Counting:
     def allgather(self, message: bytes) -> Any:
         return self._timed(self._ranks.allgather, message)
 
-    def allreduce(self, array: Any, combine: Any = "sum") -> Any:
+    def allreduce(self, array: Any, combine: Any = "sum", keep: bool = True) -> Any:
         self.scattered += array.nbytes
-        return self._timed(self._ranks.allreduce, array, combine)
+        return self._timed(self._ranks.allreduce, array, combine, keep)
 
     def barrier(self) -> None:
         self._ranks.barrier()
@@ -374,7 +382,7 @@ def grow(
     )
     wasted = sum(one.wasted_rows for one in traffic)
     whole = sum(tree.count[0] for tree in trees)
-    own_bytes = spec.stride * n_features * FIELDS * 8
+    own_bytes = spec.stride * n_features * fields(made.n_rows) * 8
     digest = hashlib.sha256(b"".join(tree.value.tobytes() for tree in trees))
     return {
         "seconds": float(min(seconds[WARM_UP:])),
@@ -671,7 +679,7 @@ def measure_trees(
         f"{data[0]['builds']:.1f} histograms sent"
     )
     for mode, ranks in (("data", data), ("features", features)):
-        expected = sent_bytes(shape, options.features, 2, mode)
+        expected = sent_bytes(shape, n, options.features, 2, mode)
         sent = ", ".join(f"{rank['sent']:,.0f}" for rank in ranks)
         print(f"bytes a tree, {mode:<9} ranks 0, 1: {sent}; formula {expected:,.0f}")
     return shape

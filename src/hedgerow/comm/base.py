@@ -33,8 +33,9 @@ class Communicator(Protocol):
     rank: int  # from 0 to size - 1
     size: int
 
-    def allreduce(self, array: IntArray, combine: Combine = "sum") -> IntArray:
+    def allreduce(self, array: IntArray, combine: Combine = "sum", keep: bool = True) -> IntArray:
         """Return the element-wise sum or maximum of an int64 array over all ranks."""
+        # Unless told to keep the array, the result may be in its place.
 
     def reduce_scatter(
         self, array: IntArray, starts: Sequence[int], out: IntArray | None = None
@@ -55,7 +56,7 @@ class Alone:
     rank = 0
     size = 1
 
-    def allreduce(self, array: IntArray, combine: Combine = "sum") -> IntArray:
+    def allreduce(self, array: IntArray, combine: Combine = "sum", keep: bool = True) -> IntArray:
         """Return the array."""
         return array
 

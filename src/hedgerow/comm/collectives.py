@@ -117,13 +117,14 @@ class Collectives:
         self._transport = transport
         self._failure: str | None = None
 
-    def allreduce(self, array: IntArray, combine: Combine = "sum") -> IntArray:
+    def allreduce(self, array: IntArray, combine: Combine = "sum", keep: bool = True) -> IntArray:
         """Return the element-wise sum or maximum of an int64 array over all ranks."""
         flat = _checked(array).reshape(-1)
         call = Call(Kind.ALLREDUCE_SUM if combine == "sum" else Kind.ALLREDUCE_MAX, flat.size)
         if self.size == 2:
             numbers = self._swap_numbers(call, 1, flat, flat.size)
-            return _COMBINING[combine](flat, numbers).reshape(array.shape)
+            out = None if keep else flat
+            return _COMBINING[combine](flat, numbers, out=out).reshape(array.shape)
         if flat.nbytes * (self.size - 1) <= WHOLE_BYTES:
             gathered = [_integers(part) for part in self._gather(call, bytes(_bytes_of(flat)))]
             return _COMBINING[combine].reduce(gathered).reshape(array.shape)

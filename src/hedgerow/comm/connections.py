@@ -48,6 +48,7 @@ PORTS = "HEDGEROW_PORTS"
 
 _MAGIC = b"HGR3"
 _HEADER = struct.Struct("<4sB3xQQQII")
+_KINDS = frozenset(map(int, Kind))
 _PROOF_BYTES = 32
 _HELLO = struct.Struct("<I32s32s")
 _HANDSHAKE_SECONDS = 3.0
@@ -196,7 +197,7 @@ class _Connection:
             raise CommunicationError(
                 f"the header of a message of rank {self.rank} is damaged: its checksum is wrong"
             )
-        if magic != _MAGIC or kind not in set(Kind):
+        if magic != _MAGIC or kind not in _KINDS:
             raise CommunicationError(
                 f"a message of rank {self.rank} does not have the header of this version of "
                 "hedgerow: install the same version on all ranks"
@@ -230,7 +231,6 @@ class _Transport:
     ) -> Message:
         """Send to one rank, and return the message of another in the same exchange."""
         outgoing = self._connections[target]
-        self._pump(0.0)  # another rank may have given up
         unsent = self.memory.post(target, sequence, call, payload)
         if unsent is not None:
             outgoing.send(unsent[0], sequence, unsent[1])

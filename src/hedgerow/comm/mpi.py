@@ -49,7 +49,7 @@ class MpiRanks:
         self.rank: int = self._group.Get_rank()
         self.size: int = self._group.Get_size()
 
-    def allreduce(self, array: IntArray, combine: Combine = "sum") -> IntArray:
+    def allreduce(self, array: IntArray, combine: Combine = "sum", keep: bool = True) -> IntArray:
         """Return the element-wise sum or maximum of an int64 array over all ranks."""
         total = np.empty(array.shape, dtype=np.int64)
         operation = self._mpi.SUM if combine == "sum" else self._mpi.MAX

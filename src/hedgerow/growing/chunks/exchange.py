@@ -71,11 +71,11 @@ class Exchange:
         counts[:, 0, OF_MOST], counts[:, 0, OF_SUMS] = most.max(axis=0), sums.sum(axis=0)
 
     def histograms(self, message: IntArray, starts: IntArray, out: IntArray) -> IntArray:
-        """Return the part of this rank of the sum of all messages; may be written to ``out``."""
+        """Return this rank's part of the sum of all messages, in new memory or in that given."""
         part, n_parts = self.share
         if n_parts == 1:
             self.sent += message.nbytes * (self.size - 1)
-            return self._communicator.allreduce(message)
+            return self._communicator.allreduce(message, keep=False)
         self.sent += 8 * (len(message) - int(starts[part + 1] - starts[part]))
         return self._communicator.reduce_scatter(message, starts.tolist(), out)
 

@@ -35,7 +35,6 @@ from hedgerow.arrays import (
     IntArray,
     RowArray,
     aligned_zeros,
-    distinct,
     unused,
 )
 from hedgerow.comm.base import Alone, Communicator
@@ -55,7 +54,7 @@ from hedgerow.growing.core.compiled_grower import CompiledGrower
 from hedgerow.growing.core.grower import finish_nodes, thresholds_of
 from hedgerow.growing.core.slopes import LineLimits
 from hedgerow.growing.core.stages.frontier import start_tree
-from hedgerow.growing.core.stages.gradients import choose_packing
+from hedgerow.growing.core.stages.gradients import QUANTIZED_BITS, choose_packing
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import (
     CELLS,
@@ -351,10 +350,10 @@ class ChunkGrower(CompiledGrower):
         table, max_leaves = state.tree.table, int(state.settings.max_leaves)
         order = Order(state.tree, max_leaves, bool(state.settings.depthwise), _CHILD_SHARE)
         while True:
-            order.advance()
+            n_nodes = int(state.scalars[s.IS_N_NODES])
+            order.advance(n_nodes)
             # Room for the splits that will be taken is kept free of those that may be.  The
             # first node is taken for sure.
-            n_nodes = int(state.scalars[s.IS_N_NODES])
             spare = max(0, (len(table) - n_nodes) // 2 - (max_leaves - order.n_leaves))
             nodes, is_full = order.wanted(min(n_builds, 1 + spare))
             if not nodes:
@@ -412,7 +411,7 @@ class ChunkGrower(CompiledGrower):
         nodes = [built[small, s.JOB_SMALL], built[large, s.JOB_LARGE]]
         slots = [built[small, s.JOB_SMALL_SLOT], built[large, s.JOB_LARGE_SLOT]]
         building = self._building_of(np.concatenate(nodes), np.concatenate(slots))
-        columns = distinct(table[parents, s.NODE_COLUMN]).tolist()
+        columns = sorted({*table[parents, s.NODE_COLUMN].tolist()})
         uses = Uses(len(building.nodes) > 0, columns)
         self._pass(parents, building, uses, self._chunks_with(parents))
         self._close(jobs)
@@ -443,7 +442,11 @@ class ChunkGrower(CompiledGrower):
     def _add_ranks(self, building: passes.Building) -> None:
         """Write the sums of all ranks to the slots of the nodes that were built."""
         exchange, state, stride = self._exchange, self._state, int(self._state.bins.stride)
-        n_fields = 2 if state.settings.constant_hessian == 1 else 3
+        # Beside the number of rows, in its lowest bits, a word has room for most sums of g.
+        n_bits = self.n_rows.bit_length()
+        if QUANTIZED_BITS - int(state.scalars[s.IS_DROPPED_BITS]) + 2 * n_bits > 62:
+            n_bits = 0
+        n_fields = 1 + int(n_bits == 0) + int(state.settings.constant_hessian == 0)
         if state.vectors.used == 1:
             n_fields = 1 + self._space.width // 2
         cells = len(building.nodes) * n_fields * stride
@@ -453,10 +456,11 @@ class ChunkGrower(CompiledGrower):
         if length + own > len(self._message):  # reuse is faster than new memory
             self._message = np.empty(2 * (length + own), dtype=np.int64)
         message, out = self._message[:length], self._message[length : length + own]
-        self._team.run(node_stages.write_message, state, building, n_fields, n_parts, message)
+        form = (n_fields, n_bits)
+        self._team.run(node_stages.write_message, state, building, form, n_parts, message)
         span = np.ascontiguousarray(exchange.histograms(message, starts, out))
         slots = state.tree.table[building.nodes, s.NODE_SLOT]
-        self._team.run(node_stages.read_message, state, self._block, n_fields, span, slots)
+        self._team.run(node_stages.read_message, state, self._block, form, span, slots)
 
     def _close(self, jobs: IntArray) -> None:
         """Find the best splits of the children in the block of columns, then of all ranks."""

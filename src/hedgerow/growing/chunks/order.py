@@ -30,6 +30,7 @@ from hedgerow.arrays import IntArray
 from hedgerow.growing.core import state as s
 
 _GUESS = -1
+_FIELDS = [s.NODE_OPEN, s.NODE_LEFT, s.NODE_RIGHT, s.NODE_DEPTH]
 
 _Entry = tuple[int, float, int, int]
 """Level, minus the gain, number, found number."""
@@ -49,24 +50,25 @@ class Order:
     def __init__(
         self, arrays: s.Tree, max_leaves: int, depthwise: bool, child_share: float
     ) -> None:
-        self._table, self._numbers = arrays.table, arrays.numbers
+        self._arrays = arrays
         self._max_leaves, self._depthwise = max_leaves, depthwise
         self._child_share = child_share
-        self._heap: list[_Entry] = []
+        root_gain, is_open = float(arrays.numbers[0, s.NUMBER_GAIN]), arrays.table[0, s.NODE_OPEN]
+        self._heap: list[_Entry] = [(0, -root_gain, 0, 0)] if is_open else []
         self._found: list[int] = [0]
         self._left: list[int] = [0]
         self.n_leaves = 1
-        self._push(self._heap, 0, 0)
 
-    def advance(self) -> None:
+    def advance(self, n_nodes: int) -> None:
         """Take splits of searched nodes, as long as the order is certain."""
+        # Lists, because Python reads single numbers of arrays slowly.
+        self._gains: list[float] = self._arrays.numbers[:n_nodes, s.NUMBER_GAIN].tolist()
+        self._nodes: list[list[int]] = self._arrays.table[:n_nodes, _FIELDS].tolist()
         while self._heap and self.n_leaves < self._max_leaves:
-            node = self._heap[0][-1]
-            left = int(self._table[node, s.NODE_LEFT])
+            _, left, right, _ = self._nodes[self._heap[0][-1]]
             if left == 0:
                 return
             *_, number, _ = heapq.heappop(self._heap)
-            right = int(self._table[node, s.NODE_RIGHT])
             self._left[number] = len(self._found)
             for child in (left, right):
                 self._push(self._heap, child, len(self._found))
@@ -89,12 +91,12 @@ class Order:
                 continue
             n_known -= 1
             n_sure += 1
-            left = int(self._table[node, s.NODE_LEFT])
+            _, left, right, _ = self._nodes[node]
             if left == 0:
                 nodes.append(node)
                 self._push_guesses(heap, entry)
                 continue
-            for child in (left, int(self._table[node, s.NODE_RIGHT])):
+            for child in (left, right):
                 n_known += self._push(heap, child, number)
                 number += 1
         return nodes, n_sure >= self._max_leaves and bool(nodes) and left == 0
@@ -105,11 +107,10 @@ class Order:
 
     def _push(self, heap: list[_Entry], node: int, number: int) -> int:
         """Add a node if it can be split; 1 if so."""
-        row = self._table[node]
-        if row[s.NODE_OPEN] == 0 and row[s.NODE_LEFT] == 0:
+        is_open, left, _, depth = self._nodes[node]
+        if is_open == 0 and left == 0:
             return 0
-        gain = float(self._numbers[node, s.NUMBER_GAIN])
-        heapq.heappush(heap, (self._level(node), -gain, number, node))
+        heapq.heappush(heap, (depth if self._depthwise else 0, -self._gains[node], number, node))
         return 1
 
     def _push_guesses(self, heap: list[_Entry], parent: _Entry) -> None:
@@ -119,6 +120,3 @@ class Order:
         guess = (level + self._depthwise, self._child_share * minus_gain, number, _GUESS)
         heapq.heappush(heap, guess)
         heapq.heappush(heap, guess)
-
-    def _level(self, node: int) -> int:
-        return int(self._table[node, s.NODE_DEPTH]) if self._depthwise else 0

@@ -104,7 +104,7 @@ class Space:
     ) -> Building:
         """Builds of ``nodes`` for ``slots``, in some of the tree's columns."""
         # ``before`` is the first cell of slot 0, less those of columns before the ones kept.
-        part, number = np.ogrid[: self._n_parts, : len(nodes)]
+        part, number = np.arange(self._n_parts)[:, None], np.arange(len(nodes))
         if self._apart:
             at = (part * self.n_builds + number) * self._build_size
         else:

@@ -4,8 +4,9 @@ The sums of the builds of a pass (:mod:`hedgerow.growing.chunks.stages.passes`) 
 messages, from all ranks; then each rank searches its block of columns, and the best splits are
 compared.
 
-A message holds for each rank, for each build, for each column of its block: g, the number
-of rows, and h where it is not that number; of vectors the number of rows, and pairs of words.
+A message holds for each rank, for each build, for each column of its block: g, h where it is not
+the number of rows, and that number, in the lowest ``n_bits`` of g if both fit one word; of vectors
+the number of rows, and pairs of words.
 """
 
 from __future__ import annotations
@@ -42,12 +43,14 @@ def open_batch(state: State, parents: kt.Int64_1D, is_full: int, jobs: kt.Int64_
 
 @kernel
 def write_message(
-    thread: int, state: State, building: Building, n_fields: int, n_ranks: int, message: kt.Int64_1D
-) -> None:
-    """Lay the sums of all builds out by rank: its columns of each build, g, n, and h if asked."""
+    thread: int, state: State, building: Building, form: tuple[int, int], n_ranks: int,
+    message: kt.Int64_1D,
+) -> None:  # fmt: skip
+    """Lay the sums of all builds out by rank: its columns of each build."""
     n_columns, n_builds, stride = building.last, len(building.nodes), state.bins.stride
-    own, sums = building.histograms, building.sums
-    half = sums.width // 2
+    own, sums, has_h = building.histograms, building.sums, state.settings.constant_hessian == 0
+    half, (n_fields, n_bits) = sums.width // 2, form
+    n_at = (n_fields - 1) * stride if n_bits == 0 else np.int64(0)
     for rank in range(n_ranks):
         first, last = share(n_columns, rank, n_ranks)
         start = first * n_builds * n_fields * stride
@@ -57,10 +60,11 @@ def write_message(
                 to = start + (build * (last - first) + k - first) * n_fields * stride
                 at = building.at[0, build] + state.columns.feature[k] * stride
                 for b in range(stride if state.vectors.used == 0 else 0):
-                    message[to + b] = own.g[at + b]
-                    message[to + stride + b] = np.int64(own.n[at + b])
-                    if n_fields == 3:
-                        message[to + 2 * stride + b] = own.h[at + b]
+                    message[to + b] = own.g[at + b] << n_bits
+                    if has_h:
+                        message[to + stride + b] = own.h[at + b]
+                    n = np.int64(own.n[at + b])
+                    message[to + n_at + b] = n + message[to + b] if n_bits > 0 else n
                 # Sums over all ranks fit 32 bits, so the sum of pairs is the pair of the sums.
                 for b in range(stride if state.vectors.used == 1 else 0):
                     message[to + b] = np.int64(sums.n[at + b])
@@ -76,27 +80,25 @@ def write_message(
 
 @kernel
 def read_message(
-    thread: int,
-    state: State,
-    block: tuple[int, int],
-    n_fields: int,
-    message: kt.Int64_1D,
-    slots: kt.Int64_1D,
-) -> None:
+    thread: int, state: State, block: tuple[int, int], form: tuple[int, int],
+    message: kt.Int64_1D, slots: kt.Int64_1D,
+) -> None:  # fmt: skip
     """Write the sums of the columns ``block`` of each build to its slot."""
     first, last = block
     stride, span = state.bins.stride, share(last - first, thread, state.team.n_threads)
-    own, sums, h_field = state.histograms, state.vectors.outputs.sums, min(n_fields - 1, 2)
-    half = sums.width // 2
+    own, sums = state.histograms, state.vectors.outputs.sums
+    half, (n_fields, n_bits), has_h = sums.width // 2, form, state.settings.constant_hessian == 0
+    n_at = (n_fields - 1) * stride if n_bits == 0 else np.int64(0)
+    below = (np.int64(1) << (n_bits if n_bits > 0 else 32)) - 1
     for build in range(len(slots)):
         place = start_of(state.level, slots[build])
         for k in range(first + span[0], first + span[1]):
             start = (build * (last - first) + k - first) * n_fields * stride
             at = place + state.columns.feature[k] * stride
             for b in range(stride if state.vectors.used == 0 else 0):
-                own.g[at + b] = message[start + b]
-                own.n[at + b] = np.int32(message[start + stride + b])
-                own.h[at + b] = message[start + h_field * stride + b]
+                n = message[start + n_at + b] & below
+                own.g[at + b], own.n[at + b] = message[start + b] >> n_bits, np.int32(n)
+                own.h[at + b] = message[start + stride + b] if has_h else n
             for b in range(stride if state.vectors.used == 1 else 0):
                 sums.n[at + b] = np.int32(message[start + b])
                 pair, word = start + stride + b * half, (at + b) * sums.width
