@@ -333,8 +333,7 @@ class ChunkGrower(CompiledGrower):
         start_tree(state)
         scalars[s.IS_N_ROWS] = self._n_inside
         # Of several outputs the sums are in the histograms alone, and these are 0.
-        sums = of_sample[1:].reshape(2, 2)[int(scalars[s.IS_DROPPED_BITS] > 0)]
-        state.tree.table[0, [s.NODE_G, s.NODE_H]] = sums
+        state.tree.table[0, [s.NODE_G, s.NODE_H]] = of_sample[1:]
         if scalars[s.IS_N_SEARCHED] > 0:
             building = self._building_of(_ROOT, state.tree.table[_ROOT, s.NODE_SLOT])
             self._pass(_ROOT[:0], building, ROWS_ONLY, None)

@@ -29,7 +29,7 @@ from hedgerow.kernels.primitives.barrier import barrier, share
 from hedgerow.kernels.primitives.intrinsics import by_reference
 
 # Columns of ``sums``: over the rows of the sample.
-SUM_G, SUM_H, SUM_PACKED_G, SUM_PACKED_H, SUMS = range(5)
+SUM_G, SUM_H, SUMS = range(3)
 
 
 @kernel
@@ -44,7 +44,7 @@ def measure_gradients(thread: int, state: s.State, counts: kt.Int64_3D) -> None:
 
 @kernel
 def draw_sample(thread: int, state: s.State, sums: kt.Int64_2D) -> None:
-    """Put the rows of the tree to the front, ascending, and add up their gradients."""
+    """Put the rows of the tree to the front, ascending; add up what histograms hold of them."""
     # ``sums`` are int64 (threads, SUMS); of several outputs histograms alone have sums.
     shared, rows, scalars = by_reference(state), state.rows, state.scalars
     if state.options.sampler.method == s.UNIFORM:
@@ -53,19 +53,18 @@ def draw_sample(thread: int, state: s.State, sums: kt.Int64_2D) -> None:
         choose_rows(thread, shared)
     if state.vectors.used == 0:
         first, last = share(scalars[s.IS_N_ROWS], thread, state.team.n_threads)
-        g, h = sum_rows(rows.quantized, rows.rows, first, last)
-        sums[thread, SUM_G] += g
-        sums[thread, SUM_H] += h
-        if scalars[s.IS_DROPPED_BITS] > 0:  # what histograms hold, packed in one word
-            g, h, count_bits = np.int64(0), np.int64(0), scalars[s.IS_COUNT_BITS]
+        g, h, count_bits = np.int64(0), np.int64(0), scalars[s.IS_COUNT_BITS]
+        if scalars[s.IS_DROPPED_BITS] == 0:
+            g, h = sum_rows(rows.quantized, rows.rows, first, last)
+        else:  # packed in one word
             shift = count_bits + scalars[s.IS_HESSIAN_BITS]
             below = (np.int64(1) << shift) - 1
             for i in range(np.uint64(first), np.uint64(last)):
                 value = rows.packed[np.uint64(rows.rows[i])]
                 g += value >> shift
                 h += (value & below) >> count_bits
-            sums[thread, SUM_PACKED_G] += g
-            sums[thread, SUM_PACKED_H] += h
+        sums[thread, SUM_G] += g
+        sums[thread, SUM_H] += h
     barrier(state.team)
 
 
