@@ -42,7 +42,7 @@ BUDGET = {
     "cuda": 810,
     "data": 8_140,
     "datasets": 70,
-    "distributed": 2_340,
+    "distributed": 2_320,
     "estimators": 3_020,
     "explain": 1_370,
     "growing": 9_180,

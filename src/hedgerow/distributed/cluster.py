@@ -35,7 +35,6 @@ from typing import Any
 
 from hedgerow.comm.connections import TOKEN_BYTES
 from hedgerow.distributed.ranks import (
-    Assignment,
     RankResult,
     Work,
     collect,
@@ -93,11 +92,12 @@ class Parts:
     lengths: Sequence[int]  # rows of each partition
     everywhere: bool = False  # whether each rank gets all partitions
 
-    def of_ranks(self, n_ranks: int) -> list[range]:
-        """Return the numbers of the partitions of each rank."""
+    def of_ranks(self, n_ranks: int) -> list[tuple[tuple[int, ...], list[Any]]]:
+        """Return the numbers of the partitions of each rank, and their futures."""
+        numbers = contiguous(self.lengths, n_ranks)
         if self.everywhere:
-            return [range(len(self.futures))] * n_ranks
-        return contiguous(self.lengths, n_ranks)
+            numbers = [range(len(self.futures))] * n_ranks
+        return [(tuple(own), [self.futures[number] for number in own]) for own in numbers]
 
 
 def run_on_workers(
@@ -159,25 +159,20 @@ def _attempt(
         ready(client, table.futures)
     token = os.urandom(TOKEN_BYTES)
     addresses, ports = _join(client, resilience, token)
-    first, second = (table.of_ranks(len(addresses)) for table in tables)
+    rows, more = (table.of_ranks(len(addresses)) for table in tables)
     futures = [
         client.submit(
             rank_task,
-            Assignment(
-                run,
-                epoch,
-                token,
-                rank,
-                ports,
-                tuple(first[rank]),
-                tuple(second[rank]),
-                tuple(saved),
-                resilience.timeout,
-                resilience.connect_timeout,
-            ),
             work,
-            [tables[0].futures[number] for number in first[rank]],
-            [tables[1].futures[number] for number in second[rank]],
+            rank,
+            (run, epoch),
+            rows[rank],
+            more[rank],
+            [*saved],
+            token=token,
+            addresses=ports,
+            timeout=resilience.timeout,
+            connect_timeout=resilience.connect_timeout,
             workers=[address],
             allow_other_workers=False,
             pure=False,

@@ -28,22 +28,6 @@ from hedgerow.errors import CommunicationError, StorageError
 from hedgerow.io.checkpoint_parts import rounds_from_bytes, rounds_to_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """Instructions for a rank."""
-
-    run: bytes  # 16 random bytes of this training
-    epoch: int  # number of the attempt
-    token: bytes  # random bytes of this attempt, by which ranks know each other
-    rank: int
-    addresses: tuple[str, ...]  # addresses at which the ranks listen
-    numbers: tuple[int, ...]  # numbers of the rank's partitions
-    more_numbers: tuple[int, ...]  # numbers of the rank's partitions of the second table
-    checkpoint: tuple[bytes, ...]  # the parts saved by earlier attempts, in order
-    timeout: float  # see :class:`hedgerow.distributed.cluster.Resilience`
-    connect_timeout: float
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Shard:
     """Data and resources of a rank."""
@@ -125,9 +109,17 @@ def ranks_of_workers(
 
 
 def rank_task(
-    assignment: Assignment, work: Work, partitions: Sequence[Any], more: Sequence[Any]
+    work: Work,
+    rank: int,
+    attempt: tuple[bytes, int],
+    rows: tuple[tuple[int, ...], Sequence[Any]],
+    more: tuple[tuple[int, ...], Sequence[Any]],
+    checkpoint: Sequence[bytes],
+    **joining: Any,
 ) -> RankResult:
-    """Run the task of one rank."""
+    """Run the task of one rank, on the partitions of two tables, each with their numbers."""
+    # ``attempt``: random bytes of this training, and the number of the attempt; ``joining``:
+    # further arguments of :func:`ranks_of_workers`.
     from distributed import get_worker, secede
 
     worker: Any = get_worker()
@@ -136,35 +128,29 @@ def rank_task(
 
     def save(part: bytes) -> None:
         nonlocal n_saved
-        if assignment.rank == 0:
-            store(part, assignment.run, assignment.epoch, n_saved)
+        if rank == 0:
+            store(part, *attempt, n_saved)
             n_saved += 1
 
     try:
-        with ranks_of_workers(
-            assignment.token,
-            assignment.rank,
-            assignment.addresses,
-            timeout=assignment.timeout,
-            connect_timeout=assignment.connect_timeout,
-        ) as ranks:
+        with ranks_of_workers(rank=rank, **joining) as ranks:
             shard = Shard(
-                partitions,
-                assignment.numbers,
-                worker.state.nthreads,
-                assignment.checkpoint,
-                save,
-                more,
-                assignment.more_numbers,
-                str(worker.local_directory),
-                worker.memory_manager.memory_limit,
+                partitions=rows[1],
+                numbers=rows[0],
+                n_threads=worker.state.nthreads,
+                checkpoint=checkpoint,
+                save=save,
+                more=more[1],
+                more_numbers=more[0],
+                scratch=str(worker.local_directory),
+                memory=worker.memory_manager.memory_limit,
             )
             content = work(ranks, shard)
             ranks.barrier()  # no rank ends before all ranks are done
     except CommunicationError as error:
         return RankResult(failure=str(error))
     digest = hashlib.blake2b(content, digest_size=16).digest()
-    return RankResult(digest, content if assignment.rank == 0 else b"", n_saved=n_saved)
+    return RankResult(digest, content if rank == 0 else b"", n_saved=n_saved)
 
 
 _WAIT = "200 ms"
