@@ -5,13 +5,15 @@
     python benchmarks/quality/tuned.py                       # skips what is stored
     python benchmarks/quality/tuned.py --tables ecoli glass --libraries lightgbm
     python benchmarks/quality/tuned.py --report              # prints stored results
+    python benchmarks/quality/tuned.py --seed 1 --report     # Hedgerow with another seed
+    python benchmarks/quality/tuned.py --budgets             # needs an idle machine
 
 A search has 50 trials of Optuna's TPE (Watanabe 2023).  The first trial has the defaults of the
 library.  Three-fold cross-validation on the training rows scores a trial, with early stopping on
 the held-out rows.  The best trial is trained again on all training rows and predicts the test
 rows.  Its number of rounds is 3/2 of the folds' mean, because a fold trains on two thirds of the
-rows.  Hedgerow is fitted with its defaults, and with a ``time_budget`` of a tenth of the
-processor seconds of each search.
+rows.  Hedgerow is fitted with its defaults, and, with ``--budgets``, with a ``time_budget`` of a
+tenth of the processor seconds of each search.
 
 Each search and each fit has its own process and uses one thread.  A line of
 ``results/tuned.jsonl`` is the result of one search or fit.  Requires ``optuna``.
@@ -294,16 +296,16 @@ def search(library: str, problem: tables.Problem) -> Values:
             "values": best.params}  # fmt: skip
 
 
-def fit_hedgerow(budget: float | None, problem: tables.Problem) -> Values:
-    """Fit and score Hedgerow with its defaults, or with a time budget."""
-    given: Values = {} if budget is None else {"time_budget": budget}
+def fit_hedgerow(given: Values, problem: tables.Problem) -> Values:
+    """Fit and score Hedgerow with its defaults, except for the given parameters."""
     warm_up = tables.load("r_abalone", 0)
     models.fit('hedgerow{"n_jobs": 1, "n_estimators": 5}', warm_up)
     began, cpu_start = time.perf_counter(), time.process_time()
     predict = models.fit(f"hedgerow{json.dumps({'n_jobs': 1, **given})}", problem)
     elapsed, seconds = time.perf_counter() - began, time.process_time() - cpu_start
     found = problem.score(predict(problem.X_test))
-    return {"score": found, "seconds": seconds, "elapsed": elapsed, "budget": budget}
+    return {"score": found, "seconds": seconds, "elapsed": elapsed,
+            "budget": given.get("time_budget")}  # fmt: skip
 
 
 def _run_on_table(call: Callable[..., Values], argument: Any, job: tuple[str, int]) -> Values:
@@ -332,7 +334,20 @@ def load_results(path: Path, library: str) -> dict[tuple[str, str, int], Values]
     return {(line["model"], line["table"], line["fold"]): line for line in current}
 
 
-def run(path: Path, names: list[str], folds: list[int], rivals: list[str], limit: float) -> None:
+def seed_name(seed: int) -> str:
+    """Return the name of Hedgerow's results with a seed; the default is 0."""
+    return f"hedgerow, seed {seed}" if seed else "hedgerow"
+
+
+def run(
+    path: Path,
+    names: list[str],
+    folds: list[int],
+    rivals: list[str],
+    limit: float,
+    seed: int,
+    has_budgets: bool,
+) -> None:
     """Compute and store the results that are missing, table by table."""
     stored = {library: load_results(path, library) for library in (*rivals, "hedgerow")}
 
@@ -352,23 +367,24 @@ def run(path: Path, names: list[str], folds: list[int], rivals: list[str], limit
         return line
 
     for job in tables.jobs(names, folds):
-        load_or_run("hedgerow", "hedgerow", fit_hedgerow, None, job)
+        load_or_run("hedgerow", seed_name(seed), fit_hedgerow, {"random_state": seed}, job)
         for library in rivals:
             tuned = load_or_run(library, f"{library}, tuned", search, library, job)
-            if "failed" in tuned:
+            if "failed" in tuned or not has_budgets:
                 continue
             model = f"hedgerow, a tenth of {library}'s time"
-            load_or_run("hedgerow", model, fit_hedgerow, SHARE * tuned["seconds"], job)
+            budget = {"time_budget": SHARE * tuned["seconds"]}
+            load_or_run("hedgerow", model, fit_hedgerow, budget, job)
 
 
-def print_report(path: Path, rivals: list[str]) -> None:
+def print_report(path: Path, rivals: list[str], seed: int, has_budgets: bool) -> None:
     """Print ranks, distances and paired tests on the tables that all models have."""
     found: dict[tuple[str, str, int], Values] = {}
     for library in (*rivals, "hedgerow"):
         found |= {key: line for key, line in load_results(path, library).items() if "score" in line}
-    names = ["hedgerow"]
-    for library in rivals:
-        names += [f"hedgerow, a tenth of {library}'s time", f"{library}, tuned"]
+    names = [seed_name(seed), *(f"{library}, tuned" for library in rivals)]
+    if has_budgets:
+        names += [f"hedgerow, a tenth of {library}'s time" for library in rivals]
     jobs = sorted({key[1:] for key in found})
     jobs = [job for job in jobs if all((name, *job) in found for name in names)]
     by_table: dict[str, list[int]] = {}
@@ -408,6 +424,10 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--folds", nargs="+", type=int, default=[0])
     parser.add_argument("--libraries", nargs="+", default=list(RIVALS), choices=RIVALS)
+    parser.add_argument("--seed", type=int, default=0, help="Hedgerow's seed (default 0)")
+    parser.add_argument(
+        "--budgets", action="store_true", help="also Hedgerow in a tenth of the time of a search"
+    )
     parser.add_argument("--limit", type=float, default=3_600.0, help="seconds per search")
     parser.add_argument("--results", type=Path, default=RESULTS, help="file of the results")
     parser.add_argument(
@@ -420,8 +440,11 @@ def main() -> None:
     options = build_parser().parse_args()
     if not options.report:
         names = options.tables or default_tables()
-        run(options.results, names, options.folds, options.libraries, options.limit)
-    print_report(options.results, options.libraries)
+        run(
+            options.results, names, options.folds, options.libraries, options.limit,
+            options.seed, options.budgets,
+        )  # fmt: skip
+    print_report(options.results, options.libraries, options.seed, options.budgets)
 
 
 if __name__ == "__main__":
