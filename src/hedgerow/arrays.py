@@ -96,12 +96,15 @@ def distinct(values: npt.ArrayLike) -> AnyArray:
 
 
 def numbers_reaching(below: Callable[[AnyArray], AnyArray], goals: AnyArray) -> AnyArray:
-    """Return the largest uint64 numbers where ``below``, which does not fall, is below a goal."""
-    found = np.zeros(len(goals), dtype=np.uint64)
-    for bit in reversed(range(64)):
-        tried = found | np.uint64(1 << bit)
-        found = np.where(below(tried) < goals, tried, found)
-    return found
+    """Return the largest uint64 number of each goal where ``below``, which rises, is below it."""
+    # ``below`` is asked for 15 numbers of each goal at a time, (n, 15): on ranks a call of it is an
+    # exchange, and four bits at once need 16 of them instead of 64.
+    found = np.zeros((len(goals), 1), dtype=np.uint64)
+    for place in np.arange(60, -4, -4).astype(np.uint64):
+        tried = found | (np.arange(1, 16, dtype=np.uint64) << place)
+        digit = (below(tried) < goals[:, None]).sum(axis=1, keepdims=True)
+        found |= digit.astype(np.uint64) << place
+    return found[:, 0]
 
 
 def real_numbers(values: Any) -> FloatArray | None:

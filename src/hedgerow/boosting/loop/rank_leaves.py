@@ -2,7 +2,7 @@
 
 Each rank has some rows of each leaf (:class:`hedgerow.objectives.line_search.LeafRows`, in which
 leaves may be empty).  The values equal those of ``LeafRows.steps_by`` for the rows of all ranks:
-quantiles are found for all leaves at once, bit by bit of the keys of the steps
+quantiles are found for all leaves at once, four bits of the keys of the steps at a time
 (:mod:`hedgerow.kernels.tables.keys`); weights are counted in integer units.
 """
 
@@ -88,11 +88,11 @@ def steps_on_ranks(
         return np.array([a + np.searchsorted(own, limit, side) for (own, a), limit in found])
 
     def mass_below(limits: AnyArray) -> IntArray:
-        return others.allreduce(so_far[ends(limits, "left")] - so_far[starts[:-1]])
+        return others.allreduce(so_far[ends(limits, "left")] - so_far[starts[:-1], None])
 
     numbers = numbers_reaching(mass_below, least)
     found = floats_of_keys((numbers ^ _SIGN).view(np.int64))
-    midway = mass_below(numbers + np.uint64(1)).astype(np.float64) <= most
+    midway = mass_below(numbers[:, None] + np.uint64(1))[:, 0].astype(np.float64) <= most
     if midway.any():  # to the smallest key above, whose complement is the largest
         after = ends(numbers, "right")
         own_next = np.where(after < starts[1:], ~np.append(keys, 0)[after], _LOWEST)
