@@ -58,7 +58,7 @@ def read_record(record: Any) -> Imported:
     model = records.member(booster, "model")
     trees = [_read_tree(tree, n_features, n_outputs) for tree in records.objects(model, "trees")]
     outputs = records.ints(model, "tree_info", len(trees))
-    order = _in_turns(outputs.tolist(), trees, n_outputs)
+    order = _in_turns(outputs, trees, n_outputs)
     if weights is not None and len(weights) != len(trees):
         raise ModelFormatError("weight_drop must have one number for each tree.")
     for tree, weight in zip(trees, [] if weights is None else weights.tolist(), strict=False):
@@ -102,18 +102,16 @@ def _weights(record: dict[str, Any]) -> FloatArray:
         return records.floats(record, "weight_drop").astype(np.float32).astype(np.float64)
 
 
-def _in_turns(outputs: list[int], trees: Sequence[TreeTable], n_outputs: int) -> list[int]:
+def _in_turns(outputs: IntArray, trees: Sequence[TreeTable], n_outputs: int) -> list[int]:
     """Return the trees with outputs alternating, each output's trees in their order."""
     if n_outputs == 1 or (trees and trees[0].value.ndim == 2):
         return list(range(len(outputs)))
-    of: dict[int, list[int]] = {k: [] for k in range(n_outputs)}
-    for t, output in enumerate(outputs):
-        if output not in of:
-            raise ModelFormatError("tree_info refers to an output that does not exist.")
-        of[output].append(t)
-    if len({len(found) for found in of.values()}) != 1:
+    if not ((outputs >= 0) & (outputs < n_outputs)).all():
+        raise ModelFormatError("tree_info refers to an output that does not exist.")
+    if len(distinct(np.bincount(outputs, minlength=n_outputs))) != 1:
         raise ModelFormatError("the outputs do not have the same number of trees.")
-    return [t for together in zip(*of.values(), strict=True) for t in together]
+    order = np.argsort(outputs, kind="stable")
+    return order.reshape(n_outputs, -1).T.reshape(-1).tolist()
 
 
 def _base_scores(about: dict[str, Any], n_outputs: int) -> FloatArray:

@@ -332,8 +332,7 @@ def _adjust(said: Values, given: Values, defaults: bool) -> list[str]:
     if bend is not None and loss == "fair":
         said["delta"] = bend
     if defaults:
-        r.add_defaults(said, {**r.OFF, "target_statistics": False})
-        r.add_defaults(said, _DEFAULTS_OF_LOSSES.get(loss, {}))
+        said |= {**r.OFF, "target_statistics": False, **_DEFAULTS_OF_LOSSES.get(loss, {}), **said}
         if said["linear_leaves"]:
             said.setdefault("linear_lambda", 0.0)
     if said.get("sampling") == "goss":

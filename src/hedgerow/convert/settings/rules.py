@@ -234,12 +234,6 @@ def _say(library: Library, name: str, value: Any, found: Values, notes: list[str
         notes.append(f"{name}: {rule.note}")
 
 
-def add_defaults(said: Values, defaults: Mapping[str, Any]) -> None:
-    """Add parameters that are not said."""
-    for name, value in defaults.items():
-        said.setdefault(name, value)
-
-
 _USED_WITH: dict[str, tuple[str, Any]] = {
     **dict.fromkeys(("drop_rate", "skip_drop", "max_drop"), ("boosting", "dart")),
     **dict.fromkeys(("goss_top_rate", "goss_other_rate"), ("sampling", "goss")),

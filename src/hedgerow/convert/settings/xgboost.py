@@ -245,9 +245,9 @@ def from_xgboost_params(params: Mapping[str, Any], *, defaults: bool = True) -> 
 def _adjust(said: Values, given: Values, defaults: bool) -> list[str]:
     """Add defaults, and translate what depends on several parameters."""
     if defaults:
-        r.add_defaults(said, _DEFAULTS)
+        said |= {**_DEFAULTS, **said}
         if said["boosting"] == "dart":
-            r.add_defaults(said, {"drop_rate": 0.0, "skip_drop": 0.0, "max_drop": _NO_LIMIT})
+            said |= {"drop_rate": 0.0, "skip_drop": 0.0, "max_drop": _NO_LIMIT, **said}
         if said.get("objective") in _RANKING_BY_PAIRS and said.get("pair_method") != "mean":
             said.setdefault("pairs_per_row", 32)
         if said.get("objective") == "poisson" and "max_delta_step" not in given:

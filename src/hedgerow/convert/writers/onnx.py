@@ -117,16 +117,15 @@ class _Graph(onnx_parts.Graph):
     def add_link(self) -> None:
         """Add the predictions."""
         link, k = self.plain.link, self.plain.n_outputs
-        if link in ("identity", "log"):
-            self.node("Exp" if link == "log" else "Identity", ["raw"], "prediction")
+        operators = {"identity": "Identity", "log": "Exp"}
+        if self.plain.model.objective == "cross_entropy":
+            operators["logit"] = "Sigmoid"
+        if link is None:
+            return
+        if link in operators:
+            self.node(operators[link], ["raw"], "prediction")
             self.output("prediction", onnx_parts.DOUBLE, ["rows", k])
-        elif link == "logit" and self.plain.model.objective == "cross_entropy":
-            self.node("Sigmoid", ["raw"], "prediction")
-            self.output("prediction", onnx_parts.DOUBLE, ["rows", 1])
-        elif link is not None:
-            self._add_classes(link, k)
-
-    def _add_classes(self, link: str, k: int) -> None:
+            return
         if link == "logit":
             second = self.node("Sigmoid", ["raw"], "hedgerow_second")
             one = self.constant("hedgerow_one", np.ones((1, 1)))

@@ -139,7 +139,16 @@ class PlainModel:
         for kind in ("float", "int"):
             chosen = np.array([each == kind for each in kinds])[column]
             keys = forest.threshold[part][chosen]
-            threshold[chosen] = floats_of_keys(keys) if kind == "float" else self._whole(keys)
+            if kind == "float":
+                threshold[chosen] = floats_of_keys(keys)
+                continue
+            every = keys == highest_key("int")  # only missing values go right
+            threshold[chosen] = np.where(every, np.inf, keys.astype(np.float64))
+            if (np.abs(threshold[chosen][~every]) > _EXACT).any():
+                raise ParameterError(
+                    "a column of 64-bit integers is split beyond 2**53, which float64 cannot "
+                    "represent: only formats with whole numbers could hold this model."
+                )
         members, unknown = {}, {}
         for node in np.flatnonzero(is_set).tolist():
             members[node], unknown[node] = self._set(part.start + node)
@@ -174,17 +183,6 @@ class PlainModel:
                 float(slopes.high[node]),
             )
         return found
-
-    def _whole(self, keys: IntArray) -> FloatArray:
-        """Return thresholds of integers; infinity where only missing values go right."""
-        every = keys == highest_key("int")
-        numbers = np.where(every, np.inf, keys.astype(np.float64))
-        if (np.abs(numbers[~every]) > _EXACT).any():
-            raise ParameterError(
-                "a column of 64-bit integers is split beyond 2**53, which float64 cannot "
-                "represent: only formats with whole numbers could hold this model."
-            )
-        return numbers
 
     def _set(self, node: int) -> tuple[IntArray, bool]:
         tables = self.forest.categories
