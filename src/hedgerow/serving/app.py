@@ -77,16 +77,14 @@ class Service:
 
     # -- requests ----------------------------------------------------------------------
 
-    def guarded(
-        self, route: str, work: Callable[[Request], Awaitable[Answer]]
-    ) -> Callable[[Request], Awaitable[Response]]:
-        """Return an endpoint that adds token, time limit, errors and metrics to the work."""
+    def guarded(self, route: str) -> Callable[[Request], Awaitable[Response]]:
+        """Return the endpoint of a route: its answers, with token, errors and metrics."""
 
         async def endpoint(request: Request) -> Response:
             start, headers = time.perf_counter(), None
             try:
                 self._check_token(request)
-                answer = await work(request)
+                answer = await self._of_route(route, request)
             except RequestError as error:
                 answer = _refusal(error.status, error)
                 headers = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}.get(
@@ -165,24 +163,18 @@ class Service:
 
     # -- routes ------------------------------------------------------------------------
 
-    async def predict(self, request: Request) -> Answer:
-        return await self._answer(request, self.slot.model, read_records)
-
-    async def infer(self, request: Request) -> Answer:
-        return await self._answer(request, self._named(request), read_tensors)
-
-    async def about_server(self, request: Request) -> Answer:
-        return Answer(encoded({"name": "hedgerow", "version": __version__, "extensions": []}))
-
-    async def about_model(self, request: Request) -> Answer:
-        return Answer(encoded(model_metadata(self._named(request))))
-
-    async def model_ready(self, request: Request) -> Answer:
-        self._named(request)
-        return Answer(b"")
-
-    async def metrics(self, request: Request) -> Answer:
-        return Answer(self.measures.text(), media_type=CONTENT_TYPE)
+    async def _of_route(self, route: str, request: Request) -> Answer:
+        """Return the answer to a request of a route."""
+        if route == "predict":
+            return await self._answer(request, self.slot.model, read_records)
+        if route == "server":
+            return Answer(encoded({"name": "hedgerow", "version": __version__, "extensions": []}))
+        if route == "metrics":
+            return Answer(self.measures.text(), media_type=CONTENT_TYPE)
+        model = self._named(request)
+        if route == "infer":
+            return await self._answer(request, model, read_tensors)
+        return Answer(encoded(model_metadata(model)) if route == "model" else b"")
 
     async def healthy(self, request: Request) -> Response:
         """Answer that the server is ready: it has a model from the start."""
@@ -190,18 +182,12 @@ class Service:
 
     def routes(self) -> list[Route]:
         found = [Route(f"/v2/health/{state}", self.healthy) for state in ("live", "ready")]
-        works = {
-            "/predict": ("predict", self.predict),
-            "/v2": ("server", self.about_server),
-            "/metrics": ("metrics", self.metrics),
-        }
+        routes = {"/predict": "predict", "/v2": "server", "/metrics": "metrics"}
         for path in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
-            works[f"{path}/infer"] = ("infer", self.infer)
-            works[f"{path}/ready"] = ("ready", self.model_ready)
-            works[path] = ("model", self.about_model)
-        for path, (name, work) in works.items():
-            methods = ["POST"] if name in ("predict", "infer") else ["GET"]
-            found.append(Route(path, self.guarded(name, work), methods=methods))
+            routes |= {path: "model", f"{path}/infer": "infer", f"{path}/ready": "ready"}
+        for path, route in routes.items():
+            methods = ["POST"] if route in ("predict", "infer") else ["GET"]
+            found.append(Route(path, self.guarded(route), methods=methods))
         return found
 
     # -- the model's successors ----------------------------------------------------------
