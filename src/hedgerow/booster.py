@@ -26,7 +26,7 @@ from hedgerow.boosting.row_data.offsets import features_of_rows, offset_columns,
 from hedgerow.convert.exporting import Exports
 from hedgerow.convert.reading import load_any, warn_of_classes
 from hedgerow.cuda.arrays import gpu_array
-from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
+from hedgerow.data import SparseTable, numbers_of, read_any
 from hedgerow.data.reading.table import UnseenCounts
 from hedgerow.errors import (
     ModelFormatError,
@@ -322,18 +322,13 @@ class Booster(
         self, X: Any, n_jobs: int | None, reader: str
     ) -> tuple[AnyArray | SparseTable, int]:
         """Return the inputs of the trees for each row, and the number of threads."""
-        table = self._read(X, reader)
+        table = read_any(X, self._schema, reader=reader)
+        self._unseen.add(table.unseen)
         n_threads = self._threads(table.n_rows, n_jobs)
         numbers, inputs = numbers_of(table), self.model.inputs
         if inputs is None:
             return numbers, n_threads
         return inputs.values(numbers, self._schema, n_threads), n_threads
-
-    def _read(self, X: Any, reader: str) -> AnyTable:
-        """Read a table for prediction and count its unknown categories."""
-        table = read_any(X, self._schema, reader=reader)
-        self._unseen.add(table.unseen)
-        return table
 
     @property
     def unseen_categories(self) -> dict[str, int]:

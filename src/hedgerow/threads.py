@@ -185,18 +185,8 @@ def take_turns(
     """Do tasks of many steps, so that no task is more than a step ahead for long."""
     # A free thread does the next step of the task that is furthest behind.  Any thread may do it;
     # two threads never work on the same task.  A task returns True after its last step.
-    n_helpers = min(n_threads, len(tasks)) - 1
-    if n_helpers < 1:
-        todo = [*tasks]
-        while todo:
-            for task in [*todo]:
-                if task():
-                    todo.remove(task)
-                if after_step():
-                    return
-        return
-    turns = _Turns(tasks, after_step)
-    with ThreadPoolExecutor(n_helpers, thread_name_prefix="hedgerow-turns") as pool:
+    n_helpers, turns = min(n_threads, len(tasks)) - 1, _Turns(tasks, after_step)
+    with ThreadPoolExecutor(max(n_helpers, 1), thread_name_prefix="hedgerow-turns") as pool:
         helpers = [pool.submit(turns.work) for _ in range(n_helpers)]
         try:
             turns.work()
