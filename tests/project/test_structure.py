@@ -38,7 +38,7 @@ BUDGET = {
     "cli": 2_050,
     "comm": 1_230,
     "compile": 2_380,
-    "convert": 5_080,
+    "convert": 5_070,
     "cuda": 810,
     "data": 8_140,
     "datasets": 70,
@@ -51,11 +51,11 @@ BUDGET = {
     "kernels": 9_990,
     "metrics": 1_720,
     "model": 2_570,
-    "modules": 4_600,
-    "objectives": 4_930,
+    "modules": 4_590,
+    "objectives": 4_900,
     "plot": 2_520,
     "report": 1_660,
-    "serving": 970,
+    "serving": 960,
 }
 """Most lines of each package, and of the modules beside them: it may be lowered, never raised."""
 

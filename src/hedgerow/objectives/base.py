@@ -249,7 +249,7 @@ class Objective(_OfRows, ABC):
         loss = replace(self, has_far_targets=True) if self.needs_limit(rows) else self
         if math.isinf(loss.longest_step(0.0, 1.0)):
             return loss
-        factor = rows.total_weight() / PENALIZED_WEIGHT
+        factor = rows.total(np.ones(len(rows.target))) / PENALIZED_WEIGHT
         return replace(loss, weight_factor=factor) if factor > 1.0 else loss
 
 

@@ -86,10 +86,6 @@ class AllRows:
         total, one = weighted_sums(values, self.weight)[0], weighted_sums(np.ones(1), None)[0]
         return merged([total], self.communicator)[0].over(one)
 
-    def total_weight(self) -> float:
-        """Return the total weight; without weights the number of rows."""
-        return self.total(np.ones(len(self.target)))
-
     def center(self) -> float:
         """Return the weighted mean of the targets; exact if all targets are equal."""
         weighted = np.array([self.weight is not None], np.int64)

@@ -103,9 +103,6 @@ class SeveralTargets(Objective):
 
     start_of = start
 
-    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        return self.start(AllRows(target, weight))
-
     def predict(self, raw: FloatArray) -> FloatArray:
         """Return a column per target, in order; for labels, the probabilities of 1."""
         parts = [loss.predict(raw[k : k + 1]) for k, loss in enumerate(self.singles)]

@@ -88,27 +88,6 @@ class QueryFacts(NamedTuple):
 
 
 @kernel(inner=True)
-def fill_weights(
-    i: int, n: int, inverse: float, rules: PairRules, facts: QueryFacts, numbers: FloatArray
-) -> None:
-    """Write the weights of the pairs of rank ``i`` with later ranks; 0 for equal labels."""
-    gain, weight = numbers[_GAIN], numbers[_WEIGHT]
-    own = gain[i]
-    first, last = np.uint64(i + 1), np.uint64(n)
-    if rules.kind == OF_NDCG:
-        discount, own_discount = facts.discount, facts.discount[i]
-        for j in range(first, last):
-            weight[j] = abs(own - gain[j]) * (own_discount - discount[j]) * inverse
-    elif rules.kind == OF_MAP:
-        part, start = numbers[_PART], numbers[_START, i]
-        for j in range(first, last):
-            weight[j] = abs(own - gain[j]) * (start + part[j]) * inverse
-    else:
-        for j in range(first, last):
-            weight[j] = inverse if own != gain[j] else 0.0
-
-
-@kernel(inner=True)
 def prepare_precision(n: int, numbers: FloatArray) -> None:
     """Write two parts of the change in the sum of precisions when ranks i < j swap."""
     # ``start[i]``: the precision of a relevant row at rank i, less the sum of 1 / (1 + rank) over
@@ -123,38 +102,41 @@ def prepare_precision(n: int, numbers: FloatArray) -> None:
 
 
 @kernel(inner=True)
-def push_pairs(i: int, n: int, spread: float, sigmoid: float, numbers: FloatArray) -> None:
-    """Write the contributions of pairs with rank ``i`` to later ranks: ``push`` and ``curve``."""
-    score, gain, weight = numbers[_SCORE], numbers[_GAIN], numbers[_WEIGHT]
-    push, curve = numbers[_PUSH], numbers[_CURVE]
-    own_score, own_gain, square = score[i], gain[i], sigmoid * sigmoid
-    for j in range(np.uint64(i + 1), np.uint64(n)):
-        sign = (1.0 if own_gain > gain[j] else 0.0) - (1.0 if own_gain < gain[j] else 0.0)
-        gap = own_score - score[j]
-        odds = exponential(sigmoid * sign * gap)  # in the right order: (1 - p) / p
-        above = 1.0 + odds
-        apart = _CLOSE + gap if spread > 0.0 else 1.0
-        mass = weight[j] / (above * above * apart)  # a single division
-        push[j] = sign * sigmoid * mass * above
-        curve[j] = square * mass * odds
-
-
-@kernel(inner=True)
 def top_pairs(
     n: int, query: int, rules: PairRules, facts: QueryFacts, numbers: FloatArray
 ) -> float:
     """Add up the pairs of the first ranks; return the sum of the contributions."""
     g, h, push, curve = numbers[_G], numbers[_H], numbers[_PUSH], numbers[_CURVE]
-    inverse = facts.inverse[query]
-    spread = 0.0
-    if rules.normalize == 1:
-        spread = numbers[_SCORE, 0] - numbers[_SCORE, n - 1]
-    total = 0.0
+    score, gain, weight, part = numbers[_SCORE], numbers[_GAIN], numbers[_WEIGHT], numbers[_PART]
+    inverse, sigmoid, discount = facts.inverse[query], rules.sigmoid, facts.discount
+    spread = rules.normalize * (score[0] - score[n - 1])
+    square, total = sigmoid * sigmoid, 0.0
     for i in range(min(n - 1, rules.most)):
-        fill_weights(i, n, inverse, rules, facts, numbers)
-        push_pairs(i, n, spread, rules.sigmoid, numbers)
+        own_score, own_gain = score[i], gain[i]
+        first, last = np.uint64(i + 1), np.uint64(n)
+        # The weights of the pairs of rank ``i`` with later ranks; 0 for equal labels.
+        if rules.kind == OF_NDCG:
+            own_discount = discount[i]
+            for j in range(first, last):
+                weight[j] = abs(own_gain - gain[j]) * (own_discount - discount[j]) * inverse
+        elif rules.kind == OF_MAP:
+            start = numbers[_START, i]
+            for j in range(first, last):
+                weight[j] = abs(own_gain - gain[j]) * (start + part[j]) * inverse
+        else:
+            for j in range(first, last):
+                weight[j] = inverse if own_gain != gain[j] else 0.0
+        for j in range(first, last):
+            sign = (1.0 if own_gain > gain[j] else 0.0) - (1.0 if own_gain < gain[j] else 0.0)
+            gap = own_score - score[j]
+            odds = exponential(sigmoid * sign * gap)  # in the right order: (1 - p) / p
+            above = 1.0 + odds
+            apart = _CLOSE + gap if spread > 0.0 else 1.0
+            mass = weight[j] / (above * above * apart)  # a single division
+            push[j] = sign * sigmoid * mass * above
+            curve[j] = square * mass * odds
         own_g, own_h = 0.0, 0.0
-        for j in range(np.uint64(i + 1), np.uint64(n)):
+        for j in range(first, last):
             g[j] += push[j]
             h[j] += curve[j]
             own_g += push[j]
