@@ -38,7 +38,7 @@ BUDGET = {
     "cli": 2_050,
     "comm": 1_230,
     "compile": 2_380,
-    "convert": 5_070,
+    "convert": 5_050,
     "cuda": 810,
     "data": 8_140,
     "datasets": 70,

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import BoolArray, IntArray
+from hedgerow.arrays import IntArray
 from hedgerow.data.categories.levels import MOST_LEVELS, Level, canonical
 from hedgerow.data.schema import Column, Rounding, Schema, Temporal
 from hedgerow.errors import ModelFormatError
@@ -57,10 +57,6 @@ class Coded:
         if len(levels) > MOST_LEVELS:
             raise ModelFormatError(f"{where} has more than {MOST_LEVELS:,} categories.")
         return Coded(tuple(levels), np.array(levels, dtype=np.int64), rounding)
-
-    def has(self, listed: IntArray) -> BoolArray:
-        """Return whether the code of each level is listed."""
-        return np.isin(self.codes, listed)
 
 
 def schema_of(

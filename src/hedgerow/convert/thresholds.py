@@ -14,9 +14,8 @@ So the cut is exact, and prediction needs no float32 comparison.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
 from hedgerow.kernels.tables.keys import keys_of_floats
 
 NO_KEY = int(MISSING_KEY)
@@ -33,7 +32,8 @@ def keys_below_float32(cut: AnyArray) -> IntArray:
     with np.errstate(over="ignore"):  # minus infinity comes before the lowest number
         lower = np.nextafter(upper, -_INFINITY)
     even = (lower.view(np.uint32) & np.uint32(1)) == 0
-    half = (_finite(lower) + _finite(upper)) / 2.0
+    low, high = (np.clip(each.astype(np.float64), -_BEYOND, _BEYOND) for each in (lower, upper))
+    half = (low + high) / 2.0
     last = np.where(even, half, np.nextafter(half, -np.inf))
     # Only minus infinity rounds to minus infinity, so it is left of the lowest number.
     keys: IntArray = keys_of_floats(last)
@@ -48,7 +48,3 @@ def keys_up_to_float32(cut: AnyArray) -> IntArray:
         below = np.where(rounded > cut, np.nextafter(rounded, -_INFINITY), rounded)
         keys = keys_below_float32(np.nextafter(below, _INFINITY))
     return np.where(np.isposinf(below), keys_of_floats(below.astype(np.float64)), keys)
-
-
-def _finite(values: npt.NDArray[np.float32]) -> FloatArray:
-    return np.clip(values.astype(np.float64), -_BEYOND, _BEYOND)

@@ -64,7 +64,14 @@ def _as_text(facts: dict[str, Any]) -> str:
         for name, value in facts.items()
         if name not in _SHOWN_APART and value is not None
     ]
-    lines += ["columns", *map(_column_line, facts["columns"])]
+    lines.append("columns")
+    for column in facts["columns"]:
+        line = f"  {shown_name(column['name'])}: {column.get('holds', column['kind'])}"
+        if column["kind"] == "category":
+            first = ", ".join(map(repr, column["first_levels"]))
+            more = ", ..." if column["n_levels"] > len(column["first_levels"]) else ""
+            line += f", {column['n_levels']} level(s): {first}{more}"
+        lines.append(line)
     lines += _value_lines("parameters", facts["parameters"])
     chosen = {name: brief_value(name, value) for name, value in facts["chosen"].items()}
     lines += _value_lines("chosen", chosen) if chosen else []
@@ -110,15 +117,6 @@ def _fold_lines(folds: dict[str, Any]) -> list[str]:
         best = ", the best" if entry.get("chosen") else ""
         lines.append(f"  {score} after {entry['rounds']} rounds{weight}{best}: {requested}")
     return lines
-
-
-def _column_line(column: dict[str, Any]) -> str:
-    text = f"  {shown_name(column['name'])}: {column.get('holds', column['kind'])}"
-    if column["kind"] != "category":
-        return text
-    shown = ", ".join(map(repr, column["first_levels"]))
-    more = ", ..." if column["n_levels"] > len(column["first_levels"]) else ""
-    return f"{text}, {column['n_levels']} level(s): {shown}{more}"
 
 
 def _plain(value: Any) -> str:

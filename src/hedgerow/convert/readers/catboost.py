@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.convert.categories import Coded
-from hedgerow.convert.meaning import Imported, Meaning, finished, linked, several
+from hedgerow.convert.categories import Coded, schema_of
+from hedgerow.convert.meaning import Imported, Meaning, column_names, finished, linked, several
 from hedgerow.convert.readers import catboost_inputs as inputs
 from hedgerow.convert.readers import records
 from hedgerow.convert.readers.catboost_inputs import columns_of
@@ -241,7 +241,9 @@ def read_catboost(record: dict[str, Any]) -> Imported:
         )
     classes = _classes(record, meaning, n_outputs)
     source = {"format": "catboost", "objective": loss}
-    schema = splits.columns.schema()
+    columns = splits.columns
+    named = column_names(columns.names, len(columns.names), "{}")
+    schema = schema_of(*named, columns.coded)
     return finished(table, schema, bias.tolist(), meaning, source, classes, splits.statistics)
 
 

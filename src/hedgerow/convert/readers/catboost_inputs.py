@@ -21,11 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.convert.categories import Coded, schema_of
-from hedgerow.convert.meaning import column_names
+from hedgerow.convert.categories import Coded
 from hedgerow.convert.readers import records
 from hedgerow.data.inputs import TARGET, Statistic
-from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError
 
 _MOST_COLUMNS = 2**24
@@ -56,10 +54,6 @@ class Columns:
     hashes: dict[int, str] | None = None  # texts by hash
     # by column; the codes are hashes, as signed 32-bit numbers
     coded: dict[int, Coded] = field(default_factory=dict)
-
-    def schema(self) -> Schema:
-        """Return the columns of the user's table."""
-        return schema_of(*column_names(self.names, len(self.names), "{}"), self.coded)
 
 
 def as_numbers(texts: list[str]) -> list[Any]:

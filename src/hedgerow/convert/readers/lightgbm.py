@@ -286,7 +286,7 @@ def read_lightgbm(data: bytes) -> Imported:
     table, zero = table_of(Nodes(text.trees), n_features)
     coded = coded_columns(text, table, n_features)
     for node, listed in table.sets.items():
-        table.sets[node] = np.flatnonzero(coded[int(table.feature[node])].has(listed))
+        table.sets[node] = np.flatnonzero(np.isin(coded[int(table.feature[node])].codes, listed))
     schema = schema_of(*columns, coded, zero_missing=zero, zero_band=ZERO if zero else 0.0)
     factor, meaning = _meaning(text, n_outputs)
     source = {"format": "lightgbm", "version": header["version"]}

@@ -69,7 +69,8 @@ def read_record(record: Any) -> Imported:
     names, named = column_names(records.texts(learner, "feature_names") or None, n_features, "f{}")
     coded = _coded_columns(model.get("cats"), learner, table, n_features)
     for node, listed in table.sets.items():
-        table.sets[node] = np.flatnonzero(~coded[int(table.feature[node])].has(listed))
+        codes = coded[int(table.feature[node])].codes
+        table.sets[node] = np.flatnonzero(~np.isin(codes, listed))
     schema = schema_of(names, named, coded, unknown="split" if coded else "missing")
     objective = records.member(learner, "objective")
     meaning, start = _meaning(objective, _base_scores(about, n_outputs), n_outputs, classes)

@@ -62,7 +62,7 @@ def write(plain: PlainModel, approximate: bool, notes: list[str]) -> bytes:
 
 def _tree(plain: PlainModel, number: int, tree: PlainTree) -> dict[str, Any]:
     nodes: list[dict[str, Any]] = []
-    for node in range(tree.n_nodes):
+    for node in range(len(tree.column)):
         if tree.column[node] < 0:
             nodes.append({"value": float(tree.value[node]), **_terms(tree, node)})
             continue

@@ -138,7 +138,7 @@ def _tree(plain: PlainModel, tree: PlainTree) -> list[str]:
     inner, leaves = np.flatnonzero(~leaf), np.flatnonzero(leaf)
     if len(inner) == 0:
         return _one_leaf(float(tree.value[0]))
-    number = np.zeros(tree.n_nodes, dtype=np.int64)
+    number = np.zeros(len(leaf), dtype=np.int64)
     number[inner], number[leaves] = np.arange(len(inner)), ~np.arange(len(leaves))
     left, right = number[tree.left[inner]], number[tree.right[inner]]
     decision = np.where(tree.missing_left[inner], DEFAULT_LEFT, 0) | (

@@ -82,11 +82,6 @@ class PlainTree:
     unknown_left: dict[int, bool]  # by node; whether a value that is not a level goes left
     lines: dict[int, Line]  # by node; the terms of leaves that have any
 
-    @property
-    def n_nodes(self) -> int:
-        """Number of nodes."""
-        return len(self.column)
-
     def is_leaf(self) -> BoolArray:
         """Return whether each node is a leaf."""
         return self.column < 0
