@@ -38,7 +38,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow import kernel_types as kt
-from hedgerow.arrays import IntArray, RowArray
+from hedgerow.arrays import BinArray, IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.histograms.pairs import SPACING, Pairs, add_rows_apart, fold_pairs
 from hedgerow.kernels.primitives.intrinsics import prefetch
@@ -107,6 +107,14 @@ class Columns(NamedTuple):
     pairs: Pairs
 
 
+@kernel(inline=True, inner=True)
+def add_row(by_row: BinArray, at: int, first: int, last: int, value: int, cells: IntArray) -> None:
+    """Add ``value`` to the cells of features ``first`` to ``last`` of one row."""
+    # With this loop in :func:`add_rows` itself a tree took a tenth longer.
+    for j in range(first, last + np.uint64(1)):
+        cells[j * _SPACING + np.uint64(by_row[at + j])] += value
+
+
 @kernel(inner=True)
 def add_rows(
     bins: Bins,
@@ -144,8 +152,7 @@ def add_rows(
                 j = np.uint64(position[k])
                 cells[j * _SPACING + np.uint64(by_row[at + j])] += value
         else:
-            for j in range(first, last + np.uint64(1)):
-                cells[j * _SPACING + np.uint64(by_row[at + j])] += value
+            add_row(by_row, at, first, last, value, cells)
 
 
 class RowLists(NamedTuple):
