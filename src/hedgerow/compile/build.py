@@ -145,20 +145,7 @@ class Compiled(NamedTuple):
 
 def _start_worker(level: str) -> None:
     """Configure this process to compile for ``level``, before it imports Numba."""
-    _end_with_parent()
-    is_x86 = level.startswith("x86")
-    if is_x86:
-        os.environ["NUMBA_CPU_NAME"] = LEVELS[level].processor
-    os.environ["NUMBA_CPU_FEATURES"] = LEVELS[level].features if is_x86 else ""
-    os.environ["HEDGEROW_COMPILE"] = "always"  # an older library does not decide on vectors
-    os.environ["HEDGEROW_QUIET"] = "1"
-    from hedgerow.compile import just_in_time
-
-    just_in_time.quicken()
-
-
-def _end_with_parent() -> None:
-    """End this process when the build has ended, even if the build was killed."""
+    # It ends when the build has ended, even if that was killed.
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches the build, too, and ends it
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -169,6 +156,15 @@ def _end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+    is_x86 = level.startswith("x86")
+    if is_x86:
+        os.environ["NUMBA_CPU_NAME"] = LEVELS[level].processor
+    os.environ["NUMBA_CPU_FEATURES"] = LEVELS[level].features if is_x86 else ""
+    os.environ["HEDGEROW_COMPILE"] = "always"  # an older library does not decide on vectors
+    os.environ["HEDGEROW_QUIET"] = "1"
+    from hedgerow.compile import just_in_time
+
+    just_in_time.quicken()
 
 
 def _digests(kernels: Sequence[str]) -> list[str]:
@@ -357,6 +353,16 @@ def _compile_all(
 def _link(folder: Path, system: str, level: str, objects: list[bytes]) -> Path:
     """Link object files to a shared library."""
     name = f"kernels-{level}{SYSTEMS[system].suffix}"
+    # A C compiler of this machine, or else that of ziglang.
+    linker = [sys.executable, "-m", "ziglang", "cc", "-target", SYSTEMS[system].linker]
+    here = [one for one in ("cc", "gcc", "clang") if shutil.which(one)]
+    if here and not os.environ.get("HEDGEROW_TARGET"):
+        linker = here[:1]
+    elif importlib.util.find_spec("ziglang") is None:
+        raise RuntimeError(
+            "no linker was found: install the package 'ziglang' or a C compiler, or set "
+            "HEDGEROW_PURE=1 to build without kernels."
+        )
     with tempfile.TemporaryDirectory() as work:
         linked = Path(work) / name  # some linkers write other files beside it
         files = []
@@ -366,7 +372,7 @@ def _link(folder: Path, system: str, level: str, objects: list[bytes]) -> Path:
             files.append(str(file))
         arguments = Path(work) / "objects"
         arguments.write_text("\n".join(file.replace("\\", "/") for file in files))
-        command = [*linker_of(system), "-shared", "-s", "-o", str(linked), f"@{arguments}"]
+        command = [*linker, "-shared", "-s", "-o", str(linked), f"@{arguments}"]
         if system.startswith("linux"):
             command += ["-lm", "-Wl,--no-undefined"]
         if system.startswith("macos"):  # else the library holds the path of ``work``
@@ -375,20 +381,6 @@ def _link(folder: Path, system: str, level: str, objects: list[bytes]) -> Path:
         if done.returncode != 0:
             raise RuntimeError(f"the linker failed: {' '.join(command)}\n{done.stderr}")
         return Path(shutil.copy(linked, folder / name))
-
-
-def linker_of(system: str) -> list[str]:
-    """Return the command that links: a C compiler of this machine, or else that of ziglang."""
-    if not os.environ.get("HEDGEROW_TARGET"):
-        for command in ("cc", "gcc", "clang"):
-            if shutil.which(command):
-                return [command]
-    if importlib.util.find_spec("ziglang") is None:
-        raise RuntimeError(
-            "no linker was found: install the package 'ziglang' or a C compiler, or set "
-            "HEDGEROW_PURE=1 to build without kernels."
-        )
-    return [sys.executable, "-m", "ziglang", "cc", "-target", SYSTEMS[system].linker]
 
 
 def levels_of(chosen: str, system: str) -> Sequence[str]:

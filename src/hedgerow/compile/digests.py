@@ -15,7 +15,7 @@ import hashlib
 import importlib.util
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +50,10 @@ def source_digest() -> str:
     return digest.hexdigest()
 
 
-def digest_of(function: Callable[..., Any]) -> str:
-    """Return the digest of a kernel, or of its Python function, and of everything that it uses."""
-    function = getattr(function, "py_func", function)
-    return _digest_of(function)
-
-
 @functools.cache
-def _digest_of(function: Any) -> str:
+def digest_of(function: Any) -> str:
+    """Return the digest of a kernel, or of a Python function, and of everything that it uses."""
+    function = getattr(function, "py_func", function)
     digest = hashlib.blake2b(digest_size=10)
     digest.update(sys.implementation.cache_tag.encode())
     for part in _parts_of(function):
@@ -82,7 +78,7 @@ def _parts_of(function: Any) -> Iterator[str]:
                 if hasattr(value, attribute):
                     yield attribute
                     yield from _value_parts(getattr(value, attribute))
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         yield name
         yield from _value_parts(cell.cell_contents)
 
@@ -112,13 +108,13 @@ def _value_parts(value: Any) -> Iterator[str]:
     """Yield parts of a global: another kernel, an intrinsic, a constant, a class or a module."""
     kind = type(value).__name__ if type(value).__module__ == _KERNELS else ""
     if kind == "Kernel":
-        yield f"{_digest_of(value.py_func)} {value.inline} {value.inner}"
+        yield f"{digest_of(value)} {value.inline} {value.inner}"
     elif kind == "Intrinsic":
         yield f"{_file_digest(value.module)} {value.name}"
         if value.counts_lanes:
             yield str(lanes_of_code())
     elif isinstance(value, types.FunctionType):
-        yield _digest_of(value)
+        yield digest_of(value)
     elif isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):
         yield f"{value.__qualname__}{value._fields}"
     elif isinstance(value, types.ModuleType):

@@ -34,11 +34,12 @@ from hedgerow.compile.read_arguments import (
     FITS,
     INT,
     POINTER,
+    READER,
+    READER_TYPE,
     STATE,
     VOID,
     WORD,
     Interpreter,
-    declare_reader,
     declare_table,
     n_words_of,
     program_of,
@@ -102,7 +103,23 @@ def write_entry(module: Any, compiled: Any, symbol: str) -> None:
     requested, arguments = function.args
     python = Interpreter(builder, declare_table(module))
     given = [kind.dtype if isinstance(kind, Reference) else kind for kind in signature.args]
-    words = _read(builder, python, types.Tuple(given), arguments)
+    # Have the arguments read; the words are theirs, unless the entry ends here.
+    whole = types.Tuple(given)
+    code, n_words = bytearray(program_of(whole)), n_words_of(whole)
+    program = cgutils.global_constant(
+        module, "program", ir.Constant(ir.ArrayType(BYTE, len(code)), code)
+    )
+    memory = cgutils.alloca_once(builder, WORD, size=WORD(max(n_words, 1)))
+    state = cgutils.alloca_once(builder, STATE)
+    builder.store(builder.bitcast(program, POINTER), builder.gep(state, [INT(0), INT(0)]))
+    builder.store(memory, builder.gep(state, [INT(0), INT(1)]))
+    reader = ir.Function(module, READER_TYPE, READER)
+    status = builder.call(reader, [arguments, state])
+    with builder.if_then(builder.icmp_signed("!=", status, INT(FITS)), likely=False):
+        with builder.if_then(builder.icmp_signed("==", status, INT(EXCEPTION))):
+            builder.ret(ir.Constant(POINTER, None))
+        builder.ret(python.new_reference("NotImplemented"))
+    words = (builder.gep(memory, [WORD(k)]) for k in range(n_words))
     with builder.if_then(python.is_object(requested, "True"), likely=False):
         builder.ret(python.new_reference("True"))
     values = [_value_of(context, builder, kind, words) for kind in signature.args]
@@ -129,26 +146,6 @@ def write_support(module: Any, build: str) -> None:
     text = bytearray(build.encode() + b"\0")
     name = ir.GlobalVariable(module, ir.ArrayType(BYTE, len(text)), "hedgerow_build")
     name.initializer = ir.Constant(name.value_type, text)
-
-
-def _read(builder: Any, python: Interpreter, kind: Any, arguments: Any) -> Iterator[Any]:
-    """Have the arguments read; yield pointers to the words, unless the entry ends here."""
-    module = builder.module
-    code = bytearray(program_of(kind))
-    program = cgutils.global_constant(
-        module, "program", ir.Constant(ir.ArrayType(BYTE, len(code)), code)
-    )
-    n_words = n_words_of(kind)
-    words = cgutils.alloca_once(builder, WORD, size=WORD(max(n_words, 1)))
-    state = cgutils.alloca_once(builder, STATE)
-    builder.store(builder.bitcast(program, POINTER), builder.gep(state, [INT(0), INT(0)]))
-    builder.store(words, builder.gep(state, [INT(0), INT(1)]))
-    status = builder.call(declare_reader(module), [arguments, state])
-    with builder.if_then(builder.icmp_signed("!=", status, INT(FITS)), likely=False):
-        with builder.if_then(builder.icmp_signed("==", status, INT(EXCEPTION))):
-            builder.ret(ir.Constant(POINTER, None))
-        builder.ret(python.new_reference("NotImplemented"))
-    return (builder.gep(words, [WORD(k)]) for k in range(n_words))
 
 
 def _value_of(context: Any, builder: Any, kind: Any, words: Iterator[Any]) -> Any:

@@ -73,9 +73,27 @@ class Kernel:
         """Numba's dispatcher of this kernel, for calls from Python."""
         if self.inner and os.environ.get("HEDGEROW_OPEN_KERNELS", "") in ("", "0"):
             raise TypeError(f"{self.name} is an inner kernel: only other kernels call it.")
-        is_ours = self.name.startswith("hedgerow.")
-        _check_may_compile(self.name, could_be_built=is_ours and not self.inner)
-        return self._entry_dispatcher
+        could_be_built = self.name.startswith("hedgerow.") and not self.inner
+        policy, reason = compile_policy(), ""
+        if policy == "never" or (policy == "strict" and could_be_built):
+            reason = f"HEDGEROW_COMPILE is {policy!r}"
+            remedy = "Unset HEDGEROW_COMPILE to let Numba compile it."
+        elif os.environ.get("NUMBA_DISABLE_JIT", "") not in ("", "0"):
+            reason = "NUMBA_DISABLE_JIT is set"
+            remedy = "Unset it to let Numba compile."
+        elif importlib.util.find_spec("numba") is None:
+            reason = "Numba is not installed"
+            remedy = "Install it with: pip install 'hedgerow[jit]'"
+        if reason:
+            state = f" {library.state()}" if could_be_built else ""
+            error = CompilationError(
+                f"{self.name} has to be compiled, but {reason}.{state} {remedy}"
+            )
+            error.could_be_built = could_be_built
+            raise error
+        from hedgerow.compile import just_in_time
+
+        return just_in_time.make_dispatcher(self, inner=False)
 
     @functools.cached_property
     def inner_dispatcher(self) -> Any:
@@ -83,12 +101,6 @@ class Kernel:
         from hedgerow.compile import just_in_time
 
         return just_in_time.make_dispatcher(self, inner=True)
-
-    @functools.cached_property
-    def _entry_dispatcher(self) -> Any:
-        from hedgerow.compile import just_in_time
-
-        return just_in_time.make_dispatcher(self, inner=False)
 
     @property
     def _numba_type_(self) -> Any:
@@ -147,23 +159,3 @@ def kernel(
 def entry_of(kernel: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
     """Return the code of a kernel for arguments of the same types as ``arguments``."""
     return kernel.entry(arguments) if isinstance(kernel, Kernel) else kernel
-
-
-def _check_may_compile(name: str, could_be_built: bool) -> None:
-    """Raise CompilationError unless kernels may be compiled now."""
-    policy = compile_policy()
-    if policy == "never" or (policy == "strict" and could_be_built):
-        reason = f"HEDGEROW_COMPILE is {policy!r}"
-        remedy = "Unset HEDGEROW_COMPILE to let Numba compile it."
-    elif os.environ.get("NUMBA_DISABLE_JIT", "") not in ("", "0"):
-        reason = "NUMBA_DISABLE_JIT is set"
-        remedy = "Unset it to let Numba compile."
-    elif importlib.util.find_spec("numba") is None:
-        reason = "Numba is not installed"
-        remedy = "Install it with: pip install 'hedgerow[jit]'"
-    else:
-        return
-    state = f" {library.state()}" if could_be_built else ""
-    error = CompilationError(f"{name} has to be compiled, but {reason}.{state} {remedy}")
-    error.could_be_built = could_be_built
-    raise error

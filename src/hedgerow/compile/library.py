@@ -96,21 +96,6 @@ class _MethodDefinition(ctypes.Structure):
 _TAKES_A_TUPLE = 1  # METH_VARARGS
 
 
-def _make_entry(library: ctypes.PyDLL, symbol: str, name: str) -> Entry:
-    address = ctypes.cast(getattr(library, symbol), ctypes.c_void_p)
-    text = name.encode()
-    definition = _MethodDefinition(text, address, _TAKES_A_TUPLE, None)
-    # Never freed: a function reads its definition even when it is deleted, and some functions
-    # outlive this module while the interpreter ends.
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(definition))
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype = ctypes.py_object
-    make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
-    return Entry(
-        *(make(ctypes.addressof(definition), requested, name) for requested in (None, True))
-    )
-
-
 def entries_of(kernel: Kernel) -> tuple[Entry, ...]:
     """Return the built code of a kernel, for each combination of argument types."""
     loaded = _loaded()
@@ -121,7 +106,19 @@ def entries_of(kernel: Kernel) -> tuple[Entry, ...]:
     if listed and not unchanged:
         digest = digests.digest_of(kernel)
         listed = [entry for entry in listed if entry[1] == digest]
-    return tuple(_make_entry(library, symbol, kernel.name) for symbol, _ in listed)
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype = ctypes.py_object
+    make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
+    found, text = [], kernel.name.encode()
+    for symbol, _ in listed:
+        address = ctypes.cast(getattr(library, symbol), ctypes.c_void_p)
+        definition = _MethodDefinition(text, address, _TAKES_A_TUPLE, None)
+        # Never freed: a function reads its definition even when it is deleted, and some functions
+        # outlive this module while the interpreter ends.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(definition))
+        place = ctypes.addressof(definition)
+        found.append(Entry(make(place, None, kernel.name), make(place, True, kernel.name)))
+    return tuple(found)
 
 
 def is_usable() -> bool:
@@ -178,19 +175,12 @@ def _load(listed: dict[str, Any], build: str) -> ctypes.PyDLL:
         for symbol, _ in entries:
             getattr(library, symbol)  # an AttributeError names it
     table = (ctypes.c_int64 * len(TABLE_FIELDS)).in_dll(library, "hedgerow_table")
-    for k, word in enumerate(_table()):
+    functions = (getattr(ctypes.pythonapi, name) for name in FUNCTIONS)
+    addresses = [ctypes.cast(one, ctypes.c_void_p).value or 0 for one in functions]
+    words = [object.__basicsize__, ctypes.addressof(_type_codes()), *addresses]
+    for k, word in enumerate([*words, *map(id, OBJECTS.values())]):
         table[k] = word
     return library
-
-
-def _table() -> list[int]:
-    addresses = [
-        ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
-        for name in FUNCTIONS
-    ]
-    objects = [id(item) for item in OBJECTS.values()]
-    codes = ctypes.addressof(_type_codes())
-    return [object.__basicsize__, codes, *addresses, *objects]
 
 
 @functools.cache

@@ -85,7 +85,18 @@ def load_ptx() -> bytes:
             "device='cuda' needs code for the GPU, which this installation does not have: install "
             "a wheel of hedgerow that has kernels, or Numba (pip install 'hedgerow[jit]')."
         )
-    return _kept()
+    from hedgerow.compile import just_in_time
+
+    # Compiled code, of an earlier process if that kept it.
+    folder = just_in_time.cache_folder()
+    path = None if folder is None else folder / f"{_digest_of_list()}.ptx"
+    try:
+        return path.read_bytes() if path is not None else compile_ptx()
+    except OSError:
+        code = compile_ptx()
+    if path is not None:
+        just_in_time.keep(path, code)
+    return code
 
 
 def _built() -> bytes | None:
@@ -100,18 +111,3 @@ def _built() -> bytes | None:
         return code if is_whole and is_same else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _kept() -> bytes:
-    """Compiled code, of an earlier process if that kept it."""
-    from hedgerow.compile import just_in_time
-
-    folder = just_in_time.cache_folder()
-    path = None if folder is None else folder / f"{_digest_of_list()}.ptx"
-    try:
-        return path.read_bytes() if path is not None else compile_ptx()
-    except OSError:
-        code = compile_ptx()
-    if path is not None:
-        just_in_time.keep(path, code)
-    return code

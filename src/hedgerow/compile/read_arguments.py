@@ -53,7 +53,7 @@ BYTE, INT, WORD = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 POINTER = BYTE.as_pointer()
 VOID = ir.VoidType()
 STATE = ir.LiteralStructType([POINTER, WORD.as_pointer()])
-_READER_TYPE = ir.FunctionType(INT, [POINTER, STATE.as_pointer()])
+READER_TYPE = ir.FunctionType(INT, [POINTER, STATE.as_pointer()])
 _C_CONTIGUOUS, _F_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x2, 0x100, 0x400
 
 
@@ -63,7 +63,8 @@ def program_of(kind: Any) -> bytes:
         flags = {"C": _C_CONTIGUOUS, "F": _F_CONTIGUOUS, "A": 0}[kind.layout] | _ALIGNED
         flags |= _WRITEABLE if kind.mutable else 0
         size = np.dtype(str(kind.dtype)).itemsize
-        items = dtype_code(str(kind.dtype)), size, kind.ndim
+        name = "bool" if kind.dtype == types.boolean else str(kind.dtype)
+        items = DTYPES.index(name) + 1, size, kind.ndim
         return bytes((_ARRAY, *items, *flags.to_bytes(2, "little")))
     if isinstance(kind, types.BaseTuple):
         return bytes((_TUPLE, len(kind.types))) + b"".join(map(program_of, kind.types))
@@ -88,11 +89,6 @@ def n_words_of(kind: Any) -> int:
     return 1
 
 
-def declare_reader(module: Any) -> Any:
-    """Declare the reader for the entries of a module."""
-    return ir.Function(module, _READER_TYPE, READER)
-
-
 def declare_table(module: Any) -> Any:
     """Declare the table of addresses."""
     return ir.GlobalVariable(module, ir.ArrayType(WORD, len(TABLE_FIELDS)), TABLE)
@@ -100,7 +96,7 @@ def declare_table(module: Any) -> Any:
 
 def write_reader(module: Any, table: Any) -> None:
     """Define the reader in an LLVM module, which holds the table of addresses."""
-    function = ir.Function(module, _READER_TYPE, READER)
+    function = ir.Function(module, READER_TYPE, READER)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     reader = _Reader(function, builder, Interpreter(builder, table))
     cases = {
@@ -193,12 +189,15 @@ class _Reader:
     def _behind_head(self, offset: int) -> Any:
         return self._builder.add(self._python.word("head size"), WORD(offset))
 
-    def _is_a(self, *names: str) -> Any:
-        return self._is_one_of(*map(self._python.word, names))
-
-    def _is_one_of(self, *wanted: Any) -> Any:
-        """Return whether the object's type (last word of its head) is, or extends, a wanted one."""
-        builder = self._builder
+    def _is_a(self, *names: Any) -> Any:
+        """Return whether the object's type (last word of its head) is, or extends, a named one."""
+        # None stands for the type that the next byte of the program names.
+        builder, python, wanted = self._builder, self._python, []
+        for name in names:
+            if name is not None:
+                wanted.append(python.word(name))
+            else:
+                wanted.append(python.word_at(builder.zext(self.next_byte(), INT)))
         kind = self._field(self._item, self._behind_head(-8), WORD)
         found = cgutils.alloca_once_value(builder, cgutils.false_bit)
         for one in wanted:
@@ -209,10 +208,6 @@ class _Reader:
                 derived = self._python.call("PyType_IsSubtype", INT, kind, one)
                 builder.store(builder.icmp_signed("!=", derived, INT(0)), found)
         return builder.load(found)
-
-    def _named_by(self, number: Any) -> Any:
-        """Return the word of the table with this number."""
-        return self._python.word_at(self._builder.zext(number, INT))
 
     def read_none(self) -> None:
         self._require(self._python.is_object(self._item, "None"))
@@ -231,7 +226,7 @@ class _Reader:
                 builder.ret(status)
 
     def read_float(self) -> None:
-        self._require(self._is_one_of(self._named_by(self.next_byte())))
+        self._require(self._is_a(None))
         number = self._python.call("PyFloat_AsDouble", ir.DoubleType(), self._item)
         self._write(self._builder.bitcast(number, WORD))
 
@@ -243,9 +238,9 @@ class _Reader:
 
     def read_integer(self) -> None:
         builder = self._builder
-        types_taken = [self._named_by(self.next_byte()) for _ in range(2)]
+        is_a_number = self._is_a(None, None)
         is_signed = builder.icmp_unsigned("!=", self.next_byte(), BYTE(0))
-        self._require(self._is_one_of(*types_taken))
+        self._require(is_a_number)
         exact = self._python.call("PyNumber_Index", POINTER, self._item)
         number = cgutils.alloca_once(builder, WORD)
         with builder.if_else(is_signed) as (signed, unsigned):
@@ -271,7 +266,16 @@ class _Reader:
         self._require(self._is_a("ndarray"))
         dimensions = self._field(self._item, self._behind_head(8), INT)
         self._require(builder.icmp_signed("==", dimensions, n_dimensions))
-        self._require_items(code)
+        # The items have the type, in the processor's byte order.  C has several types of the same
+        # width: the table translates NumPy's numbers.
+        descr = self._field(self._item, self._behind_head(40), POINTER)
+        number = self._field(descr, self._behind_head(12), INT)
+        self._require(builder.icmp_unsigned("<", number, INT(24)))
+        codes = self._python.object("type codes")
+        found = self._field(codes, builder.zext(number, WORD), BYTE)
+        self._require(builder.icmp_unsigned("==", found, code))
+        order = self._field(descr, self._behind_head(10), BYTE)
+        self._require(builder.icmp_unsigned("!=", order, BYTE(ord(">"))))
         has = builder.and_(self._field(self._item, self._behind_head(48), INT), flags)
         self._require(builder.icmp_unsigned("==", has, flags))
         shape = self._field(self._item, self._behind_head(16), POINTER)
@@ -286,21 +290,3 @@ class _Reader:
             start = self._field(self._item, self._behind_head(offset), POINTER)
             with cgutils.for_range(builder, builder.zext(n_dimensions, WORD)) as loop:
                 self._write(self._field(start, builder.mul(loop.index, WORD(8)), WORD))
-
-    def _require_items(self, code: Any) -> None:
-        """Continue only if the items have a type, in the processor's byte order."""
-        builder = self._builder
-        descr = self._field(self._item, self._behind_head(40), POINTER)
-        number = self._field(descr, self._behind_head(12), INT)
-        self._require(builder.icmp_unsigned("<", number, INT(24)))
-        # C has several types of the same width: the table translates NumPy's numbers.
-        codes = self._python.object("type codes")
-        found = self._field(codes, builder.zext(number, WORD), BYTE)
-        self._require(builder.icmp_unsigned("==", found, code))
-        order = self._field(descr, self._behind_head(10), BYTE)
-        self._require(builder.icmp_unsigned("!=", order, BYTE(ord(">"))))
-
-
-def dtype_code(name: str) -> int:
-    """Return the code of a type of items, by its name in Numba."""
-    return DTYPES.index("bool" if name == "bool_" else name) + 1

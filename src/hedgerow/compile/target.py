@@ -58,19 +58,14 @@ _V4 = ("AVX512F", "AVX512CD", "AVX512_SKX")
 
 
 @functools.cache
-def processor_features() -> frozenset[str]:
-    """Return the instruction sets of this processor that NumPy knows."""
-    core = "numpy._core" if int(np.__version__.partition(".")[0]) >= 2 else "numpy.core"
-    features = importlib.import_module(f"{core}._multiarray_umath").__cpu_features__
-    return frozenset(name for name, has in features.items() if has)
-
-
-@functools.cache
 def target_levels() -> tuple[str, ...]:
     """Return the names of the libraries that this processor can run, the best first."""
     machine = platform.machine().lower()
     if machine in ("x86_64", "amd64"):
-        has = processor_features()
+        # The instruction sets of this processor that NumPy knows.
+        core = "numpy._core" if int(np.__version__.partition(".")[0]) >= 2 else "numpy.core"
+        features = importlib.import_module(f"{core}._multiarray_umath").__cpu_features__
+        has = frozenset(name for name, is_there in features.items() if is_there)
         levels = ["x86-64-v2"] if "SSE42" in has or "X86_V2" in has else []
         if "X86_V3" in has or has.issuperset(_V3):
             levels.insert(0, "x86-64-v3")

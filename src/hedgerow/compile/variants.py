@@ -35,22 +35,23 @@ class Variant(NamedTuple):
 
 def read_variants(path: Path = LIST) -> list[Variant]:
     """Return the variants of the list, in order."""
-    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
-    return [_read_line(line) for line in lines]
-
-
-def _read_line(line: str) -> Variant:
-    name, _, given = line.removesuffix(")").partition("(")
-    types = dict(part.split("=") for part in _parts(given))
-    function = find_kernel(name).py_func
-    names = function.__code__.co_varnames[: function.__code__.co_argcount]
-    if unknown := types.keys() - set(names):
-        raise TypeError(f"{name} has no argument {min(unknown)}")
-    hints = typing.get_type_hints(function, include_extras=True)
-    try:
-        return Variant(name, ", ".join(types.get(one) or text_of(hints[one]) for one in names))
-    except TypeError as error:
-        raise TypeError(f"{name}: {error}") from None
+    found = []
+    for line in path.read_text().splitlines():
+        if not line or line.startswith("#"):
+            continue
+        name, _, given = line.removesuffix(")").partition("(")
+        types = dict(part.split("=") for part in _parts(given))
+        function = find_kernel(name).py_func
+        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+        if unknown := types.keys() - set(names):
+            raise TypeError(f"{name} has no argument {min(unknown)}")
+        hints = typing.get_type_hints(function, include_extras=True)
+        try:
+            listed = [types.get(one) or text_of(hints[one]) for one in names]
+        except TypeError as error:
+            raise TypeError(f"{name}: {error}") from None
+        found.append(Variant(name, ", ".join(listed)))
+    return found
 
 
 def find_kernel(name: str) -> Any:

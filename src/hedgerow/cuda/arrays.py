@@ -19,7 +19,7 @@ import contextlib
 import ctypes
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -197,7 +197,10 @@ def gpu_array(values: Any) -> GpuArray | None:
     if kind in _HOST_TYPES:
         return None
     if hasattr(kind, "__cuda_array_interface__"):
-        _refuse_tracked(values)
+        if getattr(values, "requires_grad", False) is True and getattr(values, "is_cuda", False):
+            raise DataError(
+                f"a {kind.__name__} on a GPU records gradients: pass its detach() instead."
+            )
         interface = _attribute(values, "__cuda_array_interface__")
         if interface is not None:
             return _of_interface(values, interface)
@@ -212,13 +215,6 @@ def _attribute(values: Any, name: str) -> Any:
         return getattr(values, name)
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError):
         return None
-
-
-def _refuse_tracked(values: Any) -> None:
-    if getattr(values, "requires_grad", False) is True and getattr(values, "is_cuda", False):
-        raise DataError(
-            f"a {type(values).__name__} on a GPU records gradients: pass its detach() instead."
-        )
 
 
 def _of_interface(values: Any, interface: dict[str, Any]) -> GpuArray:
@@ -263,13 +259,6 @@ class _Tensor(ctypes.Structure):
     )
 
 
-def _pointer_of(capsule: object) -> int:
-    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer_of.argtypes, pointer_of.restype = (ctypes.py_object, ctypes.c_char_p), ctypes.c_void_p
-    found: int = pointer_of(capsule, b"dltensor")
-    return found
-
-
 def _of_dlpack(values: Any) -> GpuArray | None:
     """Return an array by DLPack; None if it is not on a GPU of NVIDIA."""
     try:
@@ -278,10 +267,12 @@ def _of_dlpack(values: Any) -> GpuArray | None:
         return None
     if int(device) not in _CUDA_DEVICES:
         return None
+    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer_of.argtypes, pointer_of.restype = (ctypes.py_object, ctypes.c_char_p), ctypes.c_void_p
     try:
         # As long as the capsule around the C structure lives, the memory of the array does.
         capsule = values.__dlpack__(stream=_LEGACY)
-        tensor = _Tensor.from_address(_pointer_of(capsule))
+        tensor = _Tensor.from_address(pointer_of(capsule, b"dltensor"))
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
         raise DataError(
             f"a {type(values).__name__} on a GPU cannot be read ({error}): copy it to the host."
@@ -342,7 +333,13 @@ def host_array(values: Any) -> npt.NDArray[Any]:
     [1, None]
     """
     if isinstance(values, list | tuple):
-        return _array_of_list(values)
+        array: npt.NDArray[Any] = np.asarray(values)
+        if array.dtype.kind not in "US":
+            return array
+        # Text beside NaN or numbers stays apart from their text.
+        objects = np.array(values, dtype=object)
+        known = {str, np.str_, bytes, np.bytes_}
+        return array if set(map(type, objects.ravel().tolist())) <= known else objects
     if not isinstance(values, np.ma.MaskedArray):
         return np.asarray(on_host(values))
     plain, masked = np.asarray(values), np.ma.getmaskarray(values)
@@ -353,16 +350,6 @@ def host_array(values: Any) -> npt.NDArray[Any]:
     found = plain.astype(object)
     found[masked] = None
     return found
-
-
-def _array_of_list(values: Sequence[Any]) -> npt.NDArray[Any]:
-    """Return a list as an array; text beside NaN or numbers stays apart from their text."""
-    array: npt.NDArray[Any] = np.asarray(values)
-    if array.dtype.kind not in "US":
-        return array
-    objects = np.array(values, dtype=object)
-    known = {str, np.str_, bytes, np.bytes_}
-    return array if set(map(type, objects.ravel().tolist())) <= known else objects
 
 
 def is_cudf(values: object) -> bool:

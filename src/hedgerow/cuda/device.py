@@ -69,7 +69,13 @@ class Gpu:
         name = ctypes.create_string_buffer(100)
         self.driver.call("cuDeviceGetName", name, len(name), self._handle)
         self.name = name.value.decode(errors="replace")
-        self._check_processor()
+        version = tuple(map(self._attribute, (cuda.CAPABILITY_MAJOR, cuda.CAPABILITY_MINOR)))
+        least = divmod(int(ptx.PROCESSOR.removeprefix("sm_")), 10)
+        if version < least:
+            raise DeviceError(
+                f"the GPU {self.name} has compute capability {version[0]}.{version[1]}, but "
+                f"{least[0]}.{least[1]} is needed: use device='cpu'."
+            )
         self.n_processors = self._attribute(cuda.N_PROCESSORS)
         self.most_shared = self._attribute(cuda.SHARED_PER_BLOCK)
         self.driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self._handle)
@@ -82,15 +88,6 @@ class Gpu:
         value = ctypes.c_int()
         self.driver.call("cuDeviceGetAttribute", ctypes.byref(value), which, self._handle)
         return value.value
-
-    def _check_processor(self) -> None:
-        version = tuple(map(self._attribute, (cuda.CAPABILITY_MAJOR, cuda.CAPABILITY_MINOR)))
-        least = divmod(int(ptx.PROCESSOR.removeprefix("sm_")), 10)
-        if version < least:
-            raise DeviceError(
-                f"the GPU {self.name} has compute capability {version[0]}.{version[1]}, but "
-                f"{least[0]}.{least[1]} is needed: use device='cpu'."
-            )
 
     @contextlib.contextmanager
     def current(self) -> Iterator[None]:

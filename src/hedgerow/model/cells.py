@@ -175,11 +175,6 @@ class Boxes:
             self.inside[left, part] &= goes_left
             self.inside[right, part] &= ~goes_left
 
-    def part_of(self, column: int) -> slice:
-        """Return the slice of the cells of present values of a column."""
-        start = self.starts[np.searchsorted(self.columns, column)]
-        return slice(int(start), int(start) + len(self.cells.ordered(column)))
-
     def leaves_below(self, node: int) -> IntArray:
         """Return the leaves below ``node`` that a row can reach."""
         forest = self.cells.forest

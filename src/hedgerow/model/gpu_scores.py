@@ -90,7 +90,17 @@ class GpuScorer:
 
     def __init__(self, model: Model, tables: EngineTables) -> None:
         self._model, self._tables = model, tables
-        self._levels = None if has_host_rules(model) else flat_levels(model)
+        schema, forest = model.schema, model.forest
+        # Only the processor can compute the scores of such models.
+        has_host_rules = (
+            model.inputs is not None
+            or forest.slopes is not None
+            or schema.has_int
+            or schema.zero_missing
+            or has_foreign_rules(model)
+            or schema.has_categories != (forest.categories is not None)
+        )
+        self._levels = None if has_host_rules else flat_levels(model)
         self._held: dict[tuple[int, int], HeldForest] = {}
 
     def covers(self, X: GpuArray) -> bool:
@@ -191,7 +201,18 @@ class HeldForest:
         fitting = [size for size in _BLOCK_SIZES if size * row_bytes <= _KEPT_BYTES]
         threads = (fitting or _BLOCK_SIZES)[0]
         n_words = threads * row_bytes // 4 if fitting else 0
-        rows = _rows_of(X, first, count, n_words > 0, forest.columns)
+        # Where the values of the rows lie, and how to make keys of them.
+        rows = kernels.GpuRows(
+            origin=np.int64((X.address - start) // itemsize),
+            row_step=np.int64(X.strides[0] // itemsize),
+            column_step=np.int64(X.strides[1] // itemsize),
+            first=np.int64(first),
+            count=np.int64(count),
+            flip=np.int64(np.iinfo(_BITS[itemsize]).max),
+            top=np.int64(np.array(np.inf, dtype=X.dtype).view(_BITS[itemsize])),
+            is_kept=np.int64(n_words > 0),
+            columns=forest.columns,
+        )
         blocks = (-(-count // threads), 1)
         if self._n_categories > 0:
             given = (rows, kernels.GpuLevels(*self._levels), lane.bins, lane.unknown)
@@ -219,37 +240,6 @@ def _uploaded(stream: Stream, array: AnyArray) -> DeviceArray:
     if len(array) > 0:
         stream.upload(array, held)
     return held
-
-
-def _rows_of(X: GpuArray, first: int, count: int, is_kept: bool, columns: Any) -> kernels.GpuRows:
-    """Return where the values of some rows lie, and how to make keys of them."""
-    itemsize, start = X.dtype.itemsize, X.span[0]
-    flip = np.iinfo(_BITS[itemsize]).max
-    top = np.array(np.inf, dtype=X.dtype).view(_BITS[itemsize])
-    return kernels.GpuRows(
-        origin=np.int64((X.address - start) // itemsize),
-        row_step=np.int64(X.strides[0] // itemsize),
-        column_step=np.int64(X.strides[1] // itemsize),
-        first=np.int64(first),
-        count=np.int64(count),
-        flip=np.int64(flip),
-        top=np.int64(top),
-        is_kept=np.int64(is_kept),
-        columns=columns,
-    )
-
-
-def has_host_rules(model: Model) -> bool:
-    """Return whether only the processor can compute the scores of a model."""
-    schema, forest = model.schema, model.forest
-    return (
-        model.inputs is not None
-        or forest.slopes is not None
-        or schema.has_int
-        or schema.zero_missing
-        or has_foreign_rules(model)
-        or schema.has_categories != (forest.categories is not None)
-    )
 
 
 def flat_levels(model: Model) -> FlatLevels | None:

@@ -284,7 +284,9 @@ def _pair_out_of_order(
     """Return two leaves in the wrong order that the split at ``node`` separates."""
     # Their boxes overlap in all other columns. The result is (-1, -1) if there are none, and None
     # if there are too many pairs to compare.
-    forest, part = boxes.cells.forest, boxes.part_of(column)
+    forest = boxes.cells.forest
+    start = int(boxes.starts[np.searchsorted(boxes.columns, column)])
+    part = slice(start, start + len(boxes.cells.ordered(column)))  # cells of present values
     sides = []
     for child in (forest.left[node], forest.right[node]):
         leaves = boxes.leaves_below(int(child))
