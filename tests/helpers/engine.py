@@ -39,15 +39,17 @@ from hedgerow.kernels.splits.category_split import (
     SetColumn,
     complete_set,
 )
-from hedgerow.kernels.splits.constraints import searched_node, split_gain
+from hedgerow.kernels.splits.constraints import own_score, searched_node
 from hedgerow.kernels.splits.search import ColumnLanes, search_columns
 from hedgerow.kernels.splits.split import (
     NO_SPLIT,
+    ROUNDING,
     NodeHistogram,
     NodeSums,
     SplitRules,
     Units,
     Within,
+    accepted_gain,
     complete_split,
 )
 from hedgerow.model.predict import Predictor
@@ -213,7 +215,8 @@ def search(g, h, n, n_bins, node, rules, units=(1.0, 1.0)):
         lanes = ColumnLanes(features, features * histogram.stride)
         best = search_columns(histogram, lanes, searched, constraints, best)
     found = complete_split(histogram, sums, unit, best)
-    return found, split_gain(constraints, found.score, sums, unit, engine_rules)
+    own = own_score(searched)
+    return found, accepted_gain(found.score, own, ROUNDING * own, engine_rules.gamma, 1.0)
 
 
 class FoundSet(NamedTuple):

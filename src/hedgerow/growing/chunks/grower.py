@@ -70,7 +70,7 @@ from hedgerow.kernels.histograms.histogram import Columns
 from hedgerow.kernels.histograms.pairs import Pairs
 from hedgerow.objectives.derivatives import PRECOMPUTED
 from hedgerow.objectives.precomputed import check_curvature
-from hedgerow.params import FIRST_ORDER, BoostParams
+from hedgerow.params import FIRST_ORDER
 
 _SPARE_NODES = 1 << 15
 """Nodes that may be looked at in vain, at most."""
@@ -163,7 +163,6 @@ class ChunkGrower(CompiledGrower):
             self._exchange, spec, params, n_threads, facts.n_builds, most, n_vectors,
             fit.constant_hessian,
         )  # fmt: skip
-        self._check_slots(params, most)
         max_nodes = 2 * most + min(6 * most, _SPARE_NODES)
         sampler = make_sampler(params, store.n_rows, n_threads, packs=True, allocate=allocate)
         options = setup.make_options(
@@ -193,9 +192,6 @@ class ChunkGrower(CompiledGrower):
             state = setup.with_vectors(state, fit, words, space.kept_vectors, allocate)
         self._counts = aligned_zeros((n_vectors, n_threads, s.COUNTS), np.int64)
         return state._replace(threads=state.threads._replace(counts=self._counts[-1]))
-
-    def _check_slots(self, params: BoostParams, max_leaves: int) -> None:
-        """Raise ``AllRowsNeededError`` if too few histograms can be kept."""
 
     def _start_team(self, n_threads: int) -> passes.ChunkTeam:
         return passes.ChunkTeam(self._state.team)
@@ -526,23 +522,21 @@ class SymmetricChunkGrower(ChunkGrower):
     def _make_state(self, fit: setup.Fit) -> s.State:
         state = super()._make_state(fit)
         most, size = int(state.settings.max_leaves), int(state.level.slot_size)
-        self._n_divided = 0  # jobs of the batch whose rows are divided
-        return state._replace(
-            tree=state.tree._replace(batch=setup.make_batch(most)),
-            level=setup.make_level(self._store.spec, state.options, fit.n_threads, most, size),
-        )
-
-    def _check_slots(self, params: BoostParams, max_leaves: int) -> None:
-        depth = 41 if params.max_depth is None else params.max_depth
-        needed = min(max_leaves, 1 << min(max(depth, 1) - 1, 40))
+        depth = 41 if fit.params.max_depth is None else fit.params.max_depth
+        needed = min(most, 1 << min(max(depth, 1) - 1, 40))
         if needed > self._space.n_slots:
             raise AllRowsNeededError(
-                f"grow_policy='symmetric' with max_depth={params.max_depth} keeps up to "
+                f"grow_policy='symmetric' with max_depth={fit.params.max_depth} keeps up to "
                 f"{needed:,} histograms, and for {self._store.spec.n_features:,} columns "
                 f"{self._space.n_slots:,} can "
                 "be kept while rows are read in parts: use a lower max_depth, fewer columns or "
                 "fewer bins (max_bins)."
             )
+        self._n_divided = 0  # jobs of the batch whose rows are divided
+        return state._replace(
+            tree=state.tree._replace(batch=setup.make_batch(most)),
+            level=setup.make_level(self._store.spec, state.options, fit.n_threads, most, size),
+        )
 
     def _batches(self) -> Iterator[tuple[IntArray, bool]]:
         while len(parents := self._parents()) > 0:
@@ -574,7 +568,10 @@ class SymmetricChunkGrower(ChunkGrower):
             return
         # Search levels until one divides nodes, whose rows are divided next.
         while scalars[s.IS_N_SEARCHED] > 0:
-            self._choose()
+            # The best cut in the block of columns, then of all ranks.
+            state, found = self._state, np.zeros((1, 1, s.FOUND_FIELDS), dtype=np.int64)
+            self._team.run(node_stages.search_chunk_level, state, self._block, found[0, 0])
+            node_stages.choose_level(state, self._block, self._exchange.splits(found)[0])
             if self._state.level.choice[s.FOUND_FEATURE] >= 0:
                 self._measure()
             node_stages.next_level(self._state, 0)
@@ -586,12 +583,6 @@ class SymmetricChunkGrower(ChunkGrower):
         node_stages.next_level(self._state, 1)
         self._n_divided = 0
         self._close(self._state.tree.batch[:1])
-
-    def _choose(self) -> None:
-        """Find the best cut in the block of columns, then of all ranks."""
-        state, found = self._state, np.zeros((1, 1, s.FOUND_FIELDS), dtype=np.int64)
-        self._team.run(node_stages.search_chunk_level, state, self._block, found[0, 0])
-        node_stages.choose_level(state, self._block, self._exchange.splits(found)[0])
 
     def _measure(self) -> None:
         """Share the left sums of the cut in each node, from the rank that has its column."""

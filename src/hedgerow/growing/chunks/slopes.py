@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray, RowArray, distinct
+from hedgerow.arrays import IntArray, RowArray, distinct
 from hedgerow.data.external.disk_store import Chunk, ChunkStore, Uses
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.core import slopes
@@ -79,43 +79,33 @@ class ChunkSlopes:
         for stage in range(slope_fit.STAGES):
 
             def visit(number: int, stage: int = stage) -> None:
-                self._visit(groups[number], data, terms, rules, stage, sums)
+                # The rows of some leaves on this rank; ``data`` lacks those of a chunk.
+                leaves = groups[number]
+                used = np.arange(TERMS) < terms.count[leaves, None]
+                columns = distinct(terms.column[leaves][used]).tolist()
+                start, count = np.zeros((2, n_nodes), dtype=np.int64)
+                uses = Uses(False, (), numbers=columns)
+                for chunk in self._store.chunks(self._chunks_of(leaves), uses):
+                    assert chunk.numbers is not None
+                    rows, starts = self._rows_of(chunk, leaves)
+                    start[leaves], count[leaves] = starts[:-1], np.diff(starts)
+                    # The numbers of a chunk begin with its first row.
+                    rows -= np.uint32(chunk.start)
+                    here = data._replace(
+                        rows=rows, start=start, count=count, numbers=chunk.numbers,
+                        quantized=data.quantized[2 * chunk.start :],
+                    )  # fmt: skip
+
+                    def add(first: int, stop: int, here: slope_fit.LeafRows = here) -> None:
+                        unused = np.zeros(slope_fit.SUMS)
+                        slope_fit.add_part(here, terms, rules, stage, first, stop, sums, unused)
+
+                    fewest = slopes.fewest_nodes(n_nodes, len(rows))
+                    run_blocks(add, n_nodes, self._n_threads, fewest)
 
             self._exchange.take_turns(groups, sums, visit)
             slope_fit.end_stage(terms, rules, stage, sums, slope_fit.system_space())
         return slopes.slopes_of(terms, n_nodes, n_terms)
-
-    def _visit(
-        self,
-        leaves: IntArray,
-        data: slope_fit.LeafRows,
-        terms: slope_fit.LeafTerms,
-        rules: slope_fit.SlopeRules,
-        stage: int,
-        sums: FloatArray,
-    ) -> None:
-        """Do a stage for the rows of some leaves on this rank; ``data`` lacks those of a chunk."""
-        n_nodes = len(terms.count)
-        used = np.arange(TERMS) < terms.count[leaves, None]
-        columns = distinct(terms.column[leaves][used]).tolist()
-        uses = Uses(False, (), numbers=columns)
-        start, count = np.zeros((2, n_nodes), dtype=np.int64)
-        for chunk in self._store.chunks(self._chunks_of(leaves), uses):
-            assert chunk.numbers is not None
-            rows, starts = self._rows_of(chunk, leaves)
-            start[leaves], count[leaves] = starts[:-1], np.diff(starts)
-            # The numbers of a chunk begin with its first row.
-            rows -= np.uint32(chunk.start)
-            here = data._replace(
-                rows=rows, start=start, count=count, numbers=chunk.numbers,
-                quantized=data.quantized[2 * chunk.start :],
-            )  # fmt: skip
-
-            def add(first: int, stop: int, here: slope_fit.LeafRows = here) -> None:
-                unused = np.zeros(slope_fit.SUMS)
-                slope_fit.add_part(here, terms, rules, stage, first, stop, sums, unused)
-
-            run_blocks(add, n_nodes, self._n_threads, slopes.fewest_nodes(n_nodes, len(rows)))
 
 
 def divided(leaves: IntArray, n_rows: IntArray, n_groups: int) -> list[IntArray]:

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hedgerow import kernel_types as kt
-from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray
+from hedgerow.arrays import AnyArray, FloatArray, RowArray
 from hedgerow.compile import entry_of, kernel
 from hedgerow.data import BinnedMatrix
 from hedgerow.growing.core import state as s
@@ -34,23 +34,26 @@ from hedgerow.growing.core.slopes import (
     LeafSpace,
     SlopeFinder,
     choose_columns,
-    empty_slopes,
     leaf_space,
     pack_terms,
 )
 from hedgerow.growing.core.stages.gradients import units_of
 from hedgerow.growing.core.state import NUMBER_VALUE
 from hedgerow.growing.core.tree import (
+    NO_SLOPES,
     ROWS_PER_WALK,
     GrownTree,
+    Lines,
     Nodes,
     TreeOfTable,
+    Walked,
+    add_to_scores,
     copy_nodes,
     empty_block,
 )
 from hedgerow.kernels.prediction import slope_fit
-from hedgerow.kernels.prediction.slopes import TERMS, Slopes, add_chosen_lines
-from hedgerow.kernels.prediction.traverse import add_tree_scores, walk_space
+from hedgerow.kernels.prediction.slopes import TERMS, Slopes, empty_slopes
+from hedgerow.kernels.prediction.traverse import walk_space
 from hedgerow.threads import run_blocks
 
 # Rows of ``Batch.places``.
@@ -105,32 +108,6 @@ class LeafLines(NamedTuple):
     unseen: Lines
 
 
-@kernel(inner=True)
-def find_lines(
-    table: IntArray,
-    numbers: FloatArray,
-    scalars: IntArray,
-    rows: s.Rows,
-    lines: LeafLines,
-    scores: FloatArray,
-    slopes: Slopes,
-) -> int:
-    """Find the slopes of a tree, and add it to the scores of its sample; count the terms."""
-    n_nodes, leaves, terms = scalars[s.IS_N_NODES], lines.leaves, lines.terms
-    choose_columns(table, n_nodes, lines.usable, leaves, terms)
-    for node in range(np.uint64(n_nodes)):
-        lines.values[node] = numbers[node, s.NUMBER_VALUE]
-    units = units_of(scalars, lines.constant, 0)
-    data = slope_fit.LeafRows(
-        rows.rows, leaves.start, leaves.count, rows.quantized, units.g, units.h,
-        lines.outside.numbers, lines.space,
-    )  # fmt: skip
-    penalty, rate, longest = lines.rules
-    rules = slope_fit.SlopeRules(penalty, rate, longest, lines.values[:n_nodes], lines.room)
-    slope_fit.fit_terms(data, terms, rules, 0, n_nodes, lines.own, lines.system, scores)
-    return pack_terms(terms, n_nodes, slopes)
-
-
 @kernel
 def join_tree(
     table: kt.Int64_2D,
@@ -154,7 +131,21 @@ def join_tree(
             slopes.start[start : start + n_nodes + 1], slopes.column[term:], slopes.slope[term:],
             slopes.center[term:], slopes.low[first:last], slopes.high[first:last],
         )  # fmt: skip
-        n_terms = find_lines(table, numbers, scalars, rows, lines, outside.raw[output], slopes)
+        # Find the slopes of the tree, and add it to the scores of its sample.
+        leaves, terms, values = lines.leaves, lines.terms, lines.values
+        choose_columns(table, n_nodes, lines.usable, leaves, terms)
+        for node in range(np.uint64(n_nodes)):
+            values[node] = numbers[node, NUMBER_VALUE]
+        units = units_of(scalars, lines.constant, 0)
+        data = slope_fit.LeafRows(
+            rows.rows, leaves.start, leaves.count, rows.quantized, units.g, units.h,
+            lines.outside.numbers, lines.space,
+        )  # fmt: skip
+        penalty, rate, longest = lines.rules
+        rules = slope_fit.SlopeRules(penalty, rate, longest, values[:n_nodes], lines.room)
+        scores = outside.raw[output]
+        slope_fit.fit_terms(data, terms, rules, 0, n_nodes, lines.own, lines.system, scores)
+        n_terms = pack_terms(terms, n_nodes, slopes)
     n_sample, n_rows, n_unseen = scalars[s.IS_N_ROWS], outside.raw.shape[1], unseen.raw.shape[1]
     part = (batch.nodes, first, n_nodes, slopes)
     if n_sample < n_rows:
@@ -278,80 +269,10 @@ def _leaf_lines(
     )
 
 
-NO_SLOPES, _NONE = empty_slopes(0, 0, 0), np.zeros(0, dtype=np.uint8)
+_NONE = np.zeros(0, dtype=np.uint8)
 
 _FEW_NODES = 32
 """Room at first; it grows with the trees."""
-
-# Rows of ``Nodes.splits``.
-_COLUMN, _LEFT, _RIGHT = 3, 4, 5
-
-
-class Walked(NamedTuple):
-    """The rows.
-
-    by_row     uint8 (n_tiles, at least n_rows, tile_width)
-    width      columns in each tile
-    raw        float64 (n_outputs, n_rows): their scores
-    """
-
-    by_row: kt.UInt8_3D
-    width: int
-    raw: kt.Float64_2D
-
-
-class Lines(NamedTuple):
-    """The additional data of rows for linear leaves.
-
-    numbers    float64 (n_rows, n_features), column by column
-    ends       float64 (n_rows,): scratch, the leaf of each row
-    places     float64 (at least n_nodes,): 0, 1, ...
-    """
-
-    numbers: kt.Strided[kt.Float64_2D]
-    ends: kt.Float64_1D
-    places: kt.Float64_1D
-
-
-@kernel(inline=True, inner=True)
-def steps_of(block: Nodes, first: int, stop: int, value: FloatArray) -> tuple[Any, ...]:
-    """Return the arrays of a walk through the nodes ``first .. stop`` of the block."""
-    splits = block.splits
-    return (
-        splits[_COLUMN, first:stop],
-        block.sets[first:stop],
-        splits[_LEFT, first:stop],
-        splits[_RIGHT, first:stop],
-        value,
-    )
-
-
-@kernel
-def add_to_scores(
-    block: Nodes,
-    first: int,
-    n_nodes: int,
-    slopes: Slopes,
-    lines: Lines,
-    walked: Walked,
-    output: int,
-    rows: kt.UInt32_1D,
-    start: int,
-    stop: int,
-    space: kt.UInt64_1D,
-) -> None:
-    """Add the tree at place ``first`` of the block to the scores of rows ``start .. stop``."""
-    ends, scores = lines.ends, walked.raw[output]
-    value = block.numbers[NUMBER_VALUE, first : first + n_nodes]
-    if len(slopes.start) == 0:
-        tree = steps_of(block, first, first + n_nodes, value)
-        add_tree_scores(walked.by_row, walked.width, tree, rows, start, stop, space, scores)
-        return
-    for i in range(np.uint64(start), np.uint64(stop)):
-        ends[np.uint64(rows[i]) if len(rows) > 0 else i] = 0.0
-    tree = steps_of(block, first, first + n_nodes, lines.places[:n_nodes])
-    add_tree_scores(walked.by_row, walked.width, tree, rows, start, stop, space, ends)
-    add_chosen_lines(value, slopes, lines.numbers, ends, rows, start, stop, scores)
 
 
 class WalkedRows:

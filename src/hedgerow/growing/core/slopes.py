@@ -23,7 +23,7 @@ from hedgerow.kernels.prediction.slope_fit import (
     fit_space,
     fit_terms,
 )
-from hedgerow.kernels.prediction.slopes import TERMS, Slopes
+from hedgerow.kernels.prediction.slopes import TERMS, Slopes, empty_slopes
 from hedgerow.kernels.splits.constraints import HIGH, LOW
 from hedgerow.objectives.base import Objective
 from hedgerow.params import BoostParams
@@ -100,18 +100,6 @@ def pack_terms(terms: LeafTerms, n_nodes: int, slopes: Slopes) -> int:
         slopes.start[node + one] = n
         slopes.low[node], slopes.high[node] = terms.bounds[0, node], terms.bounds[1, node]
     return n
-
-
-def empty_slopes(n_starts: int, n_terms: int, n_lines: int) -> Slopes:
-    """Return space for lines and their terms."""
-    return Slopes(
-        np.empty(n_starts, dtype=np.int64),
-        np.empty(n_terms, dtype=np.int32),
-        np.empty(n_terms),
-        np.empty(n_terms),
-        np.empty(n_lines),
-        np.empty(n_lines),
-    )
 
 
 def slopes_of(terms: LeafTerms, n_nodes: int, most_terms: int) -> Slopes:

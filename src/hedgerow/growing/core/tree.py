@@ -28,7 +28,12 @@ from hedgerow.data.binning.matrix import left_bytes
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.state import NUMBER_VALUE
 from hedgerow.kernels.prediction.predict import add_chosen_vectors
-from hedgerow.kernels.prediction.slopes import Slopes, add_chosen_lines, scaled_slopes
+from hedgerow.kernels.prediction.slopes import (
+    Slopes,
+    add_chosen_lines,
+    empty_slopes,
+    scaled_slopes,
+)
 from hedgerow.kernels.prediction.traverse import add_tree_scores, walk_space
 from hedgerow.threads import run_blocks
 
@@ -224,49 +229,6 @@ def _concatenated(parts: Sequence[Nodes]) -> Nodes:
     )
 
 
-def add_tree(
-    tree: GrownTree,
-    rows: tuple[BinnedMatrix, FloatArray | None],
-    chosen: RowArray,
-    raw: FloatArray,
-    output: int,
-    n_threads: int,
-) -> None:
-    """Add any tree that ``output`` has grown to raw scores (n_outputs, n_rows)."""
-    # The rows are ``chosen``, or all if there are none.
-    (matrix, numbers), slopes, vectors = rows, tree.slopes, tree.vectors
-    column, sets, left, right = tree.steps()
-    if matrix.paired:
-        column, sets = column >> 1, left_bytes(column, sets)
-
-    def in_blocks(task: Callable[[int, int], None]) -> None:
-        run_blocks(task, len(chosen) or matrix.n_rows, n_threads, ROWS_PER_WALK)
-
-    def walk(value: FloatArray, scores: FloatArray) -> None:
-        nodes, width = (column, sets, left, right, value), matrix.bytes_per_tile
-
-        def add(start: int, stop: int) -> None:
-            space = walk_space(len(value))
-            add_tree_scores(matrix.by_row, width, nodes, chosen, start, stop, space, scores)
-
-        in_blocks(add)
-
-    if vectors is None and slopes is None:
-        walk(tree.value, raw[output])
-        return
-    # The walk ends at the number of a node, which is that of its vector or of its line.
-    ends = np.zeros(matrix.n_rows)
-    walk(np.arange(len(left), dtype=np.float64), ends)
-
-    def add_leaves(start: int, stop: int) -> None:
-        if slopes is None:
-            add_chosen_vectors(vectors, ends, chosen, start, stop, raw)
-        else:
-            add_chosen_lines(tree.value, slopes, numbers, ends, chosen, start, stop, raw[output])
-
-    in_blocks(add_leaves)
-
-
 def columns_of_lines(trees: Iterable[GrownTree]) -> list[int]:
     """Return the columns whose numbers the leaves of some trees read, ascending."""
     read = (tree.slopes.column.tolist() for tree in trees if tree.slopes is not None)
@@ -347,3 +309,103 @@ def empty_block(n_nodes: int) -> Nodes:
         np.empty(n_nodes, dtype=np.int64),
         np.empty((s.NUMBERS, n_nodes)),
     )
+
+
+# Rows of ``Nodes.splits``.
+_COLUMN, _LEFT, _RIGHT = 3, 4, 5
+
+
+class Walked(NamedTuple):
+    """The rows.
+
+    by_row     uint8 (n_tiles, at least n_rows, tile_width)
+    width      columns in each tile
+    raw        float64 (n_outputs, n_rows): their scores
+    """
+
+    by_row: kt.UInt8_3D
+    width: int
+    raw: kt.Float64_2D
+
+
+class Lines(NamedTuple):
+    """The additional data of rows for linear leaves.
+
+    numbers    float64 (n_rows, n_features), column by column
+    ends       float64 (n_rows,): scratch, the leaf of each row
+    places     float64 (at least n_nodes,): 0, 1, ...
+    """
+
+    numbers: kt.Strided[kt.Float64_2D]
+    ends: kt.Float64_1D
+    places: kt.Float64_1D
+
+
+@kernel
+def add_to_scores(
+    block: Nodes,
+    first: int,
+    n_nodes: int,
+    slopes: Slopes,
+    lines: Lines,
+    walked: Walked,
+    output: int,
+    rows: kt.UInt32_1D,
+    start: int,
+    stop: int,
+    space: kt.UInt64_1D,
+) -> None:
+    """Add the tree at place ``first`` of the block to the scores of rows ``start .. stop``."""
+    ends, scores, last, splits = lines.ends, walked.raw[output], first + n_nodes, block.splits
+    has_lines = len(slopes.start) > 0
+    values = reached = block.numbers[NUMBER_VALUE, first:last]
+    to = scores
+    if has_lines:  # the walk ends at the number of a node, which is that of its line
+        for i in range(np.uint64(start), np.uint64(stop)):
+            ends[np.uint64(rows[i]) if len(rows) > 0 else i] = 0.0
+        reached, to = lines.places[:n_nodes], ends
+    tree = (
+        splits[_COLUMN, first:last], block.sets[first:last], splits[_LEFT, first:last],
+        splits[_RIGHT, first:last], reached,
+    )  # fmt: skip
+    add_tree_scores(walked.by_row, walked.width, tree, rows, start, stop, space, to)
+    if has_lines:
+        add_chosen_lines(values, slopes, lines.numbers, ends, rows, start, stop, scores)
+
+
+_NO_NUMBERS, NO_SLOPES = np.zeros((0, 0)), empty_slopes(0, 0, 0)
+
+
+def add_tree(
+    tree: GrownTree,
+    rows: tuple[BinnedMatrix, FloatArray | None],
+    chosen: RowArray,
+    raw: FloatArray,
+    output: int,
+    n_threads: int,
+) -> None:
+    """Add any tree that ``output`` has grown to raw scores (n_outputs, n_rows)."""
+    # The rows are ``chosen``, or all if there are none.
+    (matrix, numbers), vectors = rows, tree.vectors
+    column, sets, left, right = tree.steps()
+    if matrix.paired:
+        column, sets = column >> 1, left_bytes(column, sets)
+    n_nodes, ends = len(left), np.zeros(matrix.n_rows)
+    places = np.arange(n_nodes, dtype=np.float64)
+    block = empty_block(n_nodes)._replace(sets=np.ascontiguousarray(sets))
+    block.splits[_COLUMN], block.splits[_LEFT], block.splits[_RIGHT] = column, left, right
+    # With vectors, too, the walk ends at the number of a node.
+    block.numbers[NUMBER_VALUE] = tree.value if vectors is None else places
+    walked = Walked(
+        matrix.by_row, matrix.bytes_per_tile, raw[output][None] if vectors is None else ends[None]
+    )
+    slopes = NO_SLOPES if tree.slopes is None else tree.slopes
+    lines = Lines(_NO_NUMBERS if numbers is None else numbers, ends, places)
+
+    def add(start: int, stop: int) -> None:
+        space = walk_space(n_nodes)
+        add_to_scores(block, 0, n_nodes, slopes, lines, walked, 0, chosen, start, stop, space)
+        if vectors is not None:
+            add_chosen_vectors(vectors, ends, chosen, start, stop, raw)
+
+    run_blocks(add, len(chosen) or matrix.n_rows, n_threads, ROWS_PER_WALK)

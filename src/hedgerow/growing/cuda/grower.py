@@ -200,7 +200,17 @@ class RowsOnGpu:
         leaves = aligned_zeros((2, most_leaves), np.int64)
         sums = aligned_zeros((most_leaves, 2), np.int64)
         leaf_of = stream.pinned(n_rows, np.int32)
-        ahead = self._ahead(most_leaves)
+        # The orders, and the results that the host has not read yet.
+        ahead = commands.Ahead(
+            listed=stream.pinned(self._orders.length, np.int64).reshape(-1, ORDER_FIELDS),
+            counts=aligned_zeros(commands.COUNTS, np.int64),
+            free=np.zeros(self._n_places, dtype=np.int64),
+            of_parent=np.zeros(most_leaves, dtype=np.int64),
+            of_node=np.zeros(most_leaves, dtype=np.int64),
+            kept=self._kept,
+            n_cells=self._n_cells,
+            n_likely=self._n_likely,
+        )
         on_host = {
             commands.SCALARS: state.scalars,
             commands.QUANTIZED: self.rows.quantized,
@@ -246,19 +256,6 @@ class RowsOnGpu:
         stream.launch(rows.lay_rows, blocks, commands.THREADS, n_rows, self._columns, self._bins)
         stream.wait()
 
-    def _ahead(self, n_nodes: int) -> commands.Ahead:
-        """Return the orders, and the results that the host has not read yet."""
-        return commands.Ahead(
-            listed=self._stream.pinned(self._orders.length, np.int64).reshape(-1, ORDER_FIELDS),
-            counts=aligned_zeros(commands.COUNTS, np.int64),
-            free=np.zeros(self._n_places, dtype=np.int64),
-            of_parent=np.zeros(n_nodes, dtype=np.int64),
-            of_node=np.zeros(n_nodes, dtype=np.int64),
-            kept=self._kept,
-            n_cells=self._n_cells,
-            n_likely=self._n_likely,
-        )
-
     def _kernels(
         self, n_words: int, state: s.State
     ) -> dict[int, tuple[Any, int, int, tuple[Any, ...]]]:
@@ -276,9 +273,19 @@ class RowsOnGpu:
         finishing = (
             0, 0, *leaves, self._quantized, ids, arrays[commands.LEAF_SUMS], self._leaf_of,
         )  # fmt: skip
+        # The gradients of all rows are packed.
+        constant = int(settings.constant_hessian)
+        if self.vectors.used == 0:
+            of_rows = (arrays[commands.SCALARS], ids, self._quantized, self._packed)
+            packing = (pack_rows, threads, 0, (constant, int(settings.seed), *of_rows))
+        else:
+            outputs = self.vectors.outputs
+            sizes = (len(outputs.scalars), n_rows, int(outputs.sums.width), constant)
+            words = (arrays[commands.WORDS], self._packed)
+            packing = (pack_vectors, threads, 0, (*sizes, *words))
         return {
             commands.COUNT_ROWS: (rows.count_rows, threads, 0, (n_rows, ids)),
-            commands.PACK_ROWS: self._packing(settings),
+            commands.PACK_ROWS: packing,
             commands.COUNT_LEFT: (rows.count_left, threads, 1, (orders, columns, ids, counts)),
             commands.DIVIDE: (
                 rows.divide_rows, threads, to_divide, (orders, columns, ids, counts, scratch),
@@ -288,16 +295,6 @@ class RowsOnGpu:
             commands.HAND_OVER: (hand_over, threads, 0, handing),
             commands.FINISH: (rows.finish_rows, threads, 0, finishing),
         }  # fmt: skip
-
-    def _packing(self, settings: s.Settings) -> tuple[Any, int, int, tuple[Any, ...]]:
-        """Return the kernel that packs the gradients of all rows, as for :meth:`_kernels`."""
-        constant, threads = int(settings.constant_hessian), commands.THREADS
-        if self.vectors.used == 0:
-            of_rows = (self._on_gpu[commands.SCALARS], self._ids, self._quantized, self._packed)
-            return pack_rows, threads, 0, (constant, int(settings.seed), *of_rows)
-        outputs, words = self.vectors.outputs, self._on_gpu[commands.WORDS]
-        sizes = (len(outputs.scalars), self._n_rows, int(outputs.sums.width), constant)
-        return pack_vectors, threads, 0, (*sizes, words, self._packed)
 
     def check(self) -> None:
         """Raise ``DeviceError`` if a command has failed."""

@@ -19,7 +19,6 @@ import numpy.typing as npt
 from hedgerow.arrays import (
     AnyArray,
     BoolArray,
-    FloatArray,
     IntArray,
     aligned_empty,
     aligned_zeros,
@@ -79,7 +78,23 @@ class ExactGrower(CompiledGrower):
         sketch = stages.EVERY_VALUE
         if params.tree_method == "approx":
             sketch = stages.GLOBAL if params.sketch == "global" else stages.LOCAL
-        lists = _make_lists(self._blocks, max_leaves, fit.n_threads)
+        blocks, n_threads = self._blocks, fit.n_threads
+        longest = int(np.diff(blocks.starts).max())
+        width = -(-(longest + PADDING) // _LINE) * _LINE
+        work = blocks.empty(len(blocks.entries))
+        work[-PADDING:] = 0  # read ahead of the last list, as rows
+        size = (n_threads, CUTS + CHUNK + _LINE)
+        lists = s.Lists(
+            entries=blocks.entries,
+            work=work,
+            starts=blocks.starts,
+            segments=np.empty((max_leaves, n_features, 2), dtype=np.int64),
+            slot_of=np.zeros(2 * max_leaves, dtype=np.int64),
+            edges=np.zeros((2 * max_leaves, 2), dtype=np.uint32),
+            sides=np.zeros(n_rows, dtype=np.uint8),
+            scratch=aligned_zeros((n_threads, width), np.uint32),
+            cuts=CutBuffer(*(aligned_empty(size, np.int64) for _ in CutBuffer._fields)),
+        )
         thresholds = partial(_thresholds, self._blocks.table, lists.edges)
         self._finish = partial(finish_nodes, thresholds, 1)
         return state._replace(
@@ -115,37 +130,14 @@ def thresholds_between(
         halves = midpoints(floats_of_keys(below), floats_of_keys(above))
         middle = np.where(is_int, integer_midpoints(below, above), keys_of_floats(halves))
     else:
-        middle = keys_of_floats(_float_midpoints(below, above))
+        # ``(below + above) / 2`` in the type of the values, as XGBoost has it.  Between neighbours
+        # that is rounded to one of them: it has to be the lower one.
+        with np.errstate(over="ignore", invalid="ignore"):
+            means = (below + above) * below.dtype.type(0.5)
+        lower, upper = below.astype(np.float64), above.astype(np.float64)
+        halves = np.where(means < above, means, below).astype(np.float64)
+        # Infinite ends, or a sum that is too large for the type.
+        halves = np.where(np.isfinite(means), halves, midpoints(lower, upper))
+        middle = keys_of_floats(halves)
     top = np.where(is_int, _HIGHEST["int"], _HIGHEST["float"])
     return np.where(apart, top, middle)
-
-
-def _float_midpoints(below: AnyArray, above: AnyArray) -> FloatArray:
-    """``(below + above) / 2`` in the type of the values, as XGBoost has it."""
-    # Between neighbours that is rounded to one of them: it has to be the lower one.
-    with np.errstate(over="ignore", invalid="ignore"):
-        middle = (below + above) * below.dtype.type(0.5)
-    lower, upper = below.astype(np.float64), above.astype(np.float64)
-    halves = np.where(middle < above, middle, below).astype(np.float64)
-    # Infinite ends, or a sum that is too large for the type.
-    return np.where(np.isfinite(middle), halves, midpoints(lower, upper))
-
-
-def _make_lists(blocks: ColumnBlocks, max_leaves: int, n_threads: int) -> s.Lists:
-    longest = int(np.diff(blocks.starts).max())
-    width = -(-(longest + PADDING) // _LINE) * _LINE
-    work = blocks.empty(len(blocks.entries))
-    work[-PADDING:] = 0  # read ahead of the last list, as rows
-    scratch = aligned_zeros((n_threads, width), np.uint32)
-    cuts = [aligned_empty((n_threads, CUTS + CHUNK + _LINE), np.int64) for _ in CutBuffer._fields]
-    return s.Lists(
-        entries=blocks.entries,
-        work=work,
-        starts=blocks.starts,
-        segments=np.empty((max_leaves, blocks.n_features, 2), dtype=np.int64),
-        slot_of=np.zeros(2 * max_leaves, dtype=np.int64),
-        edges=np.zeros((2 * max_leaves, 2), dtype=np.uint32),
-        sides=np.zeros(blocks.n_rows, dtype=np.uint8),
-        scratch=scratch,
-        cuts=CutBuffer(*cuts),
-    )

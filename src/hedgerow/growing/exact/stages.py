@@ -42,11 +42,11 @@ from hedgerow.growing.core.stages.gradients import units_of
 from hedgerow.growing.core.stages.leaves import sum_rows
 from hedgerow.kernels.presorted.exact import (
     NO_CUT,
+    ROW_BITS,
     CutBuffer,
     ExactSplit,
     SearchedList,
     divide_entries,
-    mark_sides,
     search_list,
     thin_runs,
 )
@@ -149,11 +149,12 @@ def mark_rows(thread: int, state: s.State, source: RowArray, row: IntArray, node
         barrier(team)
     if thread < n_parts:
         first, last = share(n_present, thread, n_parts)
-        mark_sides(source, start, start + first, start + last, middle, sides)
+        border = np.uint64(start + middle)  # entries before it go left
+        for i in range(np.uint64(start + first), np.uint64(start + last)):
+            sides[np.uint64(source[i] & ROW_BITS)] = np.uint8(i >= border)
     if thread == 0:
-        row_bits = np.uint32((1 << 31) - 1)
-        lists.edges[node, 0] = source[start + middle - 1] & row_bits
-        lists.edges[node, 1] = source[start + min(middle, n_present - 1)] & row_bits
+        lists.edges[node, 0] = source[start + middle - 1] & ROW_BITS
+        lists.edges[node, 1] = source[start + min(middle, n_present - 1)] & ROW_BITS
     barrier(team)
 
 

@@ -63,16 +63,6 @@ def read_signs(given: Any, schema: Schema, name: str) -> tuple[int, ...] | None:
     return signs if signs is not None and any(signs) else None
 
 
-def is_finite_number(value: object) -> bool:
-    """Return whether a value is a finite number, and no truth."""
-    if not isinstance(value, numbers.Real) or isinstance(value, bool | np.bool_):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer of hundreds of digits
-        return False
-
-
 def _is_sequence(value: object) -> bool:
     return isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim == 1)
 
@@ -160,9 +150,13 @@ def _weights(given: Any, schema: Schema) -> tuple[float, ...] | None:
 
 
 def _factor(value: Any, where: str) -> float:
-    if not is_finite_number(value) or value < 0.0:
-        raise ParameterError(f"{where} must be a finite number at least 0; got {brief(value)}.")
-    return float(value)
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+    try:
+        if is_number and math.isfinite(value) and value >= 0.0:
+            return float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        pass
+    raise ParameterError(f"{where} must be a finite number at least 0; got {brief(value)}.")
 
 
 def _max_bins(params: BoostParams, schema: Schema) -> tuple[int, ...] | None:

@@ -49,7 +49,11 @@ def order_leaves(tree: GrownTree, value: FloatArray, sign: IntArray) -> FloatArr
             lower, upper = slice(start, middle), slice(middle, stop)
             if sign[node] < 0:
                 lower, upper = upper, lower
-            _order(leaf_value, weight, lower, upper)
+            low, high = leaf_value[lower], leaf_value[upper]  # views
+            if low.max() > high.min():
+                bound = common_bound(low, weight[lower], high, weight[upper])
+                np.minimum(low, bound, out=low)
+                np.maximum(high, bound, out=high)
     value[places] = leaf_value
     for node in inner:
         below = leaf_value[starts[node] : stops[node]]
@@ -74,15 +78,6 @@ def _leaves_below(left: AnyArray, right: AnyArray) -> tuple[IntArray, IntArray, 
         else:
             stack += [~node, int(right[node]), int(left[node])]
     return np.array(places, dtype=np.int64), starts, stops
-
-
-def _order(value: FloatArray, weight: FloatArray, lower: slice, upper: slice) -> None:
-    """Move values so that none of ``lower`` exceeds one of ``upper``."""
-    if value[lower].max() <= value[upper].min():
-        return
-    bound = common_bound(value[lower], weight[lower], value[upper], weight[upper])
-    value[lower] = np.minimum(value[lower], bound)
-    value[upper] = np.maximum(value[upper], bound)
 
 
 def common_bound(

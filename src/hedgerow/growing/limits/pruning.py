@@ -65,10 +65,14 @@ def replay(branches: Branches, node: int) -> None:
         at >>= 1
 
 
-@kernel(inner=True)
-def count_branches(branches: Branches) -> None:
-    """Compute risk and leaves of all branches, leaf by leaf, and run the first tournament."""
-    left, parent = branches.left, branches.parent
+@kernel
+def prune_steps(
+    branches: Branches, most: float, alphas: kt.Float64_1D, risks: kt.Float64_1D, todo: kt.Int64_1D
+) -> int:
+    """Prune while alpha is at most ``most``; return the number of states, the first included."""
+    # ``alphas`` and ``risks`` have room for one more than inner nodes, ``todo`` for all nodes.
+    left, parent, winner = branches.left, branches.parent, branches.winner
+    # Risk and leaves of all branches, leaf by leaf, and the first tournament.
     for node in range(len(left)):
         branches.leaves[node] = 0
         branches.branch_risk[node] = 0.0
@@ -77,30 +81,17 @@ def count_branches(branches: Branches) -> None:
         if left[leaf] >= 0:
             continue
         branches.branch_risk[leaf] = branches.risk[leaf]
-        node = parent[leaf]
-        while node >= 0:
-            branches.branch_risk[node] += branches.risk[leaf]
-            branches.leaves[node] += 1
-            node = parent[node]
-    winner = branches.winner
+        above = parent[leaf]
+        while above >= 0:
+            branches.branch_risk[above] += branches.risk[leaf]
+            branches.leaves[above] += 1
+            above = parent[above]
     width = len(winner) // 2
     for i in range(width):
         winner[width + i] = i
-    for i in range(width):
-        at = width - 1 - i
-        if at > 0:
-            one, other = winner[2 * at], winner[2 * at + 1]
-            better = alpha_of(branches, other) < alpha_of(branches, one)
-            winner[at] = other if better else one
-
-
-@kernel
-def prune_steps(
-    branches: Branches, most: float, alphas: kt.Float64_1D, risks: kt.Float64_1D, todo: kt.Int64_1D
-) -> int:
-    """Prune while alpha is at most ``most``; return the number of states, the first included."""
-    # ``alphas`` and ``risks`` have room for one more than inner nodes, ``todo`` for all nodes.
-    count_branches(branches)
+    for at in range(width - 1, 0, -1):
+        one, other = winner[2 * at], winner[2 * at + 1]
+        winner[at] = other if alpha_of(branches, other) < alpha_of(branches, one) else one
     alphas[0], risks[0] = 0.0, branches.branch_risk[0]
     n_states = np.int64(1)
     while branches.alive[0] == 1:

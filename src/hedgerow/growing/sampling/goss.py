@@ -45,7 +45,7 @@ from collections.abc import Callable
 import numpy as np
 
 from hedgerow import kernel_types as kt
-from hedgerow.arrays import FloatArray, IntArray, RowArray, aligned_empty, aligned_zeros
+from hedgerow.arrays import FloatArray, IntArray, aligned_empty, aligned_zeros
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.stages.gradients import QUANTIZED_BITS, narrow_word
@@ -69,24 +69,29 @@ def tally_keys(thread: int, state: s.State, level: int, n_rows: int) -> None:
     tally = state.options.sampler.tallies[thread, level]
     for digit in range(CELLS):
         tally[0, digit], tally[1, digit] = 0, 0
-    if level > 0:
-        tally_digits(level, state.scalars[s.IS_PREFIX], state.rows.scratch, tally, *place)
-    elif state.options.sampler.method == s.GOSS:
-        write_keys_of_goss(state.rows, tally, place)
-    else:
+    if level == 0 and state.options.sampler.method == s.MVS:
         write_keys_of_mvs(state, n_rows, tally, place)
+        barrier(state.team)
+        return
+    keys, quantized, first, stop = (
+        state.rows.scratch, state.rows.quantized, np.uint64(place[0]), np.uint64(place[1])
+    )  # fmt: skip
+    if level == 0:  # the keys of GOSS are |fixed g|
+        two, last = np.uint64(2), np.uint64(2 * DIGIT_BITS)
+        for i in range(first, stop):
+            key = np.uint64(abs(np.int64(quantized[two * i])))
+            keys[i] = key
+            tally[0, key >> last] += 1
+    else:
+        last = np.uint64((LEVELS - 1 - level) * DIGIT_BITS)
+        before, mask = last + np.uint64(DIGIT_BITS), np.uint64((1 << DIGIT_BITS) - 1)
+        prefix = np.uint64(state.scalars[s.IS_PREFIX])
+        for i in range(first, stop):
+            key = np.uint64(keys[i])
+            if key >> before == prefix:
+                tally[0, (key >> last) & mask] += 1
+                tally[1, (key >> last) & mask] += np.int64(key)
     barrier(state.team)
-
-
-@kernel(inner=True)
-def write_keys_of_goss(rows: s.Rows, tally: IntArray, place: tuple[int, int]) -> None:
-    """Write ``|fixed g|`` of the rows at ``place``; count the first digits."""
-    keys, quantized, counts = rows.scratch, rows.quantized, tally[0]
-    two, shift = np.uint64(2), np.uint64(2 * DIGIT_BITS)
-    for i in range(np.uint64(place[0]), np.uint64(place[1])):
-        key = np.uint64(abs(np.int64(quantized[two * i])))
-        keys[i] = key
-        counts[key >> shift] += 1
 
 
 @kernel(inner=True)
@@ -115,21 +120,6 @@ def write_keys_of_mvs(state: s.State, n_rows: int, tally: IntArray, place: tuple
         key = np.uint64(keys[i])
         tally[0, key >> shift] += 1
         tally[1, key >> shift] += np.int64(key)
-
-
-@kernel(inner=True)
-def tally_digits(
-    level: int, prefix: int, keys: RowArray, tally: IntArray, start: int, stop: int
-) -> None:
-    """Count and add up, by their next digit, the keys that begin with ``prefix``."""
-    last = np.uint64((LEVELS - 1 - level) * DIGIT_BITS)
-    before, mask = last + np.uint64(DIGIT_BITS), np.uint64((1 << DIGIT_BITS) - 1)
-    wanted = np.uint64(prefix)
-    for i in range(np.uint64(start), np.uint64(stop)):
-        key = np.uint64(keys[i])
-        if key >> before == wanted:
-            tally[0, (key >> last) & mask] += 1
-            tally[1, (key >> last) & mask] += np.int64(key)
 
 
 @kernel

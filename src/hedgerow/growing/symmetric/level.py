@@ -29,7 +29,6 @@ from hedgerow.kernels.primitives.intrinsics import float_of_bits
 from hedgerow.kernels.splits.category_split import SetColumn, penalised, score_within
 from hedgerow.kernels.splits.constraints import (
     Constraints,
-    SearchedNode,
     ordered_factor,
     own_score,
     searched_node,
@@ -67,22 +66,6 @@ def worth_of(state: s.State, feature: int, gamma: float, gain: float) -> float:
 
 
 @kernel(inner=True)
-def keeps_order(state: s.State, node: SearchedNode, left: NodeSums) -> bool:
-    """Return whether the sides of the chosen cut of a node are in the column's order."""
-    constraints, choice = state.options.constraints, state.level.choice
-    if constraints.scored == 0:
-        return True
-    feature = choice[s.FOUND_FEATURE]
-    if constraints.sign[feature] == 0.0 or choice[s.FOUND_BIN] == constraints.last_bin[feature]:
-        return True
-    limits, g, h = node.limits, float(left.g), float(left.h)
-    below = value_within(Side(g, h + limits.penalty, left.n), limits, node.within)
-    rest = Side(limits.g - g, limits.h - h + limits.penalty, limits.n - left.n)
-    above = value_within(rest, limits, node.within)
-    return constraints.sign[feature] * (above - below) >= 0.0
-
-
-@kernel(inner=True)
 def gain_of_node(state: s.State, number: int, units: Units, penalty: float) -> tuple[bool, float]:
     """Return whether the cut divides node ``number``, from its left sums, and its gain there."""
     row, rules = state.tree.table[number], state.rules
@@ -97,8 +80,16 @@ def gain_of_node(state: s.State, number: int, units: Units, penalty: float) -> t
         limits, lightest = node.limits, min(float(left.h), float(sums.h - left.h))
         if min(left.n, sums.n - left.n) < limits.fewest or lightest < limits.lightest:
             return False, 0.0
-        if not keeps_order(state, node, left):
-            return False, 0.0
+        constraints, choice = state.options.constraints, state.level.choice
+        feature, sign = choice[s.FOUND_FEATURE], 0.0
+        if constraints.scored == 1 and choice[s.FOUND_BIN] != constraints.last_bin[feature]:
+            sign = constraints.sign[feature]
+        if sign != 0.0:  # the sides must be in the column's order
+            g, h, penalty = float(left.g), float(left.h), limits.penalty
+            rest = Side(limits.g - g, limits.h - h + penalty, limits.n - left.n)
+            below = value_within(Side(g, h + penalty, left.n), limits, node.within)
+            if not sign * (value_within(rest, limits, node.within) - below) >= 0.0:
+                return False, 0.0
         of_set = SplitRules(
             rules.min_samples_leaf, 0.0, rules.reg_lambda, rules.reg_alpha, rules.gamma,
             rules.max_delta_step,

@@ -58,15 +58,16 @@ from hedgerow.kernels.splits.split import (
     NodeHistogram,
     NodeSums,
     Order,
+    Side,
     Units,
     comparable,
+    side_score,
 )
 from hedgerow.kernels.splits.symmetric_split import (
     N_GROUPS,
     add_columns,
     add_set_gains,
     best_lanes,
-    leaf_score,
     order_level,
     size_of_block,
     write_groups,
@@ -180,7 +181,11 @@ def add_node_gains(
     constraints, limits = state.options.constraints, node.limits
     cells, gains = state.level.groups[thread], state.level.gains[thread]
     at, last_bin = state.search.lanes[thread, 1], state.search.lanes[thread, 0]
-    own = leaf_score(limits) if constraints.scored == 0 else node.asked.own
+    own = node.asked.own
+    if constraints.scored == 0:  # the score of the node, in its units
+        leaf, own = Side(limits.g, limits.h + limits.penalty, limits.n), 0.0
+        if leaf.d > 0.0:
+            own = leaf.g * leaf.g / leaf.d if limits.plain else side_score(leaf, limits)
     bundles, stride = state.options.bundles, histogram.stride
     scratch = scratch_of(bundles, thread, stride)
     for number in range(n_groups):
@@ -355,6 +360,38 @@ def search_job(
 
 
 @kernel(inline=True, inner=True)
+def measure_node(state: s.State, node: int, slot: int, totals: Totals) -> Totals:
+    """Thread 0: what the choice sends left in a node, added to the rows of the level."""
+    row, histogram = state.tree.table[node], histogram_of(state, slot)
+    bundles = state.options.bundles
+    choice, stride = state.level.choice, histogram.stride
+    feature, to = choice[s.FOUND_FEATURE], scratch_of(bundles, 0, stride)
+    at = sums_of_feature(histogram, feature, sums_of_node(row), to, bundles)
+    is_set = set_number(state, feature) >= 0
+    counts = sum_left(histogram.sums, at, stride, choice, is_set, row)
+    if state.vectors.used == 1:  # minus infinity: it does not divide the node
+        several, limits, own = prepare_node(0, feature, state, histogram.start, node)
+        if is_set:
+            sets = sets_of_node(0, several, state)
+            fill_set(first_cell(several, feature), choice, s.FOUND_SET, sets)
+            rules = penalised(state.rules, split_penalty(state))
+            gain = 0.5 * (score_set(row[s.NODE_N_LEFT], rules, sets) - own)
+        else:
+            cut, missing_left = choice[s.FOUND_BIN], choice[s.FOUND_MISSING_LEFT]
+            unit = score_unit(several)
+            score = score_of_cut(several, feature, limits, cut, missing_left)
+            gain = 0.5 * unit * (score - own / unit)
+        state.tree.numbers[node, s.NUMBER_GAIN] = gain
+    n_rows, present, n_missing, n_left = totals
+    return (
+        n_rows + row[s.NODE_COUNT],
+        present + counts[0],
+        n_missing + counts[1],
+        n_left + row[s.NODE_N_LEFT],
+    )
+
+
+@kernel(inline=True, inner=True)
 def search_level(thread: int, span: tuple[int, int], state: s.State, n_jobs: int) -> None:
     """Compute histograms of the level's nodes, their common cut, and its left rows in each."""
     level, batch = state.level, state.tree.batch
@@ -368,52 +405,10 @@ def search_level(thread: int, span: tuple[int, int], state: s.State, n_jobs: int
     if thread == 0:
         choose_cut(state, state.search.found)
     barrier(state.team)
-    if level.choice[s.FOUND_FEATURE] >= 0:
-        measure_cut(thread, state, n_slotless)
-
-
-@kernel(inner=True)
-def measure_vectors(state: s.State, node: int, slot: int) -> float:
-    """Thread 0: what the choice gains in a node, or minus infinity if it does not divide it."""
-    choice = state.level.choice
-    feature = choice[s.FOUND_FEATURE]
-    start, n_left = histogram_of(state, slot).start, state.tree.table[node, s.NODE_N_LEFT]
-    several, limits, own = prepare_node(0, feature, state, start, node)
-    if set_number(state, feature) >= 0:
-        sets = sets_of_node(0, several, state)
-        fill_set(first_cell(several, feature), choice, s.FOUND_SET, sets)
-        rules = penalised(state.rules, split_penalty(state))
-        return 0.5 * (score_set(n_left, rules, sets) - own)
-    cut, missing_left = choice[s.FOUND_BIN], choice[s.FOUND_MISSING_LEFT]
-    unit = score_unit(several)
-    return 0.5 * unit * (score_of_cut(several, feature, limits, cut, missing_left) - own / unit)
-
-
-@kernel(inline=True, inner=True)
-def measure_node(state: s.State, node: int, slot: int, totals: Totals) -> Totals:
-    """Thread 0: what the choice sends left in a node, added to the rows of the level."""
-    row, histogram = state.tree.table[node], histogram_of(state, slot)
-    bundles = state.options.bundles
-    choice, stride = state.level.choice, histogram.stride
-    feature, to = choice[s.FOUND_FEATURE], scratch_of(bundles, 0, stride)
-    at = sums_of_feature(histogram, feature, sums_of_node(row), to, bundles)
-    is_set = set_number(state, feature) >= 0
-    counts = sum_left(histogram.sums, at, stride, choice, is_set, row)
-    if state.vectors.used == 1:
-        state.tree.numbers[node, s.NUMBER_GAIN] = measure_vectors(state, node, slot)
-    n_rows, present, n_missing, n_left = totals
-    return (
-        n_rows + row[s.NODE_COUNT],
-        present + counts[0],
-        n_missing + counts[1],
-        n_left + row[s.NODE_N_LEFT],
-    )
-
-
-@kernel(inline=True, inner=True)
-def measure_cut(thread: int, state: s.State, n_slotless: int) -> None:
-    """Thread 0: what the choice sends left in every node, and the bins that go left."""
-    none, level, table = np.int64(0), state.level, state.tree.table
+    if level.choice[s.FOUND_FEATURE] < 0:
+        return
+    # Thread 0: what the choice sends left in every node, and the bins that go left.
+    none, table = np.int64(0), state.tree.table
     totals, n_nodes = (none, none, none, none), level.counts[s.N_NODES]
     for k in range(n_nodes):
         if thread > 0 and n_slotless == 0:

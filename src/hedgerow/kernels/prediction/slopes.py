@@ -170,6 +170,18 @@ def no_slopes(n_lines: int) -> Slopes:
     return Slopes(start, column, none, none, np.zeros(n_lines), np.zeros(n_lines))
 
 
+def empty_slopes(n_starts: int, n_terms: int, n_lines: int) -> Slopes:
+    """Return space for lines and their terms."""
+    return Slopes(
+        np.empty(n_starts, dtype=np.int64),
+        np.empty(n_terms, dtype=np.int32),
+        np.empty(n_terms),
+        np.empty(n_terms),
+        np.empty(n_lines),
+        np.empty(n_lines),
+    )
+
+
 @kernel(inner=True)
 def is_finite(x: float) -> bool:
     """Return whether ``x`` is neither NaN nor infinite."""
@@ -259,7 +271,7 @@ def sum_within(slopes: Slopes, line: int, total: float) -> float:
     return slopes.center[np.uint64(slopes.start[line])] if np.isnan(total) else total
 
 
-@kernel
+@kernel(inner=True)
 def add_chosen_lines(
     values: kt.Float64_1D,
     slopes: Slopes,

@@ -102,7 +102,7 @@ def binned_step(nodes: AnyArray, bins: BinArray, row_start: int, node: int) -> i
     return nodes[at + _ONE] + ((word >> (bin_ & _BIT)) & _ONE)
 
 
-@kernel
+@kernel(inner=True)
 def add_tree_scores(
     by_row: kt.UInt8_3D,
     features_per_tile: int,

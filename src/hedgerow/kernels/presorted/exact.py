@@ -51,7 +51,7 @@ CHUNK = 256
 four columns of the buffer take half of the first-level cache."""
 
 _RUN_BIT = np.uint32(1 << 31)
-_ROW_BITS = np.uint32((1 << 31) - 1)
+ROW_BITS = np.uint32((1 << 31) - 1)
 _RUN_SHIFT = np.uint32(31)
 _CUTS = np.uint64(CUTS)
 _CHUNK = np.uint64(CHUNK)
@@ -159,15 +159,15 @@ def scan_entries(
     k, overflow, next_one = np.uint64(0), False, start
     if start < stop:
         # No cut before the first entry: it would leave no present row on the left.
-        at = _TWO * np.uint64(entries[start] & _ROW_BITS)
+        at = _TWO * np.uint64(entries[start] & ROW_BITS)
         g, h = np.int64(quantized[at]), np.int64(quantized[at + _ONE])
         next_one = start + _ONE
     while next_one < stop:
         first, next_one = next_one, min(next_one + _CHUNK, stop)
         for i in range(first, next_one):
             entry = entries[i]
-            prefetch(quantized, np.intp(_TWO * np.uint64(entries[i + _AHEAD] & _ROW_BITS)))
-            at = _TWO * np.uint64(entry & _ROW_BITS)
+            prefetch(quantized, np.intp(_TWO * np.uint64(entries[i + _AHEAD] & ROW_BITS)))
+            at = _TWO * np.uint64(entry & ROW_BITS)
             cut_g[k] = g
             cut_h[k] = h
             cut_n[k] = np.int64(i - start)
@@ -217,8 +217,8 @@ def divide_entries(
     pending_left, pending_right = np.uint32(0), np.uint32(0)
     for i in range(start, stop):
         entry = source[i]
-        prefetch(sides, np.intp(source[i + _AHEAD] & _ROW_BITS))
-        row = entry & _ROW_BITS
+        prefetch(sides, np.intp(source[i + _AHEAD] & ROW_BITS))
+        row = entry & ROW_BITS
         run = entry & _RUN_BIT
         side = np.uint32(sides[np.uint64(row)])
         pending_left |= run
@@ -234,16 +234,6 @@ def divide_entries(
     for k in range(right):
         target[left + k] = scratch[k]
     return np.int64(left - start)
-
-
-@kernel(inner=True)
-def mark_sides(
-    source: RowArray, start: int, first: int, stop: int, middle: int, sides: BinArray
-) -> None:
-    """Write the side of the rows of ``source[first:stop]``: 0 before ``start + middle``, else 1."""
-    border = np.uint64(start + middle)
-    for i in range(np.uint64(first), np.uint64(stop)):
-        sides[np.uint64(source[i] & _ROW_BITS)] = np.uint8(i >= border)
 
 
 @kernel(inner=True)
@@ -265,13 +255,13 @@ def thin_runs(
     start, stop, to = np.uint64(place[0]), np.uint64(place[1]), np.uint64(to)
     total = np.int64(0)
     for i in range(start, stop):
-        total += np.int64(quantized[_TWO * np.uint64(source[i] & _ROW_BITS) + one])
+        total += np.int64(quantized[_TWO * np.uint64(source[i] & ROW_BITS) + one])
     step = eps * float(total)
     h, last = np.int64(0), np.int64(0)
     waiting, at_waiting, h_waiting = False, to, np.int64(0)
     for i in range(start, stop):
         entry = source[i]
-        row = entry & _ROW_BITS
+        row = entry & ROW_BITS
         at = to + (i - start)
         bit = np.uint32(0)
         if entry != row and i != start:

@@ -286,14 +286,3 @@ def own_score(node: SearchedNode) -> float:
     if weight == leaf_weight(g, h, rules):
         return node_score(g, h, rules)
     return score_at(g, h + rules.reg_lambda, rules.reg_alpha, weight)
-
-
-@kernel(inner=True)
-def split_gain(
-    constraints: Constraints, score: float, sums: NodeSums, units: Units, rules: SplitRules
-) -> float:
-    """Return the gain of the split found in a node with these sums, or -1: it is not accepted."""
-    if constraints.scored == 1:
-        return score if score > 0.0 else -1.0
-    own = node_score(float(sums.g) * units.g, float(sums.h) * units.h, rules)
-    return accepted_gain(score, own, ROUNDING * own, rules.gamma, 1.0)

@@ -76,19 +76,8 @@ from hedgerow.kernels.splits.split import (
     Limits,
     NodeHistogram,
     Order,
-    Side,
     scan,
-    side_score,
 )
-
-
-@kernel(inner=True)
-def leaf_score(limits: Limits) -> float:
-    """Return :func:`hedgerow.kernels.splits.split.node_score` of the node, in its units."""
-    node = Side(limits.g, limits.h + limits.penalty, limits.n)
-    if not node.d > 0.0:
-        return 0.0
-    return node.g * node.g / node.d if limits.plain else side_score(node, limits)
 
 
 @kernel(inner=True)

@@ -114,28 +114,6 @@ class Building(NamedTuple):
 
 
 @kernel(inner=True)
-def divide_pieces(
-    thread: int, state: s.State, parents: IntArray, segments: np.ndarray, where: IntArray
-) -> None:
-    """Order the rows of the parents in a thread's piece; write the segments of the children."""
-    piece, before, rows = where[FIRST_PIECE] + thread, where[FIRST_ROW], state.rows
-    for k in range(len(parents)):
-        row = state.tree.table[parents[k]]
-        at = where[BY_COLUMN] + row[s.NODE_COLUMN] * where[COLUMN_CELLS] - before
-        column = array_at(at, (before + where[COLUMN_CELLS],), np.uint8)
-        start, n_left = np.int64(segments[parents[k], piece, 0]), np.int64(0)
-        count = np.int64(segments[parents[k], piece, 1])
-        if count > 0:
-            stop = start + count
-            n_left = divide_alone(column, row, s.NODE_SET, rows.rows, rows.scratch, start, stop)
-        left, right = row[s.NODE_LEFT], row[s.NODE_RIGHT]
-        segments[left, piece, 0] = start
-        segments[left, piece, 1] = n_left
-        segments[right, piece, 0] = start + n_left
-        segments[right, piece, 1] = count - n_left
-
-
-@kernel(inner=True)
 def empty_cells(
     thread: int, build: int, packing: Packing, columns: Columns, span: tuple[int, int],
     stride: int, building: Building,
@@ -221,10 +199,25 @@ def visit_chunk(
     # ``segments``, int32 (nodes, pieces, 2): :mod:`hedgerow.growing.chunks.stages.rows`.
     shared, first_piece, several = by_reference(state), where[FIRST_PIECE], state.vectors.used == 1
     team, columns, rows = shared.team, shared.columns, shared.rows
-    divide_pieces(thread, shared, parents, segments, where)
+    # Order the rows of the parents in the thread's piece; write the segments of the children.
+    own, first_row, n_cells = first_piece + thread, where[FIRST_ROW], where[COLUMN_CELLS]
+    for k in range(len(parents)):
+        row = shared.tree.table[parents[k]]
+        at = where[BY_COLUMN] + row[s.NODE_COLUMN] * n_cells - first_row
+        column = array_at(at, (first_row + n_cells,), np.uint8)
+        start, n_left = np.int64(segments[parents[k], own, 0]), np.int64(0)
+        count = np.int64(segments[parents[k], own, 1])
+        if count > 0:
+            stop = start + count
+            n_left = divide_alone(column, row, s.NODE_SET, rows.rows, rows.scratch, start, stop)
+        left, right = row[s.NODE_LEFT], row[s.NODE_RIGHT]
+        segments[left, own, 0] = start
+        segments[left, own, 1] = n_left
+        segments[right, own, 0] = start + n_left
+        segments[right, own, 1] = count - n_left
     if building.n_groups > 1:
         barrier(team)
-    before = where[FIRST_ROW] * where[TILE_WIDTH]
+    before = first_row * where[TILE_WIDTH]
     bins = Bins(
         array_at(where[BY_ROW] - before, (before + where[BY_ROW_CELLS],), np.uint8),
         shared.bins.by_column,

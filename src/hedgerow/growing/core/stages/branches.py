@@ -84,20 +84,6 @@ def make_constraints(
     )
 
 
-@kernel(inline=True, inner=True)
-def bound_root(constraints: Constraints, seed: int, tree: int) -> None:
-    """Let the root of tree number ``tree`` take any value."""
-    constraints.parent[0] = -1
-    if constraints.scored == 0:
-        return
-    constraints.bounds[0, LOW] = -np.inf
-    constraints.bounds[0, HIGH] = np.inf
-    constraints.bounds[0, TOWARD] = 0.0
-    constraints.bounds[0, ORDERED] = ordered_factor(constraints.growth.penalty, 0)
-    key = hash64(seed, np.uint64(CUT_STREAM + tree), np.uint64(0))
-    constraints.growth.key[0] = np.int64(key)
-
-
 @kernel(inner=True)
 def bounded_weight(
     constraints: Constraints, node: int, row: IntArray, units: Units, rules: SplitRules

@@ -17,11 +17,19 @@ from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.batch import best_thread, count_searched, member, start_job, write_cut
-from hedgerow.growing.core.stages.branches import bound_children, bound_root
+from hedgerow.growing.core.stages.branches import bound_children
 from hedgerow.growing.core.stages.gradients import outputs_of, tree_units
+from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.kernels.primitives.intrinsics import float_of_bits
-from hedgerow.kernels.splits.constraints import split_gain
-from hedgerow.kernels.splits.split import ROUNDING, NodeSums, accepted_gain
+from hedgerow.kernels.splits.constraints import (
+    CUT_STREAM,
+    HIGH,
+    LOW,
+    ORDERED,
+    TOWARD,
+    ordered_factor,
+)
+from hedgerow.kernels.splits.split import ROUNDING, accepted_gain, node_score
 
 _PATH_STEP = 0x5851F42D4C957F2D
 """Paths are told apart by the polynomials in this number that their steps make."""
@@ -90,7 +98,16 @@ def start_tree(state: s.State) -> None:
     job[s.JOB_SEARCH_SMALL] = 1 if searched else 0
     scalars[s.IS_N_JOBS] = 1
     scalars[s.IS_N_SEARCHED] = count_searched(job)
-    bound_root(state.options.constraints, state.settings.seed, scalars[s.IS_TREE])
+    # The root may take any value.
+    constraints = state.options.constraints
+    constraints.parent[0] = -1
+    if constraints.scored == 1:
+        constraints.bounds[0, LOW] = -np.inf
+        constraints.bounds[0, HIGH] = np.inf
+        constraints.bounds[0, TOWARD] = 0.0
+        constraints.bounds[0, ORDERED] = ordered_factor(constraints.growth.penalty, 0)
+        stream = np.uint64(CUT_STREAM + scalars[s.IS_TREE])
+        constraints.growth.key[0] = np.int64(hash64(state.settings.seed, stream, np.uint64(0)))
 
 
 @kernel(inline=True, inner=True)
@@ -105,12 +122,14 @@ def commit_job(state: s.State, job: IntArray, found: IntArray) -> None:
             row, split = tree.table[node], found[best, child]
             score = float_of_bits(split[s.FOUND_SCORE]) * units.scale
             if state.vectors.used == 0:
-                sums = NodeSums(row[s.NODE_G], row[s.NODE_H], row[s.NODE_COUNT])
-                gain = split_gain(state.options.constraints, score, sums, units, state.rules)
+                g, h = float(row[s.NODE_G]) * units.g, float(row[s.NODE_H]) * units.h
+                own = node_score(g, h, state.rules)
             else:
                 own = float_of_bits(split[s.FOUND_OWN])
-                price = outputs_of(state) * state.rules.gamma
-                gain = accepted_gain(score, own, ROUNDING * own, price, 1.0)
+            price = outputs_of(state) * state.rules.gamma
+            gain = accepted_gain(score, own, ROUNDING * own, price, 1.0)
+            if state.vectors.used == 0 and state.options.constraints.scored == 1:
+                gain = score if score > 0.0 else -1.0  # the score is the gain
             tree.numbers[node, s.NUMBER_GAIN] = gain
             if gain < 0.0:
                 release_slot(tree, scalars, node)
@@ -144,10 +163,12 @@ def next_node(state: s.State) -> int:
     return best
 
 
-@kernel(inner=True)
-def add_children(tree: s.Tree, scalars: IntArray, parent: int) -> tuple[int, int]:
-    """Make the two children of ``parent``; the one with fewer rows first."""
-    table = tree.table
+@kernel(inline=True, inner=True)
+def open_children(state: s.State, parent: int, is_last: bool, job: IntArray) -> None:
+    """Make the two children of ``parent`` and plan their histograms; the last are not searched."""
+    tree, scalars, table, n_slots = (
+        state.tree, state.scalars, state.tree.table, state.settings.n_slots
+    )  # fmt: skip
     row = table[parent]
     n_left, depth = row[s.NODE_N_LEFT], row[s.NODE_DEPTH] + 1
     n_right = row[s.NODE_COUNT] - n_left
@@ -163,18 +184,7 @@ def add_children(tree: s.Tree, scalars: IntArray, parent: int) -> tuple[int, int
     row[s.NODE_LEFT] = left
     row[s.NODE_RIGHT] = right
     scalars[s.IS_N_LEAVES] += 1
-    if n_left <= n_right:
-        return left, right
-    return right, left
-
-
-@kernel(inline=True, inner=True)
-def open_children(state: s.State, parent: int, is_last: bool, job: IntArray) -> None:
-    """Make the two children of ``parent`` and plan their histograms; the last are not searched."""
-    tree, scalars, table, n_slots = (
-        state.tree, state.scalars, state.tree.table, state.settings.n_slots
-    )  # fmt: skip
-    small, large = add_children(tree, scalars, parent)
+    small, large = (left, right) if n_left <= n_right else (right, left)
     bound_children(state.options.constraints, tree_units(state), state.rules, tree, parent)
     start_job(job, parent)
     if is_last or not may_split(state, large):
