@@ -144,7 +144,7 @@ class TrainWork:
             categorical_features=self.categorical,
             unknown_category=self.unknown,
             memory_limit=limit,
-            cache_dir=folder,
+            cache_dir=[folder],
             communicator=others,
         )
         found.target_names = self.target_names

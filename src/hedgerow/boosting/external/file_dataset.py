@@ -68,7 +68,7 @@ class FileDataset(Dataset):
     """Rows in files or batches; made by ``Dataset.from_files`` and ``Dataset.from_batches``.
 
     memory_limit   in bytes
-    cache_dir      folders for chunks
+    cache_dir      folders for chunks; none for rows that are only scored or read into memory
     communicator   of the ranks that have other rows
     n_rows         of positive weight of this rank, after a survey
     is_weighted    whether rows have weights: those of weight 0 are dropped
@@ -88,7 +88,7 @@ class FileDataset(Dataset):
         feature_names: Sequence[str] | None = None,
         categorical_features: CategoricalFeatures = "auto",
         unknown_category: UnknownCategory = "missing",
-        cache_dir: Any = None,
+        cache_dir: Sequence[str] = (),
         memory_limit: Any = None,
         communicator: Communicator | None = None,
     ) -> None:
@@ -104,7 +104,7 @@ class FileDataset(Dataset):
                 f"memory_limit of {shown_bytes(self.memory_limit)} is too small: give at least "
                 f"{shown_bytes(LEAST_MEMORY)}."
             )
-        self.source, self.cache_dir = source, cache_folders(cache_dir)
+        self.source, self.cache_dir = source, tuple(cache_dir)
         self.communicator: Communicator = communicator or Alone()
         self.is_weighted = False
         roles = source.roles

@@ -299,21 +299,17 @@ class Fingerprint:
     def differences(self, now: Fingerprint) -> list[str]:
         """Describe the differences between this earlier fit and the current one."""
         found = []
-        for name in _names(self.settings, now.settings):
+        for name in {**self.settings, **now.settings}:
             before, after = self.settings.get(name, "unset"), now.settings.get(name, "unset")
             if before != after:
                 found.append(f"{name} was {before} and is {after}")
-        for name in _names(self.contents, now.contents):
+        for name in {**self.contents, **now.contents}:
             one, other = self.contents.get(name), now.contents.get(name)
             if one is None or other is None:
                 found.append(f"{name} {'is new' if one is None else 'is gone'}")
             elif one != other:
                 found.append(f"{name} {'have' if name == 'columns' else 'has'} changed")
         return found
-
-
-def _names(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    return [*one, *(name for name in other if name not in one)]
 
 
 def fingerprint_of(

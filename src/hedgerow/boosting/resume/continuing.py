@@ -193,16 +193,12 @@ class Start:
 
     def identified(self, fit: Fingerprint, params: BoostParams) -> Fingerprint:
         """Return the fingerprint of a fit that continues this model."""
-        forest, digest = self.forest, hashlib.blake2b(digest_size=20)
+        forest, tables = self.forest, self.forest.categories
         arrays = [*node_arrays(forest).values(), forest.tree_start, forest.base_score]
-        if forest.categories is not None:
-            arrays += [forest.categories.sets, forest.categories.level_bin]
-        if forest.vectors is not None:
-            arrays.append(forest.vectors)
-        if forest.slopes is not None:
-            arrays += list(forest.slopes)
-        for array in arrays:
-            digest.update(array_digest(array).encode())
+        arrays += [] if tables is None else [tables.sets, tables.level_bin]
+        arrays += [] if forest.vectors is None else [forest.vectors]
+        arrays += forest.slopes or []
+        digest = hashlib.blake2b("".join(map(array_digest, arrays)).encode(), digest_size=20)
         settings = dict(fit.settings)
         if callable(params.learning_rate) and not self.total:
             most = forest.n_rounds + params.n_estimators  # callables count the model's rounds too

@@ -188,7 +188,7 @@ class Dataset:
         >>> Dataset.from_files(path, target="income").feature_names
         ('age', 'city')
         """
-        from hedgerow.boosting.external.file_dataset import FileDataset
+        from hedgerow.boosting.external.file_dataset import FileDataset, cache_folders
         from hedgerow.data.sources.base import make_roles
         from hedgerow.data.sources.opening import open_files
 
@@ -196,7 +196,7 @@ class Dataset:
             open_files(paths, make_roles(target, drop, features, given_values(locals()))),
             categorical_features=categorical_features,
             unknown_category=unknown_category,
-            cache_dir=cache_dir,
+            cache_dir=cache_folders(cache_dir),
             memory_limit=memory_limit,
         )
 
@@ -253,7 +253,7 @@ unknown_category, cache_dir, memory_limit
         >>> data.feature_names
         ('height', 'width')
         """
-        from hedgerow.boosting.external.file_dataset import FileDataset
+        from hedgerow.boosting.external.file_dataset import FileDataset, cache_folders
         from hedgerow.data.sources.base import make_roles
         from hedgerow.data.sources.batches import FunctionPart
         from hedgerow.data.sources.opening import Source
@@ -266,7 +266,7 @@ unknown_category, cache_dir, memory_limit
             feature_names=feature_names,
             categorical_features=categorical_features,
             unknown_category=unknown_category,
-            cache_dir=cache_dir,
+            cache_dir=cache_folders(cache_dir),
             memory_limit=memory_limit,
         )
 

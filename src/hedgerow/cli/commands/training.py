@@ -130,7 +130,7 @@ def _check_and_train(options: argparse.Namespace) -> None:
 
 
 def _train(options: argparse.Namespace) -> None:
-    from hedgerow.boosting.external.file_dataset import FileDataset
+    from hedgerow.boosting.external.file_dataset import FileDataset, cache_folders
     from hedgerow.boosting.row_data.row_values import OF_TRAINING, given_values
     from hedgerow.cli import engine, tables
     from hedgerow.data.external.memory import memory_bytes, shown_bytes
@@ -145,7 +145,7 @@ def _train(options: argparse.Namespace) -> None:
     if hint := header_hint(source.parts[0].column_names() or ()):
         remark(f"note: {source.name}:{hint}")
     limit = memory_bytes(options.memory_limit, "--memory-limit")
-    limits = {"cache_dir": options.cache_dir, "memory_limit": limit}
+    limits: dict[str, Any] = {"cache_dir": cache_folders(options.cache_dir), "memory_limit": limit}
     data: Any = FileDataset(source, **limits)
     y_name = (options.target or ["y"])[0]
     with tables.surveyed(data) as rows:
