@@ -8,8 +8,8 @@
     rounds         :func:`grow_forest` runs all; hedgerow.Training one by one
     Model
 
-:mod:`hedgerow.boosting.loop.fit` encodes and bins all rows, and folds
-(:mod:`hedgerow.boosting.validation.cross`) take theirs.
+:mod:`hedgerow.boosting.loop.setup.training_matrix` encodes and bins rows, and folds
+(:mod:`hedgerow.boosting.validation.cross`) may take theirs from those of all rows.
 
 Reasons why a fit ends (``stopped_by`` in its record):
 
