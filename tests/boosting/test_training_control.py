@@ -377,7 +377,7 @@ def test_an_interrupt_before_the_first_round_leaves_the_estimator(monkeypatch) -
 
     model = fitted()
     before = dict(vars(model))
-    monkeypatch.setattr("hedgerow.boosting.loop.fit.prepare", interrupt)
+    monkeypatch.setattr("hedgerow.boosting.loop.driver.prepare", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X[:, :3], Y)
     assert vars(model) == before
