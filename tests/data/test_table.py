@@ -449,9 +449,8 @@ def test_missing_integers_are_missing_for_either_kind():
 
 
 def test_numbers_among_objects_stay_after_many_missing_values():
-    """The type of a column of objects is that of all values, not of the first hundred."""
-    column = pd.Series([None] * 100 + [1.5], dtype=object)
-    assert read_table(pd.DataFrame({"a": column})).values[-1, 0] == 1.5
+    frame = pd.DataFrame({"a": [*[None] * 100, 1.5]}, dtype=object)
+    assert read_table(frame).values[-1, 0] == 1.5
 
 
 @pytest.mark.parametrize("item", [[1], (1, 2), np.ones(2), {"a": 1}, {3}])

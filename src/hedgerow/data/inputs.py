@@ -49,9 +49,8 @@ import numpy as np
 from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.data.reading.columns import floats_of_column
-from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Column, Schema
-from hedgerow.data.sparse import AnyTable, SparseTable, with_columns
+from hedgerow.data.sparse import SparseTable, with_columns
 from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.kernels.tables.statistics import look_up
 from hedgerow.once import once
@@ -64,7 +63,7 @@ ROWS = -2
 """Pseudo-class: the number of rows, weighted relative to the mean weight."""
 
 FIRST_TARGET = -3
-"""Pseudo-class: the mean of the first of several targets; those of the others are below it."""
+"""Pseudo-class: the mean of the first of several targets; that of target ``k`` is ``k`` less."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +75,7 @@ class Statistic:
 
     columns: tuple[int, ...]  # one or two category columns of the schema, ascending
     # class of each row of ``values``, ascending; or ``TARGET`` for the mean target; or the
-    # pseudo-classes of several targets in their order (:func:`target_class`).  ``ROWS``, for the
+    # pseudo-classes of several targets in their order (``FIRST_TARGET``).  ``ROWS``, for the
     # number of rows, may come first.
     classes: tuple[int, ...]
     keys: IntArray  # int64 (n_keys,); joint keys of the training rows, ascending
@@ -98,11 +97,6 @@ class Statistic:
             values=np.ascontiguousarray(self.values[kept]),
             prior=self.prior[kept],
         )
-
-
-def target_class(k: int) -> int:
-    """Return the pseudo-class for the mean of target ``k`` of several."""
-    return FIRST_TARGET - k
 
 
 def joint_keys(codes: dict[int, IntArray], schema: Schema, columns: tuple[int, ...]) -> IntArray:
@@ -249,13 +243,6 @@ class Inputs:
         first = self.n_inputs - len(self.crosses)
         self.cross(values, schema, block[first:, None], n_threads)
         return with_kept(block, values, self.kept)
-
-    def of_table(self, table: AnyTable, n_threads: int = 1) -> AnyTable:
-        """Return the table of the inputs, of the same kind."""
-        if isinstance(table, SparseTable):
-            return self.values(table, table.schema, n_threads)
-        values = self.values(table.values, table.schema, n_threads)
-        return Table(values, self.schema(table.schema))
 
     def _of_sparse(self, table: SparseTable, schema: Schema, n_threads: int) -> SparseTable:
         """Append the crosses to a sparse table, which has no categories and so no statistics."""

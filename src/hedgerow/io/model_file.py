@@ -21,8 +21,6 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias, get_args
 
-import numpy as np
-
 from hedgerow.argument_types import path_text
 from hedgerow.arrays import AnyArray
 from hedgerow.atomic import write_atomically
@@ -144,8 +142,22 @@ def _version_of(model: Model) -> int:
 
 def _read(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
     """Build a model without checking the values of its arrays."""
-    metadata, version = header.metadata, _version_in(header.metadata)
-    dtypes = _dtypes_of(header)
+    metadata = header.metadata
+    if metadata.get("format") != FORMAT:
+        raise ModelFormatError("this is not a Hedgerow model file: it names another format.")
+    version = _natural(metadata, "schema_version")
+    if version > NEWEST:
+        raise ModelFormatError(
+            f"the file has schema_version {version}, this Hedgerow reads up to {NEWEST}: it was "
+            "written by a newer one. Upgrade with 'pip install -U hedgerow'."
+        )
+    # The arrays of a forest, and of the parts that the file holds.
+    dtypes, names = dict(FOREST_DTYPES), header.entries.keys()
+    if not names.isdisjoint(lv.LEVEL_DTYPES):
+        dtypes |= lv.LEVEL_DTYPES | lv.SET_DTYPES
+        dtypes |= statistics.STATISTIC_DTYPES if "inputs" in metadata else {}
+    for more in (VECTOR_DTYPES, SLOPE_DTYPES):
+        dtypes |= {} if names.isdisjoint(more) else more
     container.check_header(header, dtypes, _NEEDED)
     arrays = {name: container.array_at(header, name, payload) for name in dtypes}
     has_levels = "level_int" in arrays
@@ -176,35 +188,11 @@ def _read(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
     return model, None if text is None else record_of_text(text, "estimator")
 
 
-def _version_in(metadata: Mapping[str, str]) -> int:
-    """Return the version of a file, which must be known."""
-    if metadata.get("format") != FORMAT:
-        raise ModelFormatError("this is not a Hedgerow model file: it names another format.")
-    version = _natural(metadata, "schema_version")
-    if version > NEWEST:
-        raise ModelFormatError(
-            f"the file has schema_version {version}, this Hedgerow reads up to {NEWEST}: it was "
-            "written by a newer one. Upgrade with 'pip install -U hedgerow'."
-        )
-    return version
-
-
 def _natural(metadata: Mapping[str, str], name: str) -> int:
     text = metadata.get(name, "")
     if not _NATURAL.fullmatch(text):
         raise ModelFormatError(f"{name} is missing or malformed.")
     return int(text)
-
-
-def _dtypes_of(header: Header) -> dict[str, np.dtype[np.generic]]:
-    """Return the arrays that a file must have: those of a forest, and of the parts it holds."""
-    dtypes, names = dict(FOREST_DTYPES), header.entries.keys()
-    if not names.isdisjoint(lv.LEVEL_DTYPES):
-        dtypes |= lv.LEVEL_DTYPES | lv.SET_DTYPES
-        dtypes |= statistics.STATISTIC_DTYPES if "inputs" in header.metadata else {}
-    for more in (VECTOR_DTYPES, SLOPE_DTYPES):
-        dtypes |= {} if names.isdisjoint(more) else more
-    return dtypes
 
 
 def _inputs_of(

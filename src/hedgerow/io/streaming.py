@@ -118,7 +118,8 @@ class StreamedPredictions(BoosterPart):
         n_jobs: int | None,
     ) -> Iterator[npt.NDArray[Any]]:
         for number, table in enumerate(tables):
-            if _n_rows(table) == 0:
+            shape = getattr(table, "shape", None)
+            if isinstance(shape, tuple) and len(shape) == 2 and shape[0] == 0:
                 if kind == "leaf":
                     yield np.empty((0, n_trees), dtype=np.int32)
                 else:
@@ -214,9 +215,3 @@ class StreamedPredictions(BoosterPart):
             columns=columns,
             progress=progress,
         )
-
-
-def _n_rows(table: Any) -> int:
-    """Return the number of rows of a two-dimensional table; 1 for other objects."""
-    shape = getattr(table, "shape", None)
-    return int(shape[0]) if isinstance(shape, tuple) and len(shape) == 2 else 1

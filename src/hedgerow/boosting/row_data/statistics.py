@@ -39,13 +39,13 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.data import AnyTable, Schema, Table
 from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.data.inputs import (
+    FIRST_TARGET,
     ROWS,
     TARGET,
     Cross,
     Inputs,
     Statistic,
     joint_keys,
-    target_class,
     with_kept,
 )
 from hedgerow.data.reading.mapped_table import MappedTable
@@ -151,7 +151,7 @@ def _averaged(target: FloatArray, objective: Objective) -> tuple[tuple[int, ...]
     outputs = range(n_means_of(objective))
     if isinstance(objective, SeveralTargets):
         columns = [np.ascontiguousarray(target[:, k]) for k in outputs]
-        return tuple(target_class(k) for k in outputs), columns
+        return tuple(FIRST_TARGET - k for k in outputs), columns
     if objective.name in _OF_CLASSES:
         return tuple(outputs), [(target == k).astype(np.float64) for k in outputs]
     return (TARGET,), [target]

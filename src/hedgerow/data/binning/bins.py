@@ -101,8 +101,14 @@ def find_sparse_cuts(
         for j in rest[first:last].tolist():
             part = slice(start[j], start[j + 1])
             part_masses = None if mass is None else masses[part]
-            ordered, mass_before = _with_zeros(values[part], part_masses, unrecorded[j])
-            found[j] = cuts_of_column(ordered, mass_before, int(most_bins[j]), space)
+            counted = np.arange(part.stop - part.start + 1, dtype=np.float64)
+            ordered, before = sort_column(values[part], part_masses, counted)
+            low, high = (int(np.searchsorted(ordered, 0, side=side)) for side in ("left", "right"))
+            if unrecorded[j] != 0 or low != high:  # one zero stands for all
+                zero = np.zeros(1, values.dtype)
+                ordered = np.concatenate([ordered[:low], zero, ordered[high:]])
+                before = np.concatenate([before[: low + 1], before[high:] + unrecorded[j]])
+            found[j] = cuts_of_column(ordered, before, int(most_bins[j]), space)
 
     run_blocks(find, len(rest), n_threads, _COLUMNS_PER_THREAD)
     return found
@@ -131,23 +137,6 @@ def _cuts_of_constants(
         value = low[k : k + 1]
         found[j] = (zero, value) if value[0] > 0 else (value, zero)
     return found, held[~constant]
-
-
-def _with_zeros(
-    column: AnyArray, masses: FloatArray | None, unrecorded: float
-) -> tuple[AnyArray, FloatArray]:
-    """Return the sorted non-missing values with a single 0, and the mass before each."""
-    # ``column`` is sorted in place.
-    counts = np.arange(len(column) + 1, dtype=np.float64)
-    ordered, mass_before = sort_column(column, masses, counts)
-    left, right = (int(np.searchsorted(ordered, 0, side=side)) for side in ("left", "right"))
-    if unrecorded == 0 and left == right:
-        return ordered, mass_before
-    zero = np.zeros(1, column.dtype)
-    return (
-        np.concatenate([ordered[:left], zero, ordered[right:]]),
-        np.concatenate([mass_before[: left + 1], mass_before[right:] + unrecorded]),
-    )
 
 
 MOST_BINS = 255

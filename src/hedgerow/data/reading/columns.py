@@ -33,7 +33,7 @@ from hedgerow.data.schema import ColumnKind, Temporal
 from hedgerow.errors import DataError, DataTypeError
 from hedgerow.kernels.tables.keys import floats_of_keys, is_missing, keys_of_floats, missing_of
 
-_FEW_ROWS = 64
+_FEW_ROWS = 128
 """Up to this many rows, :func:`stack` converts columns of the same type together."""
 LARGEST_INT = int(np.iinfo(np.int64).max)
 """Largest integer that an int64 key holds; the smallest is ``MISSING_KEY + 1``."""
@@ -222,23 +222,19 @@ def stack(columns: Sequence[AnyArray], kinds: Sequence[ColumnKind]) -> AnyArray:
         narrow = all(column.dtype == np.float32 for column in columns)
         dtype = np.float32 if narrow else np.float64
     values: AnyArray = np.empty((len(columns[0]), len(columns)), dtype=dtype, order="F")
-    if len(columns) > 1 and len(columns[0]) <= _FEW_ROWS:
-        groups: dict[tuple[str, bool], list[int]] = {}
-        for j, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
-            groups.setdefault((column.dtype.char, kind == "int"), []).append(j)
-        for group in groups.values():
-            block = np.array([columns[j] for j in group])
-            if dtype is np.int64:
-                is_int = kinds[group[0]] == "int"
-                values[:, group] = (_as_ints(block) if is_int else float_keys(block)).T
-            else:
-                values[:, group] = as_floats(block).T
-        return values
+    # Short columns of one type are converted together.
+    few = len(columns[0]) <= _FEW_ROWS
+    groups: dict[object, list[int]] = {}
     for j, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
-        if dtype is np.int64:
-            values[:, j] = _as_ints(column) if kind == "int" else float_keys(column)
+        groups.setdefault((column.dtype.char, kind == "int") if few else j, []).append(j)
+    for group in groups.values():
+        block = np.array([columns[j] for j in group]) if few else columns[group[0]][None]
+        if dtype is not np.int64:
+            block = as_floats(block)
         else:
-            values[:, j] = as_floats(column)
+            block = _as_ints(block) if kinds[group[0]] == "int" else float_keys(block)
+        for j, column in zip(group, block, strict=True):
+            values[:, j] = column
     return values
 
 

@@ -44,7 +44,7 @@ _WHOLE |= {"Boolean", "bool"}
 _ONE_FLOAT = ({"Float64"}, {"Float32"})
 """Types of polars and Arrow."""
 
-_FEW_ROWS, _MOST_ROWS = 64, 2000
+_FEW_ROWS, _MOST_ROWS = 200, 2000
 """Text of more rows is encoded by Arrow, if it has the text already, and if it has to be imported.
 Shorter pandas frames are converted to objects."""
 

@@ -211,24 +211,27 @@ def named_columns(X: Any) -> dict[str, AnyArray]:
     if not isinstance(X, Mapping):
         return _columns_of_rows(X)
     _check_names(X)
-    lists = {name: isinstance(v, list | tuple | np.ndarray) for name, v in X.items()}
     # The first value tells a row from columns of data frames: a check of all would be slower.
-    if not any(lists.values()) and not _is_series(next(iter(X.values()), None)):
+    lists = any(isinstance(values, list | tuple | np.ndarray) for values in X.values())
+    if not lists and not _is_series(next(iter(X.values()), None)):
         return _columns_of_rows([X])
-    X = {name: np.asarray(on_host(v)) if _is_series(v) else v for name, v in X.items()}
-    lists = {name: isinstance(v, list | tuple | np.ndarray) for name, v in X.items()}
-    for name, is_list in lists.items():
-        if not is_list:
+    columns: dict[str, AnyArray] = {}
+    for name, values in X.items():
+        if isinstance(values, list | tuple):
+            columns[name] = as_objects(values)
+        elif isinstance(values, np.ndarray) or _is_series(values):
+            columns[name] = (
+                values if isinstance(values, np.ndarray) else np.asarray(on_host(values))
+            )
+        else:
             raise DataTypeError(
-                f"column {name!r} is a {type(X[name]).__name__}, others are lists: give a dict "
+                f"column {name!r} is a {type(values).__name__}, others are lists: give a dict "
                 "of scalars (one row), or of lists or arrays (columns)."
             )
-    columns = {n: v if isinstance(v, np.ndarray) else as_objects(v) for n, v in X.items()}
-    for name, column in columns.items():
-        if column.ndim != 1:
+        if columns[name].ndim != 1:
             raise DataError(
-                f"column {name!r} must have one axis, got shape {column.shape}: give one value for "
-                "each row."
+                f"column {name!r} must have one axis, got shape {columns[name].shape}: give one "
+                "value for each row."
             )
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
