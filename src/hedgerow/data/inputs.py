@@ -49,8 +49,9 @@ import numpy as np
 from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.data.reading.columns import floats_of_column
+from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Column, Schema
-from hedgerow.data.sparse import SparseTable, with_columns
+from hedgerow.data.sparse import AnyTable, SparseTable, with_columns
 from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.kernels.tables.statistics import look_up
 from hedgerow.once import once
@@ -243,6 +244,13 @@ class Inputs:
         first = self.n_inputs - len(self.crosses)
         self.cross(values, schema, block[first:, None], n_threads)
         return with_kept(block, values, self.kept)
+
+    def of_table(self, table: AnyTable, n_threads: int = 1) -> AnyTable:
+        """Return the table of the inputs, of the same kind."""
+        if isinstance(table, SparseTable):
+            return self.values(table, table.schema, n_threads)
+        values = self.values(table.values, table.schema, n_threads)
+        return Table(values, self.schema(table.schema))
 
     def _of_sparse(self, table: SparseTable, schema: Schema, n_threads: int) -> SparseTable:
         """Append the crosses to a sparse table, which has no categories and so no statistics."""
