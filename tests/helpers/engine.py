@@ -214,8 +214,7 @@ def search(g, h, n, n_bins, node, rules, units=(1.0, 1.0)):
         features = np.minimum(np.arange(first, first + WIDTH), last)
         lanes = ColumnLanes(features, features * histogram.stride)
         best = search_columns(histogram, lanes, searched, constraints, best)
-    found = complete_split(histogram, sums, unit, best)
-    own = own_score(searched)
+    found, own = complete_split(histogram, sums, unit, best), own_score(searched)
     return found, accepted_gain(found.score, own, ROUNDING * own, engine_rules.gamma, 1.0)
 
 
