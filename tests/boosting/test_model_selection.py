@@ -41,15 +41,10 @@ from hedgerow.boosting.loop.driver import FitOptions, FitPlan
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.resolved import resolve, resolve_strategy
 from hedgerow.boosting.validation import cross as cross_module
+from hedgerow.boosting.validation import stopping as stops
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import draw_folds
-from hedgerow.boosting.validation.stopping import (
-    BestRound,
-    Budget,
-    Candidate,
-    Search,
-    StoppingParams,
-)
+from hedgerow.boosting.validation.stopping import BestRound, Candidate, Search, StoppingParams
 from hedgerow.data import read_any
 from hedgerow.io import model_to_bytes
 from hedgerow.metrics import make_metrics
@@ -460,7 +455,7 @@ def test_folds_that_contradict_each_other_are_reported() -> None:
 # -- ends before all are tried ------------------------------------------------
 
 
-def selection_of(sample: Sample, budget: Budget | None = None) -> ModelSelection:
+def selection_of(sample: Sample, budget: stops.Budget | None = None) -> ModelSelection:
     params = resolve_strategy(resolve(LARGER, SQUARES), SQUARES)
     others = tuple(resolve(other, SQUARES) for other in (STUMPS, LEVELS))
     stopping = searching(*map(Candidate, others))
@@ -473,8 +468,8 @@ def selection_of(sample: Sample, budget: Budget | None = None) -> ModelSelection
 
 def test_alternatives_are_tried_while_there_is_time(sample: Sample) -> None:
     assert len(selection_of(sample).tried) == 3
-    assert len(selection_of(sample, Budget(3600.0, 0.0, clock=lambda: 0.0)).tried) == 3
-    spent = selection_of(sample, Budget(1.0, 0.0, clock=lambda: 1.0))
+    assert len(selection_of(sample, stops.Budget(3600.0, 0.0, clock=lambda: 0.0)).tried) == 3
+    spent = selection_of(sample, stops.Budget(1.0, 0.0, clock=lambda: 1.0))
     assert len(spent.tried) == 1
     assert spent.tried[0]["rounds"] == 4  # those of the first batch
 
@@ -482,7 +477,7 @@ def test_alternatives_are_tried_while_there_is_time(sample: Sample) -> None:
 def test_a_budget_leaves_the_model_its_time(sample: Sample) -> None:
     """Five fits of four fifths of the rows take 0.8 of the time, of which 0.95 are for rounds."""
     for clock, n_tried in ((0.75, 3), (0.77, 1)):
-        budget = Budget(1.0, 0.0, clock=iter([0.0, 0.0, *[clock] * 1_000]).__next__)
+        budget = stops.Budget(1.0, 0.0, clock=iter([0.0, 0.0, *[clock] * 1_000]).__next__)
         assert len(selection_of(sample, budget).tried) == n_tried
 
 
