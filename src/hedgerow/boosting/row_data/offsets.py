@@ -20,7 +20,6 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.row_data.checks import check_finite
 from hedgerow.data.reading.objects import is_named, named_columns, read_column
-from hedgerow.data.sources.batches import vector_of
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
 from hedgerow.model.model import Model
@@ -74,6 +73,8 @@ def check_offset_columns(names: tuple[str, ...], offset: Any) -> None:
 
 def take_offset(X: Any, names: Sequence[str]) -> tuple[Any, FloatArray]:
     """Split a table with column names in the other columns, and the named ones as float64."""
+    from hedgerow.data.sources.batches import vector_of  # few models have such columns
+
     features, columns = _split(X, names, is_required=True)
     found = []
     for name in names:
