@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 import hedgerow
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, train
 from hedgerow.boosting.loop.setup.job import Job
+from hedgerow.boosting.row_data import statistics
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from tests.helpers.chunked import Rows, divided_into, same_bytes
 from tests.helpers.clusters import client_of_workers
@@ -36,7 +37,7 @@ NOT_ON_CLUSTERS = {
 }  # fmt: skip
 """Pieces that need all rows, which no worker of a cluster has (reasons: docs/clusters.md)."""
 
-IN_MEMORY = {"folds", "conflicts", "bundles by degree", "statistics"}
+IN_MEMORY = {"folds", "conflicts", "bundles by degree"}
 IN_CHUNKS = [name for name in FEATURES if not IN_MEMORY & set(name.split(" + "))]
 """Features that do not need the rows of files as a table in memory."""
 
@@ -61,9 +62,19 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture
-def small_chunks() -> Iterator[None]:
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Divide rows into chunks; as many rows, with target statistics, are not copied."""
+    monkeypatch.setattr(statistics, "COPIED_ROWS", 1)
     with divided_into(128):
         yield
+
+
+def bytes_of(feature: str) -> bytes:
+    """Train as :func:`bytes_in_memory`, with as many copies of rows as now."""
+    if "statistics" not in feature:
+        return bytes_in_memory(feature)
+    params, rows = parts_of(feature)
+    return train(params, rows.in_memory()).to_bytes()
 
 
 @pytest.mark.parametrize("feature", IN_CHUNKS)
@@ -71,7 +82,7 @@ def test_chunks_give_the_bytes_of_memory(
     feature: str, paths: list[Path], small_chunks: None
 ) -> None:
     params, rows = parts_of(feature)
-    assert train(params, rows.in_files(paths)).to_bytes() == bytes_in_memory(feature)
+    assert train(params, rows.in_files(paths)).to_bytes() == bytes_of(feature)
 
 
 # A fit of one chunk takes the path of memory: some of the features are enough.
@@ -166,7 +177,8 @@ stops early + classes + crosses
 stops early + two targets + r2
 stops early + two targets + trees apart + DART + r2
 stops early + exact + weights
-stops early + exact + one cross
+stops early + exact + statistics + one cross
+stops early + statistics + towns + training scores
 stops early + Cox + training scores
 stops early + absolute of all
 stops early + AFT of events
@@ -273,7 +285,7 @@ forest + score of rows left out
 forest + classes + score of rows left out + stops early
 left out + absolute of all
 categories + bundles
-crosses + weights
+statistics + crosses
 quantile + sample + stops early
 two targets + sample
 two targets + trees apart
@@ -399,6 +411,11 @@ def test_sparse_batches(more: dict[str, Any]) -> None:
             assert train(params, Dataset.from_batches(batches)).to_bytes() == expected
 
 
+def test_batches_without_rows_that_are_held_out() -> None:
+    params = {"n_estimators": 4, "early_stopping": True, "feature_crosses": [("a", "b", "ratio")]}
+    same_bytes(params, Rows(ROWS, ["a", "b"]), size=3)
+
+
 # -- rows that do not fit into memory ----------------------------------------------------
 
 
@@ -424,7 +441,7 @@ def many_rows() -> pd.DataFrame:
         ({"multi_strategy": "one_output_per_tree"}, ["y", "z"]),
         ({"objective": "cox"}, "time"),
         ({"objective": "lambdarank"}, "class"),
-        ({"feature_crosses": [("x0", "x1", "ratio")]}, "y"),
+        ({"target_statistics": True, "feature_crosses": [("x0", "x1", "ratio")]}, "y"),
     ],
     ids=str,
 )
@@ -432,24 +449,26 @@ def test_rows_that_do_not_fit(
     params: dict[str, Any], target: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Job, "in_memory", None)
+    features = [f"x{k}" for k in range(8)] + ["code"] * ("target_statistics" in params)
     roles = {"qid": "query"} if params.get("objective") == "lambdarank" else {}
-    rows = Rows(many_rows(), [f"x{k}" for k in range(8)], target, roles)
+    rows = Rows(many_rows(), features, target, roles)
     params = {"n_estimators": 2, "n_jobs": 2, **params}
-    files = rows.in_batches(50_000, memory_limit="32 MB")
+    files = rows.in_batches(50_000, memory_limit="48 MB" if "code" in features else "32 MB")
     assert train(params, files).to_bytes() == train(params, rows.in_memory()).to_bytes()
 
 
-def test_rows_that_do_not_fit_say_what_needs_them() -> None:
+def test_rows_that_do_not_fit_say_what_needs_them(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"x{k}" for k in range(8)]
     rows = Rows(many_rows(), names).in_batches(50_000, memory_limit="32 MB")
     coded = Rows(many_rows(), [*names[:7], "code"]).in_batches(50_000, memory_limit="32 MB")
     integers = np.arange(80).reshape(10, 8)
+    monkeypatch.setattr(statistics, "COPIED_ROWS", 10**6)  # these are few
     first = train({"n_estimators": 1}, Dataset(integers, integers[:, 0], feature_names=names))
     for params, data, start, what in (
         ({}, rows, first, "of other kinds"),
         ({"early_stopping": "cv"}, rows, None, "need all rows in memory"),
         ({"max_conflict_rate": 0.1}, rows, None, "chooses bundles of columns from all rows"),
-        ({}, coded, None, "statistics of the columns 'code', which needs all rows in memory"),
+        ({}, coded, None, "of the columns 'code', of several copies of these few rows"),
     ):
         with pytest.raises(ParameterError, match=rf"{what}.* 33.6 MB, and memory_limit is 32"):
             train({"n_estimators": 2, **params}, data, init_model=start)
@@ -504,10 +523,11 @@ def test_ranks_give_the_bytes_of_memory(feature: str, tmp_path: Path) -> None:
         assert train_ranks(3, parts, tmp_path, **params) == bytes_of_values(feature)
 
 
-def test_statistics_of_ranks_are_refused(tmp_path: Path) -> None:
-    params, rows = parts_of("statistics")
+@pytest.mark.parametrize("feature", ["statistics", "statistics + towns + forest"])
+def test_statistics_of_ranks_are_refused(feature: str, tmp_path: Path) -> None:
+    params, rows = parts_of(feature)
     parts = cut([200, 200], ROWS[rows.features], ROWS[rows.target])
-    with pytest.raises(AllRowsNeededError, match="columns 'street', which needs all rows"):
+    with pytest.raises(AllRowsNeededError, match=r"columns 'street'.*, which needs all rows"):
         train_ranks(3, parts, tmp_path, **params)
 
 

@@ -216,22 +216,39 @@ class Inputs:
         return replace(schema, columns=tuple(columns))
 
     @overload
-    def values(self, values: AnyArray, schema: Schema, n_threads: int = 1) -> AnyArray: ...
+    def values(
+        self,
+        values: AnyArray,
+        schema: Schema,
+        n_threads: int = 1,
+        ordered: FloatArray | None = None,
+    ) -> AnyArray: ...
 
     @overload
     def values(self, values: SparseTable, schema: Schema, n_threads: int = 1) -> SparseTable: ...
 
     def values(
-        self, values: AnyArray | SparseTable, schema: Schema, n_threads: int = 1
+        self,
+        values: AnyArray | SparseTable,
+        schema: Schema,
+        n_threads: int = 1,
+        ordered: FloatArray | None = None,
     ) -> AnyArray | SparseTable:
-        """Compute the inputs of a table."""
+        """Compute the inputs of a table, or of training rows with these values of statistics."""
+        # ``ordered`` is float64 (n_values, n_copies * n_rows): the result has as many rows.
         if isinstance(values, SparseTable):
             return self._of_sparse(values, schema, n_threads)
-        block = np.empty((self.n_inputs, len(values)))
+        n_copies = 1 if ordered is None else ordered.shape[1] // len(values)
+        block = np.empty((self.n_inputs, n_copies * len(values)))
+        begin, first = len(self.kept), self.n_inputs - len(self.crosses)
+        copies = block[first:].reshape(len(self.crosses), n_copies, len(values))
+        self.cross(values, schema, copies, n_threads)
+        if ordered is not None:
+            block[begin:first] = ordered
+            return _with_kept(block, values, self.kept)
         used = sorted({position for s in self.statistics for position in s.columns})
         codes = {j: codes_of(values[:, j], schema.n_levels(j)) for j in used}
         joint = [joint_keys(codes, schema, s.columns) for s in self.statistics]
-        begin = len(self.kept)
 
         def task(start: int, stop: int) -> None:
             row = begin
@@ -241,15 +258,15 @@ class Inputs:
                 row += len(s.classes)
 
         run_blocks(task, len(values), n_threads, _ROWS_PER_THREAD)
-        first = self.n_inputs - len(self.crosses)
-        self.cross(values, schema, block[first:, None], n_threads)
-        return with_kept(block, values, self.kept)
+        return _with_kept(block, values, self.kept)
 
-    def of_table(self, table: AnyTable, n_threads: int = 1) -> AnyTable:
+    def of_table(
+        self, table: AnyTable, n_threads: int = 1, ordered: FloatArray | None = None
+    ) -> AnyTable:
         """Return the table of the inputs, of the same kind."""
         if isinstance(table, SparseTable):
             return self.values(table, table.schema, n_threads)
-        values = self.values(table.values, table.schema, n_threads)
+        values = self.values(table.values, table.schema, n_threads, ordered)
         return Table(values, self.schema(table.schema))
 
     def _of_sparse(self, table: SparseTable, schema: Schema, n_threads: int) -> SparseTable:
@@ -278,7 +295,7 @@ class Inputs:
         run_blocks(task, len(values), n_threads, _ROWS_PER_THREAD)
 
 
-def with_kept(block: FloatArray, values: AnyArray, kept: Sequence[int]) -> AnyArray:
+def _with_kept(block: FloatArray, values: AnyArray, kept: Sequence[int]) -> AnyArray:
     """Complete a block of inputs, whose first rows are for the columns ``kept``."""
     # If ``block`` has a multiple of the rows of ``values`` as columns, the kept columns are
     # repeated.

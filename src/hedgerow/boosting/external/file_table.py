@@ -4,7 +4,7 @@ A :class:`hedgerow.boosting.external.file_dataset.FileDataset` has the targets, 
 all rows in memory; a :class:`FileTable` is some of its rows: names and kinds of their columns, but
 no values.  A :class:`hedgerow.boosting.loop.sample.Sample` holds such a table like any other.
 Where columns are needed, and only there, one pass over the files reads them for several tables
-(:func:`read_together`): bins, or values to sort.
+(:func:`read_together`): codes of target statistics, bins, or values to sort.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.comm.base import Communicator
 from hedgerow.data import AnyTable, Schema, Table
 from hedgerow.data.binning.cut_sample import CutSample
 from hedgerow.data.inputs import Inputs
-from hedgerow.data.reading.mapped_table import MappedTable
 
 if TYPE_CHECKING:
     from hedgerow.boosting.external.file_dataset import FileDataset
@@ -34,6 +33,8 @@ class FileTable(Table):
     numbers   ascending numbers of these rows among those of positive weight; None: all of them
     inputs    the inputs of trees in place of the columns; ``schema`` is then theirs
     columns   schema of the user's columns if there are inputs
+    ordered   float64 (n_values, n_rows): values of the statistics if these are the training rows,
+              which have others than new rows
     """
 
     data: FileDataset = field(kw_only=True)
@@ -41,6 +42,7 @@ class FileTable(Table):
     numbers: IntArray | None = field(default=None, kw_only=True)
     inputs: Inputs | None = field(default=None, kw_only=True)
     columns: Schema | None = field(default=None, kw_only=True)
+    ordered: FloatArray | None = field(default=None, kw_only=True)
 
     @property
     def n_features(self) -> int:
@@ -63,17 +65,18 @@ class FileTable(Table):
                 yield part
 
     def cuts_of(self, columns: Sequence[int]) -> CutSample:
-        """Return rows from which cuts of columns, or of all inputs, are chosen."""
+        """Return rows from which cuts of columns, or of all inputs but statistics, are chosen."""
         sample, inputs = self.data.cuts, self.inputs
         assert sample is not None
         if inputs is None:
             return sample.of_columns(columns)
-        return replace(sample.of_columns(inputs.kept), table=inputs.of_table(sample.table))
+        table = replace(inputs, statistics=()).of_table(sample.table)
+        return replace(sample.of_columns(inputs.kept), table=table)
 
 
 def blocks_of(table: AnyTable) -> Iterable[AnyTable]:
     """Return the rows of a table in the blocks in which they are read; in memory they are one."""
-    return table.blocks() if isinstance(table, FileTable | MappedTable) else (table,)
+    return table.blocks() if isinstance(table, FileTable) else (table,)
 
 
 def read_together(tables: Sequence[FileTable]) -> Iterator[list[Table]]:
@@ -83,14 +86,15 @@ def read_together(tables: Sequence[FileTable]) -> Iterator[list[Table]]:
         stop = start + (batch.n_rows if kept is None else len(kept))
         parts = []
         for table in tables:
-            rows = kept
+            rows, own = kept, slice(start, stop)
             if table.numbers is not None:
                 own = slice(*np.searchsorted(table.numbers, (start, stop)))
                 rows = table.numbers[own] - start
                 rows = rows if kept is None else kept[rows]
             part = batch if rows is None or len(rows) == batch.n_rows else batch.take(rows)
-            if table.inputs is not None:
-                part = cast(Table, table.inputs.of_table(part))
+            if table.inputs is not None and part.n_rows > 0:
+                ordered = None if table.ordered is None else table.ordered[:, own]
+                part = cast(Table, table.inputs.of_table(part, ordered=ordered))
             parts.append(part)
         yield parts
         start = stop

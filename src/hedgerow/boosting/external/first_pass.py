@@ -13,15 +13,15 @@ The model has the same bytes as a model of all rows in memory: trees are compute
 integers (:mod:`hedgerow.growing.chunks.grower`), and all other sums over rows are exact
 (:mod:`hedgerow.kernels.primitives.exact_sum`).
 
-Exact and approximate search sort columns, so a second pass writes the values of each row to a
-mapped file; the rounds are those of rows in memory.  Sorted columns, and the lists that trees
-divide, are in mapped files, too, if they take more than a part of the memory
+Exact and approximate search sort columns, so a second pass writes the inputs of each row to a
+mapped file (:mod:`hedgerow.boosting.loop.setup.training_matrix`); the rounds are those of rows in
+memory.  Sorted columns, and the lists that trees divide, are in mapped files, too, if they take
+more than a part of the memory
 (:meth:`hedgerow.data.reading.mapped_table.RowSpace.lists`); they are read from front to back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import cast
@@ -30,18 +30,15 @@ import numpy as np
 
 from hedgerow.boosting.automatic.blending import asks_for_several
 from hedgerow.boosting.external.file_dataset import FileDataset
-from hedgerow.boosting.external.file_table import FileTable, by_dataset, read_together
+from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.setup.training_matrix import sortable
 from hedgerow.boosting.resume.continuing import Start, check_reading
 from hedgerow.boosting.row_data.queries import check_values, split_sample
-from hedgerow.boosting.row_data.statistics import choose_columns
+from hedgerow.boosting.row_data.statistics import choose_columns, copies_of
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import count_rows
 from hedgerow.data import Table, recode
 from hedgerow.data.binning.cut_sample import CutSample, masses_of_levels
-from hedgerow.data.external.memory import give_back_memory
-from hedgerow.data.reading.mapped_table import MappedTable, RowFile, RowSpace
 from hedgerow.data.schema import check_same_names, with_more_levels
 from hedgerow.errors import AllRowsNeededError, brief
 from hedgerow.growing.limits.constraints import resolve_constraints
@@ -120,16 +117,15 @@ def first_pass(
     if start is None:
         own = resolve_constraints(params, schema, objective)
         n_rows = count_rows(train.n_rows, others)[1]
-        if groups := choose_columns(schema, n_rows, objective, own):
+        groups = choose_columns(schema, n_rows, objective, own)
+        if groups and (others.size > 1 or copies_of(n_rows, own) > 1):
             names = ", ".join(repr(schema.names[j]) for j in sorted({*chain(*groups)}))
+            copies = ", of several copies of these few rows" if others.size == 1 else ""
             raise AllRowsNeededError(
                 f"target_statistics={own.target_statistics!r} computes statistics of the columns "
-                f"{names}, which needs all rows in memory: use target_statistics=False, or train "
-                "on a table in memory."
+                f"{names}{copies}, which needs all rows in memory: use target_statistics=False, or "
+                "train on a table in memory."
             )
-    if params.tree_method != "hist":
-        sortable(cuts.table, params.tree_method)
-        data.cuts = None
     if unseen is None:
         return train, []
     table = replace(cast(FileTable, unseen.table), schema=schema, room=room)
@@ -163,20 +159,3 @@ def _sample_in_model(sample: CutSample, start: Start, data: FileDataset) -> CutS
             each = recode(Table(levels, sample.table.schema), table.schema, "missing")
             masses[j] = masses_of_levels(each.values[:, j], n_levels, mass)
     return replace(sample, table=table, level_mass=masses)
-
-
-def mapped(samples: Sequence[Sample]) -> list[Sample]:
-    """Return rows of files with their values in mapped files; rows in memory are unchanged."""
-    found = {}
-    for tables in by_dataset(rows.table for rows in samples):
-        first = tables[0]
-        space = RowSpace(first.data.cache_dir, first.data.memory_limit)
-        files = [RowFile(first.data.cache_dir[0]) for _ in tables]
-        for parts in read_together(tables):
-            for file, part in zip(files, parts, strict=True):
-                if part.n_rows > 0:
-                    file.append(part.values)
-        give_back_memory()
-        for table, file in zip(tables, files, strict=True):
-            found[id(table)] = MappedTable(file.finish(), table.schema, space=space)
-    return [replace(rows, table=found.get(id(rows.table), rows.table)) for rows in samples]

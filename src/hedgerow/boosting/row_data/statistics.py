@@ -20,7 +20,9 @@ in splits by category set: with these, a tree would memorise the training rows.
 A row of weight k is not equivalent to k rows here, since k rows would precede each other; a common
 factor on all weights changes nothing.
 
-Statistics need all rows in memory; crosses of rows in files are computed batch by batch.
+Rows in files are read once for the codes of the columns with statistics; ordered values are in a
+mapped file, and each batch gets its part of them as it is binned.  Few rows, which are copied, are
+read into memory.
 """
 
 from __future__ import annotations
@@ -33,11 +35,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.boosting.external.file_table import FileTable
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.boosting.external.file_table import FileTable, blocks_of
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.data import AnyTable, Schema, Table
 from hedgerow.data.binning.cut_sample import codes_of
+from hedgerow.data.external.block_files import mapped_array
 from hedgerow.data.inputs import (
     FIRST_TARGET,
     ROWS,
@@ -46,9 +49,7 @@ from hedgerow.data.inputs import (
     Inputs,
     Statistic,
     joint_keys,
-    with_kept,
 )
-from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.errors import ParameterError
 from hedgerow.growing.limits.constraints import NO_INTERACTIONS, PAIRWISE
 from hedgerow.kernels.tables.statistics import (
@@ -84,8 +85,13 @@ def compute(
 ) -> tuple[tuple[Statistic, ...], FloatArray]:
     """Return the means over all rows, and the ordered values (n_values, n_copies * n_rows)."""
     # Statistics are independent, so each is computed by one thread.
-    table, schema, n_rows = cast(Table, train.table), train.table.schema, train.n_rows
-    columns = {j: codes_of(table.values[:, j], schema.n_levels(j)) for j in {*chain(*groups)}}
+    table, schema, n_rows = train.table, train.table.schema, train.n_rows
+    columns: dict[int, AnyArray] = {j: np.empty(n_rows, np.int32) for j in {*chain(*groups)}}
+    place = 0
+    for rows in blocks_of(table):
+        values, start, place = cast(Table, rows).values, place, place + rows.n_rows
+        for j, codes in columns.items():
+            codes[start:place] = codes_of(values[:, j], schema.n_levels(j))
     classes, targets = _averaged(train.target, objective)
     # A copy of weights that are read-only: kernels are compiled for writable ones.
     weight: FloatArray = np.ones(n_rows) if train.weight is None else train.weight
@@ -101,7 +107,12 @@ def compute(
     counted = [len(own) == 1 and schema.n_levels(own[0]) > MANY_LEVELS for own in groups]
     sizes = [len(classes) + is_counted for is_counted in counted]
     first = np.cumsum([0, *sizes])
-    block = np.empty((first[-1], n_copies * n_rows))
+    shape = int(first[-1]), n_copies * n_rows
+    if isinstance(table, FileTable):
+        n_threads = max(1, min(n_threads, table.data.memory_limit // (_THREAD_BYTES * n_rows)))
+        block: FloatArray = mapped_array(table.data.cache_dir[0], shape, np.float64)
+    else:
+        block = np.empty(shape)
     found: dict[int, Statistic] = {}
 
     def fill(start: int, stop: int) -> None:
@@ -163,6 +174,9 @@ MOST_CLASSES = 10
 MOST_PAIRS = 64
 """Largest number of values of column pairs: pairs times classes or targets."""
 
+_THREAD_BYTES = 56
+"""Memory for each row of the statistic that a thread computes: joint keys, with a hash table."""
+
 MOST_COPIES = 4
 COPIED_ROWS = 400_000
 """Approximate largest number of rows in all copies together."""
@@ -200,7 +214,7 @@ def encode(
     n_threads: int = 1,
 ) -> Encoded:
     """Replace category columns by statistics, and add crosses, where ``params`` requests them."""
-    table, schema = train.table, train.table.schema
+    schema = train.table.schema
     groups = choose_columns(schema, train.n_rows, objective, params)
     crosses = tuple(
         Cross(schema.names.index(first), schema.names.index(second), operation)
@@ -208,19 +222,12 @@ def encode(
     )
     if not groups and not crosses:
         return Encoded(train, validation)
-    inputs, n_copies = Inputs(kept_columns(schema, groups), (), crosses), 1
+    inputs, n_copies, ordered = Inputs(kept_columns(schema, groups), (), crosses), 1, None
     if groups:
         n_copies = copies_of(train.n_rows, params)
         found, ordered = compute(train, groups, objective, params.seed, n_copies, n_threads)
         inputs = replace(inputs, statistics=found)
-        block, values = np.empty((inputs.n_inputs, ordered.shape[1])), cast(Table, table).values
-        first = inputs.n_inputs - len(crosses)
-        block[len(inputs.kept) : first] = ordered
-        copies = block[first:].reshape(len(crosses), n_copies, len(values))
-        inputs.cross(values, schema, copies, n_threads)
-        seen: AnyTable = Table(with_kept(block, values, inputs.kept), inputs.schema(schema))
-    else:
-        seen = _with_inputs(table, inputs, n_threads)
+    seen = _with_inputs(train.table, inputs, n_threads, ordered)
     unseen = [replace(one, table=_with_inputs(one.table, inputs, n_threads)) for one in validation]
     learned = replace(train, table=seen)
     if n_copies > 1:
@@ -230,15 +237,14 @@ def encode(
     return Encoded(learned, unseen, inputs, n_copies)
 
 
-def _with_inputs(table: AnyTable, inputs: Inputs, n_threads: int) -> AnyTable:
-    """Return new rows, or rows without statistics, as trees see them."""
-    schema = table.schema
+def _with_inputs(
+    table: AnyTable, inputs: Inputs, n_threads: int, ordered: FloatArray | None = None
+) -> AnyTable:
+    """Return rows as trees see them; training rows with the ordered values of statistics."""
     if isinstance(table, FileTable):
-        return replace(table, inputs=inputs, columns=schema, schema=inputs.schema(schema))
-    if isinstance(table, MappedTable):
-        blocks = (inputs.values(one.values, schema, n_threads) for one in table.blocks())
-        return table.written(blocks, inputs.schema(schema))
-    return inputs.of_table(table, n_threads)
+        own, schema = table.schema, inputs.schema(table.schema)
+        return replace(table, inputs=inputs, ordered=ordered, columns=own, schema=schema)
+    return inputs.of_table(table, n_threads, ordered)
 
 
 def choose_columns(

@@ -8,7 +8,7 @@ enough.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -20,7 +20,6 @@ from hedgerow.data.external.block_files import BlockFile, mapped_array
 from hedgerow.data.external.blocks import ENTRY_BYTES, ColumnBlocks, in_memory, sort_columns
 from hedgerow.data.external.memory import give_back_memory
 from hedgerow.data.reading.table import Table
-from hedgerow.data.schema import Schema
 
 BLOCK_ROWS = 1 << 16
 """Rows copied at a time."""
@@ -54,18 +53,6 @@ class MappedTable(Table):
     """A table in a file."""
 
     space: RowSpace = field(kw_only=True)
-
-    def blocks(self) -> Iterator[Table]:
-        """Yield the rows, as many as are copied at a time."""
-        for start in range(0, self.n_rows, BLOCK_ROWS):
-            yield Table(self.values[start : start + BLOCK_ROWS], self.schema)
-
-    def written(self, blocks: Iterable[AnyArray], schema: Schema) -> MappedTable:
-        """Write another table, block by block."""
-        file = RowFile(self.space.folders[0])
-        for block in blocks:
-            file.append(block)
-        return MappedTable(file.finish(), schema, space=self.space)
 
     def sorted(self, n_threads: int) -> ColumnBlocks:
         """Return the sorted columns."""

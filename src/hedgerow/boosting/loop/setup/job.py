@@ -164,8 +164,6 @@ class Job:
             for each in (rows, *self.validation.values()):
                 if reads_batches(each) and not isinstance(each.y, np.ndarray):
                     each.y = None  # the loss has targets of its own
-            if params.tree_method != "hist":
-                train, *samples = first_pass.mapped([train, *samples])
         names = rows.offset_names
 
         def finish(found: Model) -> Model:

@@ -32,7 +32,7 @@ from hedgerow.data.external.blocks import ColumnBlocks, sort_columns
 from hedgerow.data.external.disk_store import ChunkStore
 from hedgerow.data.external.memory import give_back_memory
 from hedgerow.data.inputs import Inputs
-from hedgerow.data.reading.mapped_table import MappedTable
+from hedgerow.data.reading.mapped_table import MappedTable, RowFile, RowSpace
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core.setup import holds_vectors
 from hedgerow.model.forest import Forest, without_vectors
@@ -90,12 +90,15 @@ def prepare(
         )  # fmt: skip
 
     if params.tree_method != "hist":
-        columns = sortable(table, params.tree_method)
+        check_sortable(table, params.tree_method)
+        # Only now that the inputs are known: the mapped files hold nothing else.
+        learned, *others = map_files([learned, *encoded.validation])
+        columns = cast(Table, learned.table)
         if isinstance(columns, MappedTable):
             seen = data(learned, columns.sorted(n_threads))
         else:
             seen = data(learned, sort_columns(columns, n_threads))
-        unseen = [data(rows, rows.table) for rows in encoded.validation]
+        unseen = [data(rows, rows.table) for rows in others]
     else:
         spec = choose_bins(encoded, params, n_threads, kept)
         if isinstance(table, FileTable):
@@ -184,6 +187,24 @@ def bin_files(
     return found
 
 
+def map_files(samples: Sequence[Sample]) -> list[Sample]:
+    """Return rows of files with their values in mapped files; rows in memory are unchanged."""
+    found = {}
+    for tables in by_dataset(rows.table for rows in samples):
+        first = tables[0]
+        first.data.cuts = None
+        space = RowSpace(first.data.cache_dir, first.data.memory_limit)
+        files = [RowFile(first.data.cache_dir[0]) for _ in tables]
+        for parts in read_together(tables):
+            for file, part in zip(files, parts, strict=True):
+                if part.n_rows > 0:
+                    file.append(part.values)
+        give_back_memory()
+        for table, file in zip(tables, files, strict=True):
+            found[id(table)] = MappedTable(file.finish(), table.schema, space=space)
+    return [replace(rows, table=found.get(id(rows.table), rows.table)) for rows in samples]
+
+
 def choose_bins(
     encoded: Encoded, params: BoostParams, n_threads: int, first: BinSpec | None = None
 ) -> BinSpec:
@@ -209,7 +230,11 @@ def choose_bins(
         return replace(first, schema=table.schema)
     # Values that depend on the order of the rows, so rows are chosen by number, not by content.
     rows = sampled_rows(table.n_rows, params.seed)
-    values = cast(Table, table).values[rows, late.start : late.stop]
+    if isinstance(table, FileTable):
+        assert table.ordered is not None
+        values = table.ordered[:, rows].T
+    else:
+        values = cast(Table, table).values[rows, late.start : late.stop]
     weight = None if train.weight is None else train.weight[rows]
     names = replace(table.schema, columns=table.schema.columns[late.start : late.stop])
     drawn = CutSample(Table(values, names), None, None if weight is None else integer_mass(weight))
@@ -253,8 +278,8 @@ def of_a_kind(forest: Forest, params: BoostParams) -> Forest:
     return forest if holds_vectors(params) else without_vectors(forest)
 
 
-def sortable(table: AnyTable, tree_method: str) -> Table:
-    """Return the table if its columns can be sorted once, else raise ``ParameterError``."""
+def check_sortable(table: AnyTable, tree_method: str) -> None:
+    """Raise ``ParameterError`` unless the columns of a table can be sorted once."""
     if isinstance(table, SparseTable):
         raise ParameterError(
             f"tree_method={tree_method!r} sorts dense columns, but X is sparse: use "
@@ -266,4 +291,3 @@ def sortable(table: AnyTable, tree_method: str) -> Table:
                 f"tree_method={tree_method!r} sorts numbers, but column {column.name!r} is a "
                 "category: use tree_method='hist', or encode the column."
             )
-    return table
