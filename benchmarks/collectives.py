@@ -46,10 +46,7 @@ def levels(ranks: Any, repeats: int) -> dict[int, tuple[float, float]]:
         own = histogram[starts[ranks.rank] : starts[ranks.rank + 1]]
         if not (part == ranks.size * own).all():
             raise AssertionError("the sums are wrong")
-        found[n_bytes] = (
-            float(np.median(milliseconds)),
-            float(np.percentile(milliseconds, 90)),
-        )
+        found[n_bytes] = (float(np.median(milliseconds)), float(np.percentile(milliseconds, 90)))
     return found
 
 

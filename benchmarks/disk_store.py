@@ -134,7 +134,7 @@ def columns_of_bins(n: int) -> dict[str, np.ndarray]:
 def codecs(n: int) -> dict[str, tuple[Pack, Unpack]]:
     """Return functions that pack and unpack an array, for each installed library."""
     found: dict[str, tuple[Pack, Unpack]] = {
-        "zlib 1": (lambda a: zlib.compress(a.data, 1), zlib.decompress),
+        "zlib 1": (lambda a: zlib.compress(a.data, 1), zlib.decompress)
     }
     try:
         import pyarrow as pa

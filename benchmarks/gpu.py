@@ -30,10 +30,7 @@ SHAPES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"max_leaves": 255},
         {"grow_policy": "lossguide", "max_leaves": 255, "max_depth": 0},
     ),
-    "depth 8": (
-        {"max_leaves": None, "max_depth": 8, "grow_policy": "depthwise"},
-        {"max_depth": 8},
-    ),
+    "depth 8": ({"max_leaves": None, "max_depth": 8, "grow_policy": "depthwise"}, {"max_depth": 8}),
 }
 TABLES = {
     "100k x 28": (100_000, 28, 2),

@@ -239,10 +239,7 @@ class ScikitLearn(_EstimatorPeer):
     packages = ("scikit-learn",)
 
     def estimator(self, settings: Settings) -> Any:
-        from sklearn.ensemble import (
-            HistGradientBoostingClassifier,
-            HistGradientBoostingRegressor,
-        )
+        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
         regression = settings.task == "regression"
         kind = HistGradientBoostingRegressor if regression else HistGradientBoostingClassifier

@@ -60,12 +60,7 @@ class _Raw(argparse.RawDescriptionHelpFormatter):
 
 def _jobs(options: argparse.Namespace) -> dict[str, Callable[[], dict[str, Any] | list[Any]]]:
     """Return every job by name.  The import is late because the number of threads is set first."""
-    from processes import (
-        measure_default_use,
-        measure_first_use,
-        measure_import,
-        measure_memory,
-    )
+    from processes import measure_default_use, measure_first_use, measure_import, measure_memory
     from timing import measure_fit, measure_one_row, measure_predict, measure_quality
 
     peers = installed(options.peers)

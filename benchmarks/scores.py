@@ -13,10 +13,7 @@ def score(task: Task, y: np.ndarray, prediction: np.ndarray) -> dict[str, float]
     """Return scores of predictions.  Tables show the first one; smaller is better."""
     if task == "regression":
         error = prediction - y
-        return {
-            "rmse": float(np.sqrt(np.mean(error**2))),
-            "mae": float(np.mean(np.abs(error))),
-        }
+        return {"rmse": float(np.sqrt(np.mean(error**2))), "mae": float(np.mean(np.abs(error)))}
     if task == "multiclass":
         chosen = prediction[np.arange(len(y)), y.astype(np.int64)].astype(np.float64)
         return {

@@ -43,10 +43,7 @@ def time_trees(kind: str, table: np.ndarray, n_threads: int) -> tuple[float, flo
         wall, processor = time.perf_counter(), time.process_time()
         for _ in range(TREES):
             grower.grow(next(numbers), 0)
-        return (
-            (time.perf_counter() - wall) / TREES,
-            (time.process_time() - processor) / TREES,
-        )
+        return ((time.perf_counter() - wall) / TREES, (time.process_time() - processor) / TREES)
     finally:
         grower.close()
 

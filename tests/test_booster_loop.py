@@ -23,13 +23,7 @@ from hedgerow import (
     load,
     train,
 )
-from hedgerow.errors import (
-    DataError,
-    DataTypeError,
-    LossError,
-    ModelFormatError,
-    ParameterError,
-)
+from hedgerow.errors import DataError, DataTypeError, LossError, ModelFormatError, ParameterError
 
 PLAIN = {"learning_rate": 0.2, "max_leaves": 7, "min_samples_leaf": 5}
 

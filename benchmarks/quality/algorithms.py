@@ -131,7 +131,7 @@ VARIANTS = {
             "easy_rounds": 1_000,
             "n_estimators": 6_000,
             "patience": 120,
-        },
+        }
     ),
     "classes in small steps": Variant(
         recipe={
@@ -140,7 +140,7 @@ VARIANTS = {
             "easy_rounds": 1_000,
             "n_estimators": 2_000,
             "patience": 40,
-        },
+        }
     ),
     "nothing tried, steps x 4": Variant(recipe={"stride": 4.0}, keeps=lambda values: False),
     "extra trees": Variant({"extra_trees": True}),

@@ -15,10 +15,7 @@ from hedgerow.plot import plot_tree
 rng = np.random.default_rng(0)
 n = 2000
 X = pd.DataFrame(
-    {
-        "size": rng.gamma(4.0, 20.0, n),
-        "town": rng.choice(["Bergen", "Lund", "Turku", "Vejle"], n),
-    }
+    {"size": rng.gamma(4.0, 20.0, n), "town": rng.choice(["Bergen", "Lund", "Turku", "Vejle"], n)}
 )
 price = 3.0 * X["size"] + X["town"].map({"Bergen": 80, "Lund": 0, "Turku": -40, "Vejle": 30})
 X.loc[rng.random(n) < 0.2, "size"] = np.nan  # a fifth of the sizes is unknown

@@ -100,11 +100,7 @@ _HOMES = {
     "booster": ("Booster", "load"),
     "boosting.row_data.dataset": ("Dataset",),
     "boosting.inspect.memory_estimate": ("estimate_memory",),
-    "distributed": (
-        "DaskHedgerowClassifier",
-        "DaskHedgerowRanker",
-        "DaskHedgerowRegressor",
-    ),
+    "distributed": ("DaskHedgerowClassifier", "DaskHedgerowRanker", "DaskHedgerowRegressor"),
     "errors": (
         "CommunicationError",
         "DataError",

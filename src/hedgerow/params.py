@@ -156,10 +156,7 @@ _BUNDLES: Used = (
     "with tree_method='hist' and bundle_features=True or 'auto'",
 )
 _CONFLICTS: Used = (lambda p: p.max_conflict_rate > 0.0, "with max_conflict_rate above 0")
-_STATISTICS: Used = (
-    lambda p: bool(p.target_statistics),
-    "with target_statistics other than False",
-)
+_STATISTICS: Used = (lambda p: bool(p.target_statistics), "with target_statistics other than False")
 _LINEAR: Used = (lambda p: bool(p.linear_leaves), "with linear_leaves=True")
 _MONOTONE: Used = (lambda p: p.monotone_constraints is not None, "with monotone_constraints")
 _COLUMN_SAMPLES: Used = (

@@ -23,11 +23,7 @@ from hedgerow.boosting.loop import fit as fit_module
 from hedgerow.boosting.loop.driver import INTERRUPTS
 from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.cli.main import main
-from hedgerow.errors import (
-    InterruptedFitWarning,
-    ParameterError,
-    StorageError,
-)
+from hedgerow.errors import InterruptedFitWarning, ParameterError, StorageError
 from hedgerow.io import checkpoint_folder, checkpoint_parts, model_to_bytes
 
 N_ROWS = 400

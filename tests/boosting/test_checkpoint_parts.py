@@ -38,11 +38,7 @@ from hedgerow.errors import HedgerowError, HedgerowWarning, ModelFormatError, St
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.io import container, model_to_bytes
 from hedgerow.io.checkpoint_folder import CheckpointFolder
-from hedgerow.io.checkpoint_parts import (
-    OtherVersionError,
-    rounds_from_bytes,
-    rounds_to_bytes,
-)
+from hedgerow.io.checkpoint_parts import OtherVersionError, rounds_from_bytes, rounds_to_bytes
 
 FIT = Fingerprint({"learning_rate": "0.1", "objective": "softmax"}, {"X": "12", "y": "34"})
 

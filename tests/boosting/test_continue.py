@@ -8,13 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow import (
-    Booster,
-    Dataset,
-    HedgerowClassifier,
-    HedgerowRegressor,
-    train,
-)
+from hedgerow import Booster, Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.errors import (
     DataError,
     DataTypeError,
@@ -63,12 +57,7 @@ def assert_same_forest(one, other) -> None:
 
 
 @pytest.mark.parametrize(
-    "params",
-    [
-        {"multi_strategy": "one_output_per_tree"},
-        {"bundle_features": True},
-    ],
-    ids=str,
+    "params", [{"multi_strategy": "one_output_per_tree"}, {"bundle_features": True}], ids=str
 )
 def test_trees_of_one_output_may_follow_vectors(params) -> None:
     data = Dataset(NUMBERS, TWO, feature_names=["0", "1"])

@@ -12,12 +12,7 @@ import numpy as np
 import pytest
 
 from hedgerow import Dataset, HedgerowRegressor, load, train
-from hedgerow.boosting.loop.callbacks import (
-    NotebookBar,
-    ProgressBar,
-    TerminalLine,
-    find_display,
-)
+from hedgerow.boosting.loop.callbacks import NotebookBar, ProgressBar, TerminalLine, find_display
 from hedgerow.errors import ParameterError
 from tests.helpers.terminals import Terminal
 

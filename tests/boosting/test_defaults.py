@@ -147,11 +147,7 @@ def test_squared_error_of_many_rows_is_fitted_level_by_level() -> None:
     best = min(chosen["tried"], key=lambda entry: entry["score"])
     assert chosen["max_depth"] == best.get("max_depth", 7)
     params: dict[str, Any]
-    for params in (
-        {"max_leaves": 20},
-        {"max_depth": 4},
-        {"monotone_constraints": [1, 0, 0]},
-    ):
+    for params in ({"max_leaves": 20}, {"max_depth": 4}, {"monotone_constraints": [1, 0, 0]}):
         other = HedgerowRegressor(random_state=0, patience=3, **params).fit(X, y).chosen_params_
         assert other["grow_policy"] == "leafwise"
         assert "max_depth" not in other

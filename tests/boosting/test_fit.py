@@ -11,11 +11,7 @@ from hedgerow.boosting.loop.callbacks import ProgressBar, Round
 from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.checks import check_offset, check_vector, check_weight
-from hedgerow.boosting.validation.stopping import (
-    BestRound,
-    StoppingParams,
-    rows_aside,
-)
+from hedgerow.boosting.validation.stopping import BestRound, StoppingParams, rows_aside
 from hedgerow.data import read_table
 from hedgerow.errors import DataError, DataTypeError, LossError, ParameterError
 from hedgerow.io import model_to_bytes
@@ -84,12 +80,7 @@ def test_first_metric_decides() -> None:
 
 @pytest.mark.parametrize(
     ("choice", "given", "expected"),
-    [
-        ("auto", False, False),
-        ("auto", True, True),
-        (True, False, True),
-        (False, True, False),
-    ],
+    [("auto", False, False), ("auto", True, True), (True, False, True), (False, True, False)],
 )
 def test_when_early_stopping_is_on(choice, given, expected) -> None:
     assert StoppingParams(early_stopping=choice).is_on(given) is expected

@@ -174,10 +174,7 @@ def test_groups_without_effect_are_an_error() -> None:
     ):
         HedgerowRegressor().fit(X, Y, X_val=X, y_val=Y, groups=PERSON)
     with pytest.raises(ParameterError, match="rankings hold out complete queries"):
-        train(
-            {"objective": "lambdarank"},
-            Dataset(X, np.zeros(N), qid=PERSON, groups=PERSON),
-        )
+        train({"objective": "lambdarank"}, Dataset(X, np.zeros(N), qid=PERSON, groups=PERSON))
     with pytest.warns(UserWarning, match="each of the 900 groups has one row"):
         HedgerowRegressor(**STOPS).fit(X, Y, groups=np.arange(N))
     assert StoppingParams().early_stopping == "auto"

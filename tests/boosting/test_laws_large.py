@@ -55,10 +55,7 @@ def test_copies_weights_and_order(case: str) -> None:
     order = ROWS.iloc[np.random.default_rng(1).permutation(N_ROWS)]
     copies = ROWS.iloc[np.repeat(np.arange(N_ROWS), ROWS.w.astype(int))]
     ours = weighted.model.forest
-    for other in (
-        trained(order, columns, more, weight=order.w),
-        trained(copies, columns, more),
-    ):
+    for other in (trained(order, columns, more, weight=order.w), trained(copies, columns, more)):
         theirs = other.model.forest
         np.testing.assert_array_equal(ours.feature, theirs.feature)
         np.testing.assert_array_equal(ours.threshold, theirs.threshold)
@@ -91,8 +88,7 @@ def files_cases() -> dict[str, tuple[list[str], dict[str, Any]]]:
 
 @pytest.mark.fast(4)
 @pytest.mark.parametrize(
-    ("case", "n_rows"),
-    [*((case, N_ROWS) for case in files_cases()), ("statistics", 150_000)],
+    ("case", "n_rows"), [*((case, N_ROWS) for case in files_cases()), ("statistics", 150_000)]
 )
 def test_batches_train_the_model_of_memory(case: str, n_rows: int) -> None:
     """With fewer rows statistics are trained on two copies, which are more."""

@@ -18,25 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hedgerow
-from hedgerow import (
-    FoldsWarning,
-    HedgerowClassifier,
-    HedgerowRegressor,
-)
+from hedgerow import FoldsWarning, HedgerowClassifier, HedgerowRegressor
 from hedgerow.boosting.automatic import model_selection as selection_module
 from hedgerow.boosting.automatic.defaults import choose
 from hedgerow.boosting.automatic.evidence import Difference, warn_of_doubts
-from hedgerow.boosting.automatic.model_selection import (
-    CandidateBest,
-    ModelSelection,
-    of_folds,
-)
-from hedgerow.boosting.automatic.recipe import (
-    FEWEST_ROWS,
-    DataSize,
-    candidates_for,
-    plain_values,
-)
+from hedgerow.boosting.automatic.model_selection import CandidateBest, ModelSelection, of_folds
+from hedgerow.boosting.automatic.recipe import FEWEST_ROWS, DataSize, candidates_for, plain_values
 from hedgerow.boosting.loop.driver import FitOptions, FitPlan
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.resolved import resolve, resolve_strategy

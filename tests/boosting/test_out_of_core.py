@@ -13,14 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from hedgerow import (
-    Booster,
-    Dataset,
-    HedgerowRegressor,
-    ParameterError,
-    cross_fit,
-    train,
-)
+from hedgerow import Booster, Dataset, HedgerowRegressor, ParameterError, cross_fit, train
 from hedgerow.boosting.external import file_dataset
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.cli.main import main

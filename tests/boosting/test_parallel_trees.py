@@ -10,12 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow import (
-    Booster,
-    Dataset,
-    load,
-    train,
-)
+from hedgerow import Booster, Dataset, load, train
 from hedgerow.boosting.validation.stopping import hash_rows
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.growing.sampling.draws import ROW_STREAM

@@ -19,15 +19,7 @@ from hedgerow.boosting.row_data import statistics
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from tests.helpers.chunked import Rows, divided_into, same_bytes
 from tests.helpers.clusters import client_of_workers
-from tests.helpers.features import (
-    COLUMNS,
-    FEATURES,
-    N_ROWS,
-    NUMBERS,
-    ROWS,
-    SMALL,
-    parts_of,
-)
+from tests.helpers.features import COLUMNS, FEATURES, N_ROWS, NUMBERS, ROWS, SMALL, parts_of
 from tests.helpers.rank_trainings import cut, train_ranks
 
 NOT_ON_CLUSTERS = {
@@ -358,10 +350,7 @@ def test_files_stay_as_the_user_gave_them(paths: list[Path]) -> None:
     params = {"n_estimators": 3}
     expected, first = train(params, rows("y2", "y")), train(params, rows("y", "y2"))
     used = rows("y2", "y")
-    for use in (
-        lambda: first.eval(used),
-        lambda: train(params, rows("y", "y2"), used),
-    ):
+    for use in (lambda: first.eval(used), lambda: train(params, rows("y", "y2"), used)):
         use()
         found = train(params, used)
         assert found.target_names == ("y2", "y")

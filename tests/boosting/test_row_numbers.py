@@ -63,23 +63,14 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: fit({"b": Dataset(X, np.where(WRONG < 0, np.inf, GOOD), WEIGHT)}),
         "Input y of valid['b'] contains infinity (1 of 200 values, the first in row 120)",
     ),
-    "estimator": (
-        lambda: regressor().fit(X, WRONG, sample_weight=WEIGHT),
-        "; row 120 holds",
-    ),
+    "estimator": (lambda: regressor().fit(X, WRONG, sample_weight=WEIGHT), "; row 120 holds"),
     "X_val": (
         lambda: regressor().fit(X, GOOD, X_val=X, y_val=WRONG, sample_weight_val=WEIGHT),
         "validation row 120 holds",
     ),
     "cv": (lambda: cv({**POISSON, "n_estimators": 3}, ROWS), "row 120 holds"),
-    "cross_fit": (
-        lambda: cross_fit(regressor(), X, WRONG, sample_weight=WEIGHT),
-        "row 120 holds",
-    ),
-    "eval": (
-        lambda: regressor().fit(X, GOOD).booster_.eval(ROWS),
-        "row 120 holds",
-    ),
+    "cross_fit": (lambda: cross_fit(regressor(), X, WRONG, sample_weight=WEIGHT), "row 120 holds"),
+    "eval": (lambda: regressor().fit(X, GOOD).booster_.eval(ROWS), "row 120 holds"),
     "refit": (
         lambda: regressor().fit(X, GOOD).booster_.refit(X, WRONG, sample_weight=WEIGHT),
         "row 120 holds",

@@ -16,15 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hedgerow import (
-    Dataset,
-    HedgerowRanker,
-    HedgerowRegressor,
-    Training,
-    cross_fit,
-    cv,
-    train,
-)
+from hedgerow import Dataset, HedgerowRanker, HedgerowRegressor, Training, cross_fit, cv, train
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.row_data.row_values import ROW_VALUES, RowValue
 from hedgerow.cli.main import main

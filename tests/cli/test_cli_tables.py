@@ -109,11 +109,7 @@ BAD_TABLES = {
     "empty": ("t.csv", b"", "is empty"),
     "header only": ("t.csv", b"a,b\n", "no rows"),
     "repeated name": ("t.csv", b"a,a\n1,2\n", "two columns are called 'a'"),
-    "short row": (
-        "t.csv",
-        b"a,b\n1,2\n3\n",
-        "row 2 has 1 values, but .* 2 columns",
-    ),
+    "short row": ("t.csv", b"a,b\n1,2\n3\n", "row 2 has 1 values, but .* 2 columns"),
     "not text": ("t.csv", b"a,b\n1,2\n3,\xfe\n", "column 2, row 2: this is not text in UTF-8"),
     "open quote": ("t.csv", b'a,b\n1,"2\n' + b"3,4\n" * (10 << 20) + b'"\n', "double quote"),
     "not gzip": ("t.csv.gz", b"a,b\n1,2\n", "cannot be read as CSV"),

@@ -197,9 +197,7 @@ def test_an_edit_compiles_what_depends_on_it(compiled, cache) -> None:
 @pytest.mark.fast(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "index",
-    [b"chedgerow.old\nSlopes\n.", b"not a pickle", b""],
-    ids=["moved", "text", "none"],
+    "index", [b"chedgerow.old\nSlopes\n.", b"not a pickle", b""], ids=["moved", "text", "none"]
 )
 def test_an_index_that_cannot_be_read_is_written_anew(compiled, cache, index) -> None:
     for kept in cache.rglob("*.nbi"):

@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 
 import hedgerow
-from hedgerow.convert.thresholds import (
-    keys_below_float32,
-    keys_up_to_float32,
-)
+from hedgerow.convert.thresholds import keys_below_float32, keys_up_to_float32
 from hedgerow.kernels.tables.keys import keys_of_floats
 
 RNG = np.random.default_rng(0)

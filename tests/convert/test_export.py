@@ -14,10 +14,7 @@ from hedgerow import Dataset, ExportError, ParameterError, train
 from hedgerow.convert.writers import json as json_writer
 from tests.helpers.foreign_models import adult, california
 
-PACKAGE = {
-    "lightgbm": "lightgbm",
-    "onnx": "onnxruntime",
-}
+PACKAGE = {"lightgbm": "lightgbm", "onnx": "onnxruntime"}
 # The formats whose program is here; a parser of JSON always is.
 FORMATS = [
     target for target in ("lightgbm", "onnx", "json") if find_spec(PACKAGE.get(target, "json"))
@@ -325,10 +322,7 @@ ODD_NAMES = {
     "long": "x" * 300,
     "mark": "\ufeffa",
 }
-REFUSED = {
-    "lightgbm": {"null", "half"},
-    "onnx": {"null", "half", "", "raw", "hedgerow_features"},
-}
+REFUSED = {"lightgbm": {"null", "half"}, "onnx": {"null", "half", "", "raw", "hedgerow_features"}}
 
 
 @pytest.mark.fast(9)

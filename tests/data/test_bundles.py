@@ -10,11 +10,7 @@ from hypothesis import strategies as st
 from hedgerow import HedgerowRegressor
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.data import Column, Schema, bin_table, fit_bins, read_any
-from hedgerow.data.binning.bundles import (
-    BundleRules,
-    lay_out,
-    may_pay,
-)
+from hedgerow.data.binning.bundles import BundleRules, lay_out, may_pay
 from hedgerow.data.binning.matrix import bin_bundled, bin_unseen
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import grower as grower_module

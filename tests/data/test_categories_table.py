@@ -19,14 +19,7 @@ from hypothesis import strategies as st
 
 from hedgerow import Dataset, HedgerowRegressor, train
 from hedgerow.arrays import MISSING_KEY
-from hedgerow.data import (
-    Column,
-    Schema,
-    Table,
-    drop_unused_levels,
-    read_table,
-    recode,
-)
+from hedgerow.data import Column, Schema, Table, drop_unused_levels, read_table, recode
 from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.data.reading import frames, objects
 from hedgerow.data.reading.objects import read_objects

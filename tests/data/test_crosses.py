@@ -13,12 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow import (
-    Booster,
-    HedgerowRegressor,
-    cross_fit,
-    load,
-)
+from hedgerow import Booster, HedgerowRegressor, cross_fit, load
 from hedgerow.data.inputs import OPERATIONS, Cross
 from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ModelFormatError, ParameterError

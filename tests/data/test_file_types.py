@@ -86,12 +86,7 @@ def test_an_odd_note_of_pandas_is_no_error(tmp_path: Path) -> None:
 
 # -- times with a zone ------------------------------------------------------------------------
 
-ZONES = {
-    "Z": "Z",
-    "ahead": "+09:00",
-    "behind": "-0330",
-    "hours": "+09",
-}
+ZONES = {"Z": "Z", "ahead": "+09:00", "behind": "-0330", "hours": "+09"}
 
 
 @pytest.mark.parametrize("zone", ZONES)

@@ -12,11 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hedgerow.arrays import MISSING_KEY
-from hedgerow.data.binning.sketch import (
-    MOST_WEIGHT,
-    QuantileSketch,
-    prefix_bounds,
-)
+from hedgerow.data.binning.sketch import MOST_WEIGHT, QuantileSketch, prefix_bounds
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 
@@ -222,9 +218,7 @@ def test_cuts_lie_less_than_eps_apart_but_at_heavy_values(data, stream, eps):
 
 @given(
     hnp.arrays(
-        st.sampled_from([np.float32, np.float64]),
-        st.integers(0, 40),
-        elements=st.floats(width=32),
+        st.sampled_from([np.float32, np.float64]), st.integers(0, 40), elements=st.floats(width=32)
     )
 )
 def test_floats_are_kept_as_keys_and_nan_is_missing(values):

@@ -11,15 +11,7 @@ from hypothesis import strategies as st
 
 from hedgerow import HedgerowRegressor, load
 from hedgerow.arrays import MISSING_KEY
-from hedgerow.data import (
-    Column,
-    Schema,
-    SparseTable,
-    bin_table,
-    fit_bins,
-    read_any,
-    read_table,
-)
+from hedgerow.data import Column, Schema, SparseTable, bin_table, fit_bins, read_any, read_table
 from hedgerow.errors import DataError, ParameterError
 
 sparse = pytest.importorskip("scipy.sparse")

@@ -12,12 +12,7 @@ from hypothesis import strategies as st
 from hedgerow import HedgerowClassifier, HedgerowRegressor
 from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.row_data.statistics import (
-    MOST_PAIRS,
-    choose_columns,
-    copies_of,
-    encode,
-)
+from hedgerow.boosting.row_data.statistics import MOST_PAIRS, choose_columns, copies_of, encode
 from hedgerow.boosting.validation.stopping import StoppingParams, rows_aside
 from hedgerow.data.categories.recode import drop_unused_levels
 from hedgerow.data.inputs import ROWS, TARGET
@@ -26,10 +21,7 @@ from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
-from hedgerow.kernels.tables.statistics import (
-    ORDER_STREAM,
-    shuffle,
-)
+from hedgerow.kernels.tables.statistics import ORDER_STREAM, shuffle
 from hedgerow.objectives import make_objective
 from hedgerow.objectives.targets import several_targets
 from hedgerow.params import BoostParams
@@ -365,11 +357,7 @@ def shop(n_rows=1500, n_levels=400, seed=0, n_classes=2):
     score = 2.0 * effect[user] + rng.normal(size=(n_rows, n_classes))
     score[:, 0] += size + (kind == 2)
     X = pd.DataFrame(
-        {
-            "user": [f"u{code}" for code in user],
-            "size": size,
-            "kind": np.array(list("abcde"))[kind],
-        }
+        {"user": [f"u{code}" for code in user], "size": size, "kind": np.array(list("abcde"))[kind]}
     )
     return X, score.argmax(axis=1)
 

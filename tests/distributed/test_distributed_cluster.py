@@ -38,10 +38,7 @@ ROUNDS = 12
 LENGTHS = (40, 0, 25, 60, 1, 10, 33)
 
 
-@given(
-    lengths=st.lists(st.integers(0, 50), max_size=20),
-    n_ranks=st.integers(1, 9),
-)
+@given(lengths=st.lists(st.integers(0, 50), max_size=20), n_ranks=st.integers(1, 9))
 def test_ranks_get_neighbouring_partitions_and_about_their_share(
     lengths: list[int], n_ranks: int
 ) -> None:

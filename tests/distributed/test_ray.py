@@ -68,8 +68,7 @@ def trained(function: Any, folder: Path, rows: Any = None, failures: int = 0) ->
         function,
         scaling_config=ray.train.ScalingConfig(num_workers=2),
         run_config=ray.train.RunConfig(
-            storage_path=str(folder),
-            failure_config=ray.train.FailureConfig(max_failures=failures),
+            storage_path=str(folder), failure_config=ray.train.FailureConfig(max_failures=failures)
         ),
         datasets=rows,
     ).fit()

@@ -18,12 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import hedgerow
 from hedgerow import HedgerowClassifier, HedgerowRegressor
 from hedgerow.datasets import load_pima
-from hedgerow.errors import (
-    DataError,
-    DataTypeError,
-    ModelFormatError,
-    ParameterError,
-)
+from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
 from hedgerow.io import load_model, model_to_bytes, save_model
 
 X, Y, NAMES, _ = load_pima()
@@ -38,7 +33,7 @@ MANY_X, MANY_Y = np.tile(X, (20, 1)), np.tile(Y, 20)  # enough to pay for a seco
         HedgerowRegressor(**SMALL),
         HedgerowClassifier(**SMALL, min_samples_leaf=1),
         HedgerowRegressor(**SMALL, min_samples_leaf=1),
-    ],
+    ]
 )
 def test_scikit_learn_conventions(estimator, check) -> None:
     check(estimator)

@@ -333,10 +333,7 @@ def test_params_are_mappings() -> None:
         lambda name, value: hedgerow.estimate_memory(X, params=value),
         *(
             lambda name, value, function=function: function(value)
-            for function in (
-                hedgerow.from_lightgbm_params,
-                hedgerow.from_xgboost_params,
-            )
+            for function in (hedgerow.from_lightgbm_params, hedgerow.from_xgboost_params)
         ),
     ]
     for call in calls:

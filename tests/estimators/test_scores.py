@@ -36,9 +36,7 @@ CLASSIFIERS = [
     HedgerowClassifier(**ROUNDS).fit(X, LETTERS),
     CARTClassifier(max_depth=2).fit(X, LETTERS),
 ]
-SEVERAL = [
-    HedgerowRegressor(**ROUNDS).fit(X, np.column_stack([Y, -Y])),
-]
+SEVERAL = [HedgerowRegressor(**ROUNDS).fit(X, np.column_stack([Y, -Y]))]
 
 
 def named(model: Any) -> str:

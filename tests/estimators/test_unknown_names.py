@@ -15,13 +15,7 @@ import pytest
 from sklearn.base import clone
 
 import hedgerow
-from hedgerow import (
-    CARTClassifier,
-    HedgerowClassifier,
-    HedgerowRanker,
-    HedgerowRegressor,
-    peers,
-)
+from hedgerow import CARTClassifier, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, peers
 from hedgerow.convert.settings.lightgbm import LIGHTGBM
 from hedgerow.convert.settings.names import name_hint
 from hedgerow.convert.settings.rules import Library
@@ -183,10 +177,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "train": (lambda **more: hedgerow.train({}, DATA, **more), peers.OF_TRAIN),
     "cv": (lambda **more: hedgerow.cv({}, DATA, **more), peers.OF_CV),
     "Dataset": (lambda **more: hedgerow.Dataset(X, Y, **more), peers.OF_DATASET),
-    "Booster.predict": (
-        lambda **more: REGRESSOR.booster_.predict(X, **more),
-        peers.OF_PREDICT,
-    ),
+    "Booster.predict": (lambda **more: REGRESSOR.booster_.predict(X, **more), peers.OF_PREDICT),
     "HedgerowRegressor.predict": (
         lambda **more: REGRESSOR.predict(X, **more),
         peers.OF_ESTIMATORS_PREDICT,

@@ -208,10 +208,7 @@ def test_values_add_up_to_the_raw_score(name: str, with_background: bool) -> Non
     np.testing.assert_allclose(total, raw, rtol=0, atol=1e-11 * max(1.0, np.abs(raw).max()))
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["lines", "vectors", "classes", "statistics", "symmetric"],
-)
+@pytest.mark.parametrize("name", ["lines", "vectors", "classes", "statistics", "symmetric"])
 @pytest.mark.parametrize("of", ["rows", "pairs", "rows with a background"])
 def test_bits_depend_on_neither_threads_nor_batches(name: str, of: str) -> None:
     booster = model(name)

@@ -62,13 +62,7 @@ CLASSES = {
 }
 RANKING = ("lambdarank", "rank_map", "rank_pairwise", "rank_xendcg")
 
-TASKS = {
-    "fit": 0.77,
-    "cross_fit": 0.06,
-    "continue": 0.06,
-    "train": 0.08,
-    "refit": 0.03,
-}
+TASKS = {"fit": 0.77, "cross_fit": 0.06, "continue": 0.06, "train": 0.08, "refit": 0.03}
 NUMBER_METRICS = ("rmse", "mae", "r2", "mape", "median_error", "max_error", "pinball", "smape")
 CLASS_METRICS = (
     "logloss",

@@ -22,14 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from hedgerow import (
-    Dataset,
-    HedgerowClassifier,
-    HedgerowRegressor,
-    cross_fit,
-    cv,
-    train,
-)
+from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, cross_fit, cv, train
 from hedgerow.boosting.loop.setup import resolved as devices
 from hedgerow.cuda import device
 from hedgerow.errors import DeviceError, ParameterError

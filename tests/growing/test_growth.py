@@ -145,10 +145,7 @@ def model_bytes(model) -> bytes:
     [
         ({"extra_trees": 1}, "extra_trees must be True or False"),
         ({"path_smooth": -1.0}, "path_smooth must be a number at least 0"),
-        (
-            {"monotone_penalty": 1.0},
-            "monotone_penalty=1.0 has no effect.*monotone_constraints",
-        ),
+        ({"monotone_penalty": 1.0}, "monotone_penalty=1.0 has no effect.*monotone_constraints"),
         ({"feature_weights": [1, 2, 3, 4]}, "no effect here.*colsample_bytree"),
         ({"feature_weights": [1, 2], "colsample_bytree": 0.5}, "2 values for 4 columns"),
         ({"feature_weights": {"x0": -1}, "colsample_bytree": 0.5}, "at least 0; got -1"),

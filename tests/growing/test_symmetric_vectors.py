@@ -63,8 +63,7 @@ STRICT = Sets(6.0, 3.0, 12, 3)
 
 
 @pytest.mark.parametrize(
-    ("sets", "is_sorted", "missing"),
-    itertools.product([LOOSE, STRICT], [True, False], [0.0, 0.15]),
+    ("sets", "is_sorted", "missing"), itertools.product([LOOSE, STRICT], [True, False], [0.0, 0.15])
 )
 def test_sets_of_categories_are_those_of_trying_all(sets, is_sorted, missing) -> None:
     X, Y = towns(160, 1, missing, 7)

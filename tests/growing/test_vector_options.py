@@ -12,12 +12,7 @@ from hedgerow import HedgerowRegressor
 from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.kernels.splits.constraints import CUT_STREAM
 from tests.helpers.examples import examples
-from tests.reference.naive_vector import (
-    Tied,
-    TreeOptions,
-    grow,
-    grow_levels,
-)
+from tests.reference.naive_vector import Tied, TreeOptions, grow, grow_levels
 
 SEED = 7
 RULES = {"reg_lambda": 1.0, "reg_alpha": 0.0, "gamma": 0.0, "min_samples_leaf": 5}

@@ -108,11 +108,7 @@ def packing_for(n_rows, mean_g=2**29, mean_h=2**29, constant=False):
     """
     scalars = np.zeros(layout.N_SCALARS, dtype=np.int64)
     choose_packing(_counts(n_rows, mean_g, mean_h), scalars, int(constant), n_rows)
-    cells = (
-        layout.IS_COUNT_BITS,
-        layout.IS_HESSIAN_BITS,
-        layout.IS_G_APART,
-    )
+    cells = (layout.IS_COUNT_BITS, layout.IS_HESSIAN_BITS, layout.IS_G_APART)
     return Packing(*(scalars[cell] for cell in cells)), int(scalars[layout.IS_DROPPED_BITS])
 
 
@@ -287,11 +283,7 @@ def gradients(matrix, y, raw, objective, weight=None, n_threads=1, tree=0, outpu
         constant = bool(grower._state.settings.constant_hessian)
         quantized = grower._state.rows.quantized.reshape(-1, 2)[: matrix.n_rows].copy()
         packed = grower._state.rows.packed.copy()
-    packing = Packing(
-        s[layout.IS_COUNT_BITS],
-        s[layout.IS_HESSIAN_BITS],
-        s[layout.IS_G_APART],
-    )
+    packing = Packing(s[layout.IS_COUNT_BITS], s[layout.IS_HESSIAN_BITS], s[layout.IS_G_APART])
     exponents = int(s[layout.IS_G_EXPONENT]), int(s[layout.IS_H_EXPONENT])
     g = np.ldexp(quantized[:, 0].astype(np.float64), exponents[0] - 30)
     h = np.ldexp(quantized[:, 1].astype(np.float64), 0 if constant else exponents[1] - 30)

@@ -99,12 +99,7 @@ class SimulatedStream:
         view_of(array)[:] = 0
 
     def launch(
-        self,
-        kernel: Any,
-        blocks: tuple[int, int],
-        threads: int,
-        *arguments: Any,
-        n_words: int = 0,
+        self, kernel: Any, blocks: tuple[int, int], threads: int, *arguments: Any, n_words: int = 0
     ) -> None:
         """Run a kernel."""
         assert self._inside

@@ -19,13 +19,7 @@ from hedgerow.io.levels import LEVEL_DTYPES, level_start_of
 from hedgerow.model.forest import CategoryTables
 from hedgerow.model.model import Model
 from tests.helpers.random_forests import random_model
-from tests.io.test_model_file import (
-    arrays_of,
-    refused,
-    replace_arrays,
-    take_apart,
-    with_metadata,
-)
+from tests.io.test_model_file import arrays_of, refused, replace_arrays, take_apart, with_metadata
 
 texts = st.text(st.characters(codec="utf-8"), max_size=4)
 ints = st.integers(-(2**63) + 1, 2**63 - 1)

@@ -24,13 +24,7 @@ from hedgerow.data.reading.model_rows import as_column
 from hedgerow.data.reading.texts import parse
 from hedgerow.data.schema import Column
 from hedgerow.data.sources.opening import open_parts
-from hedgerow.errors import (
-    DataError,
-    DataTypeError,
-    HedgerowError,
-    ParameterError,
-    StorageError,
-)
+from hedgerow.errors import DataError, DataTypeError, HedgerowError, ParameterError, StorageError
 from hedgerow.io.file_predictions import ProgressLine, write_table
 from tests.helpers.examples import examples
 from tests.helpers.file_tables import columns_of, write

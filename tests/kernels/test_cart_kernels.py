@@ -12,24 +12,13 @@ from hypothesis import strategies as st
 
 from hedgerow.cart import search as cart
 from hedgerow.cart.categories import order_column, scratch_groups, sort_groups
-from hedgerow.cart.impurity import (
-    ENTROPY,
-    GINI,
-    SQUARED_ERROR,
-    counts_impurity,
-    logarithm,
-    x_log_x,
-)
+from hedgerow.cart.impurity import ENTROPY, GINI, SQUARED_ERROR, counts_impurity, logarithm, x_log_x
 from hedgerow.cart.training import masses, sort_column, thresholds_between
 from hedgerow.growing.limits.pruning import prune
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from tests.reference import naive_cart
 
-NAMES = {
-    GINI: "gini",
-    ENTROPY: "entropy",
-    SQUARED_ERROR: "squared_error",
-}
+NAMES = {GINI: "gini", ENTROPY: "entropy", SQUARED_ERROR: "squared_error"}
 
 
 @given(st.floats(1e-290, 1e300))

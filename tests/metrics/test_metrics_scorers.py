@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import fbeta_score, get_scorer, make_scorer, max_error
 
-from hedgerow import (
-    Dataset,
-    HedgerowClassifier,
-    HedgerowRegressor,
-    train,
-)
+from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.errors import DataTypeError, LossError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.metrics import make_metrics

@@ -18,9 +18,7 @@ from hedgerow.errors import ParameterError
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit
 from hedgerow.io import model_from_bytes, model_to_bytes
-from hedgerow.kernels.prediction.slopes import (
-    TERMS,
-)
+from hedgerow.kernels.prediction.slopes import TERMS
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.helpers import engine

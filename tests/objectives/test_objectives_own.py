@@ -29,10 +29,7 @@ SHORT = {"n_estimators": 6}
 
 @pytest.mark.parametrize(
     ("function", "name", "y"),
-    [
-        (own.squared_pair, "squared_error", Y),
-        (own.poisson_pair, "poisson", COUNTS),
-    ],
+    [(own.squared_pair, "squared_error", Y), (own.poisson_pair, "poisson", COUNTS)],
 )
 @pytest.mark.parametrize("weighted", [False, True])
 def test_own_losses_are_those_that_are_built_in(function, name, y, weighted) -> None:

@@ -22,13 +22,7 @@ from hedgerow.plot.labels import LETTERS_OF_TEXT, condition, level_text, pick_tr
 from hedgerow.plot.layout import lay_out
 from tests.helpers.examples import examples
 from tests.helpers.random_forests import forest_of, random_tree
-from tests.plot.test_plot import (
-    TWO_SPLITS,
-    assert_legible,
-    close_figures,
-    in_letters,
-    keys,
-)
+from tests.plot.test_plot import TWO_SPLITS, assert_legible, close_figures, in_letters, keys
 from tests.reference import naive_category
 
 # -- models made by hand ---------------------------------------------------------------

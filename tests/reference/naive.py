@@ -119,11 +119,7 @@ def cuts_of_feature(feature, g, h, n, n_bins, node, rules):
                 break  # nothing is left on the right
             sides = (
                 (g_left, h_left, n_left),
-                (
-                    node[0] - g_left,
-                    node[1] - h_left,
-                    node[2] - n_left,
-                ),
+                (node[0] - g_left, node[1] - h_left, node[2] - n_left),
             )
             if all(
                 side[2] >= rules.min_samples_leaf

@@ -143,10 +143,7 @@ class Intrinsic:
 
 
 def kernel(
-    function: Callable[..., Any] | None = None,
-    *,
-    inline: bool = False,
-    inner: bool = False,
+    function: Callable[..., Any] | None = None, *, inline: bool = False, inner: bool = False
 ) -> Any:
     """Let ``function`` run as machine code, without Python objects and interpreter lock."""
     # IEEE division by zero and no fast-math: results have the same bits on every machine.

@@ -232,12 +232,7 @@ class Stream:
         return function, places.ctypes.data, threads, 4 * n_words
 
     def launch(
-        self,
-        kernel: Any,
-        blocks: tuple[int, int],
-        threads: int,
-        *arguments: Any,
-        n_words: int = 0,
+        self, kernel: Any, blocks: tuple[int, int], threads: int, *arguments: Any, n_words: int = 0
     ) -> None:
         """Launch a kernel, behind all that was asked for before."""
         # The threads of a block share ``n_words`` words of 32 bits.

@@ -34,14 +34,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hedgerow.comm.connections import TOKEN_BYTES
-from hedgerow.distributed.ranks import (
-    RankResult,
-    Work,
-    collect,
-    forget,
-    join,
-    rank_task,
-)
+from hedgerow.distributed.ranks import RankResult, Work, collect, forget, join, rank_task
 from hedgerow.errors import CommunicationError, HedgerowError
 
 logger = logging.getLogger("hedgerow")

@@ -18,12 +18,7 @@ from hedgerow.distributed.collections import is_collection, persist_tables
 from hedgerow.distributed.partition import add_masses, unique_labels
 from hedgerow.distributed.prediction import predict_lazily
 from hedgerow.distributed.training import check_parallelism, train_on_workers
-from hedgerow.distributed.work import (
-    TrainWork,
-    check_for_clusters,
-    fit_divided,
-    joined_labels,
-)
+from hedgerow.distributed.work import TrainWork, check_for_clusters, fit_divided, joined_labels
 from hedgerow.errors import ParameterError
 from hedgerow.estimators import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
 from hedgerow.estimators.base import HedgerowEstimator

@@ -187,11 +187,7 @@ class PartitionPart:
     types_known = False
 
     def __init__(
-        self,
-        partition: Partition,
-        number: int,
-        labels: Labels | None,
-        roles: Roles,
+        self, partition: Partition, number: int, labels: Labels | None, roles: Roles
     ) -> None:
         self.name = f"partition {number}"
         self._partition = partition

@@ -17,11 +17,7 @@ from hedgerow.params import PredictionKind
 
 
 def predict_lazily(
-    method: Any,
-    X: Any,
-    dtype: Any,
-    columns: Sequence[Any] | None = None,
-    offset: Any = None,
+    method: Any, X: Any, dtype: Any, columns: Sequence[Any] | None = None, offset: Any = None
 ) -> Any:
     """Return the results of ``method(partition)`` for all partitions as one collection."""
     if offset is not None and (not is_collection(offset) or is_array(offset) != is_array(X)):

@@ -32,11 +32,7 @@ from hedgerow.distributed.partition import (
     unique_labels,
 )
 from hedgerow.distributed.ranks import Shard
-from hedgerow.distributed.work import (
-    check_for_clusters,
-    fit_divided,
-    joined_labels,
-)
+from hedgerow.distributed.work import check_for_clusters, fit_divided, joined_labels
 from hedgerow.errors import DataError, did_you_mean
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.io import model_from_bytes

@@ -33,12 +33,7 @@ from hedgerow.data.external.block_files import temporary_folder
 from hedgerow.data.schema import UnknownCategory
 from hedgerow.data.sources.base import Roles
 from hedgerow.data.sources.opening import Source
-from hedgerow.distributed.partition import (
-    Labels,
-    NoRows,
-    PartitionPart,
-    check_unchanged,
-)
+from hedgerow.distributed.partition import Labels, NoRows, PartitionPart, check_unchanged
 from hedgerow.distributed.ranks import ClusterStore, Shard
 from hedgerow.errors import ParameterError, brief
 from hedgerow.estimators import HedgerowClassifier, labels

@@ -11,11 +11,7 @@ if TYPE_CHECKING:
     from hedgerow.estimators.ranker import HedgerowRanker
     from hedgerow.estimators.regressor import HedgerowRegressor
 
-__all__ = [
-    "HedgerowClassifier",
-    "HedgerowRanker",
-    "HedgerowRegressor",
-]
+__all__ = ["HedgerowClassifier", "HedgerowRanker", "HedgerowRegressor"]
 
 __getattr__ = imported_once(
     __name__,

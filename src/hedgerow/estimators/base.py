@@ -24,12 +24,7 @@ from hedgerow.boosting.row_data.classes import n_classes_of
 from hedgerow.boosting.row_data.targets import Targets, targets_of_rows
 from hedgerow.data import UnknownCategory
 from hedgerow.data.categories.columns import CategoricalFeatures
-from hedgerow.errors import (
-    DataError,
-    DataTypeError,
-    ParameterError,
-    brief,
-)
+from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
 from hedgerow.estimators.common import check_arguments, seed_of, snapshot, warn_about_names
 from hedgerow.estimators.explaining import Explanations
 from hedgerow.estimators.labels import classes_of_labels
@@ -79,13 +74,7 @@ _FITTED = (
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class HedgerowEstimator(
-    ModelFiles,
-    FittedReports,
-    Explanations,
-    InspectionPictures,
-    NamesOfPeers,
-):
+class HedgerowEstimator(ModelFiles, FittedReports, Explanations, InspectionPictures, NamesOfPeers):
     """Base of the boosted classifier, regressor and ranker.
 
     Parameters

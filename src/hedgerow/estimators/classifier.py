@@ -16,11 +16,7 @@ from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.estimators import labels
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.common import of_one_fit, with_texts_of
-from hedgerow.estimators.labels import (
-    label_classes,
-    label_objective,
-    read_indicators,
-)
+from hedgerow.estimators.labels import label_classes, label_objective, read_indicators
 from hedgerow.estimators.scores import accuracy
 from hedgerow.peers import OF_ESTIMATORS_PREDICT, refuse_arguments
 

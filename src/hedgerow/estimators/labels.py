@@ -162,9 +162,7 @@ def _distinct(labels: AnyArray | CodedLabels) -> tuple[AnyArray, IntArray]:
 
 
 def encode(
-    labels: AnyArray | CodedLabels,
-    weight: FloatArray | None,
-    known: AnyArray | None = None,
+    labels: AnyArray | CodedLabels, weight: FloatArray | None, known: AnyArray | None = None
 ) -> tuple[AnyArray, FloatArray]:
     """Return the sorted classes of rows of positive weight, and the class index of each row."""
     has_weight = None if weight is None else weight > 0.0

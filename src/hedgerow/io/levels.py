@@ -176,10 +176,7 @@ def set_arrays(tables: CategoryTables | None) -> dict[str, AnyArray]:
     """Return the arrays of valid tables in the order of ``SET_DTYPES``; empty for None."""
     if tables is None:
         return {name: np.zeros(0, dtype) for name, dtype in SET_DTYPES.items()}
-    return {
-        "category_set": tables.sets.reshape(-1).view(np.int64),
-        "level_bin": tables.level_bin,
-    }
+    return {"category_set": tables.sets.reshape(-1).view(np.int64), "level_bin": tables.level_bin}
 
 
 def read_sets(arrays: Mapping[str, AnyArray], schema: Schema) -> CategoryTables | None:

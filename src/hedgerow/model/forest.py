@@ -42,12 +42,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import BoolArray, FloatArray, IntArray, distinct
 from hedgerow.data.inputs import Inputs
-from hedgerow.kernels.prediction.slopes import (
-    Slopes,
-    joined_slopes,
-    part_of_slopes,
-    scaled_slopes,
-)
+from hedgerow.kernels.prediction.slopes import Slopes, joined_slopes, part_of_slopes, scaled_slopes
 
 HIGHEST_KEY = int(np.iinfo(np.int64).max)
 """Threshold of a split of whole numbers that separates the missing values from all others."""

@@ -133,9 +133,7 @@ def find_splits(forest: Forest) -> Splits:
         assert forest.categories is not None
         number = forest.threshold[has_set]
         order, fresh = equal_rows(
-            forest.feature[has_set],
-            forest.missing_left[has_set],
-            *forest.categories.sets[number].T,
+            forest.feature[has_set], forest.missing_left[has_set], *forest.categories.sets[number].T
         )
         same = np.empty_like(number)
         same[order] = number[order[fresh]][np.cumsum(fresh) - 1]

@@ -27,11 +27,7 @@ from hedgerow.data.sparse import SparseTable, rows_at_once
 from hedgerow.errors import DataError, DataTypeError
 from hedgerow.kernels.prediction import predict as kernels
 from hedgerow.kernels.prediction.levels import add_level_trees, level_space
-from hedgerow.kernels.prediction.slopes import (
-    no_slopes,
-    records_of,
-    writable_slopes,
-)
+from hedgerow.kernels.prediction.slopes import no_slopes, records_of, writable_slopes
 from hedgerow.model.engine_tables import EngineTables
 from hedgerow.model.forest import Forest, renumbered, used_columns
 from hedgerow.model.layout import CODINGS, CategoryReader, flat_view
@@ -203,10 +199,7 @@ class Predictor:
         return leaves
 
     def _each_block(
-        self,
-        table: SparseTable,
-        n_threads: int,
-        task: Callable[[Predictor, AnyArray, int], None],
+        self, table: SparseTable, n_threads: int, task: Callable[[Predictor, AnyArray, int], None]
     ) -> None:
         """Call ``task(compact, block, start)`` for each block of rows."""
         # ``block`` is a dense copy of the columns that the forest uses, and ``compact`` a predictor

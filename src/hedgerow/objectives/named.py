@@ -51,10 +51,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
 
 
 def make_objective(
-    name: str,
-    n_outputs: int = 1,
-    level: Any = None,
-    parameters: Mapping[str, Any] | None = None,
+    name: str, n_outputs: int = 1, level: Any = None, parameters: Mapping[str, Any] | None = None
 ) -> Objective:
     """Return the objective called ``name``, for ``n_outputs`` raw scores per row."""
     if not isinstance(name, str) or name not in OBJECTIVES:

@@ -307,10 +307,7 @@ class FileDataset(Dataset):
     # -- pass one ------------------------------------------------------------------
 
     def pass_one(
-        self,
-        params: BoostParams,
-        numbers: IntArray | None = None,
-        weight: FloatArray | None = None,
+        self, params: BoostParams, numbers: IntArray | None = None, weight: FloatArray | None = None
     ) -> Found:
         """Return the schema of the training rows of all ranks, and some of these rows."""
         # ``numbers`` are those of the rows of this rank among all; None: all. ``weight`` is theirs.

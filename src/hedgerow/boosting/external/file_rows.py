@@ -22,13 +22,7 @@ from hedgerow.data.sources.base import Batch, Part, Roles, check_same_columns, n
 from hedgerow.data.sources.batches import vector_of
 from hedgerow.data.sources.opening import Source
 from hedgerow.data.sources.paths import changed
-from hedgerow.errors import (
-    DataError,
-    DataTypeError,
-    HedgerowError,
-    ParameterError,
-    StorageError,
-)
+from hedgerow.errors import DataError, DataTypeError, HedgerowError, ParameterError, StorageError
 
 MOST_LABELS = 10_000
 """Most different targets that are numbered, and most classes."""

@@ -260,8 +260,7 @@ unknown_category, cache_dir, memory_limit
 
         return FileDataset(
             Source(
-                (FunctionPart(batches),),
-                make_roles(target, drop, features, given_values(locals())),
+                (FunctionPart(batches),), make_roles(target, drop, features, given_values(locals()))
             ),
             feature_names=feature_names,
             categorical_features=categorical_features,
@@ -324,11 +323,7 @@ unknown_category, cache_dir, memory_limit
         )
 
     def targets(
-        self,
-        n_rows: int,
-        objective: object = None,
-        like: Targets | None = None,
-        name: str = "y",
+        self, n_rows: int, objective: object = None, like: Targets | None = None, name: str = "y"
     ) -> Targets:
         """Parse y, with the names of its columns if it has several; messages call it ``name``.
 

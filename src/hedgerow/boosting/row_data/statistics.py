@@ -41,15 +41,7 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.data import AnyTable, Schema, Table
 from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.data.external.block_files import mapped_array
-from hedgerow.data.inputs import (
-    FIRST_TARGET,
-    ROWS,
-    TARGET,
-    Cross,
-    Inputs,
-    Statistic,
-    joint_keys,
-)
+from hedgerow.data.inputs import FIRST_TARGET, ROWS, TARGET, Cross, Inputs, Statistic, joint_keys
 from hedgerow.errors import ParameterError
 from hedgerow.growing.limits.constraints import NO_INTERACTIONS, PAIRWISE
 from hedgerow.kernels.tables.statistics import (

@@ -70,11 +70,7 @@ _NO_MASS: FloatArray = np.zeros(0)
 
 
 def find_sparse_cuts(
-    table: SparseTable,
-    rows: IntArray,
-    mass: FloatArray | None,
-    most_bins: IntArray,
-    n_threads: int,
+    table: SparseTable, rows: IntArray, mass: FloatArray | None, most_bins: IntArray, n_threads: int
 ) -> list[tuple[AnyArray, AnyArray]]:
     """Find the values just below and just above each cut of each column."""
     entries, n_features = table.entries(), table.n_features
@@ -410,10 +406,7 @@ def integer_mass_at(weight: FloatArray, largest: float) -> FloatArray:
 
 
 def _find_cuts(
-    columns: AnyArray,
-    mass: FloatArray | None,
-    most_bins: IntArray,
-    n_threads: int,
+    columns: AnyArray, mass: FloatArray | None, most_bins: IntArray, n_threads: int
 ) -> list[tuple[AnyArray, AnyArray]]:
     """Find the values just below and just above each cut of the columns, which are sorted."""
     n_features, n_rows = columns.shape

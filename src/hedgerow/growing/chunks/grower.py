@@ -29,14 +29,7 @@ from functools import partial
 
 import numpy as np
 
-from hedgerow.arrays import (
-    AnyArray,
-    FloatArray,
-    IntArray,
-    RowArray,
-    aligned_zeros,
-    unused,
-)
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray, aligned_zeros, unused
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.binning.matrix import PAD, tile_shape
 from hedgerow.data.external.disk_store import ROWS_ONLY, Chunk, ChunkStore, Uses

@@ -43,12 +43,7 @@ from hedgerow.growing.core.stages.gradients import gradient_pass
 from hedgerow.growing.core.stages.leaves import finish_tree
 from hedgerow.growing.core.stages.searching import search_node
 from hedgerow.growing.cuda.stages import divide_batch, start_rows
-from hedgerow.growing.exact.stages import (
-    search_lists,
-    share_entries,
-    split_lists,
-    start_lists,
-)
+from hedgerow.growing.exact.stages import search_lists, share_entries, split_lists, start_lists
 from hedgerow.growing.sampling.draws import allow_children, sample_rows
 from hedgerow.growing.sampling.goss import draw_rows
 from hedgerow.growing.symmetric.level import divide_level, open_level

@@ -15,14 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import (
-    AnyArray,
-    FloatArray,
-    IntArray,
-    aligned_empty,
-    aligned_zeros,
-    unused,
-)
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, aligned_empty, aligned_zeros, unused
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.growing.core import state as s

@@ -28,12 +28,7 @@ from hedgerow.data.binning.matrix import left_bytes
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.state import NUMBER_VALUE
 from hedgerow.kernels.prediction.predict import add_chosen_vectors
-from hedgerow.kernels.prediction.slopes import (
-    Slopes,
-    add_chosen_lines,
-    empty_slopes,
-    scaled_slopes,
-)
+from hedgerow.kernels.prediction.slopes import Slopes, add_chosen_lines, empty_slopes, scaled_slopes
 from hedgerow.kernels.prediction.traverse import add_tree_scores, walk_space
 from hedgerow.threads import run_blocks
 

@@ -40,13 +40,7 @@ from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.cuda.stages import H_BITS, pack_rows, pack_vectors
 from hedgerow.kernels.cuda import commands, rows
 from hedgerow.kernels.cuda.commands import ORDER_FIELDS, Order, Orders
-from hedgerow.kernels.cuda.histogram import (
-    Part,
-    TiledBins,
-    add_histogram,
-    hand_over,
-    words_of_tile,
-)
+from hedgerow.kernels.cuda.histogram import Part, TiledBins, add_histogram, hand_over, words_of_tile
 from hedgerow.kernels.histograms.histogram import HistogramSums, Packing
 
 

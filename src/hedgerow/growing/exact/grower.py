@@ -16,13 +16,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import (
-    AnyArray,
-    BoolArray,
-    IntArray,
-    aligned_empty,
-    aligned_zeros,
-)
+from hedgerow.arrays import AnyArray, BoolArray, IntArray, aligned_empty, aligned_zeros
 from hedgerow.data.binning.bins import integer_midpoints, midpoints
 from hedgerow.data.external.blocks import PADDING, ColumnBlocks
 from hedgerow.data.reading.table import Table

@@ -27,11 +27,7 @@ from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.batch import is_better, member, note_split
 from hedgerow.growing.core.stages.building import build_rows, make_histogram
-from hedgerow.growing.core.stages.bundle_search import (
-    clear,
-    scratch_of,
-    sums_of_feature,
-)
+from hedgerow.growing.core.stages.bundle_search import clear, scratch_of, sums_of_feature
 from hedgerow.growing.core.stages.gradients import tree_units
 from hedgerow.growing.core.state import Level, State
 from hedgerow.growing.symmetric.level import (

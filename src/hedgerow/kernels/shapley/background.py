@@ -41,12 +41,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.prediction.slopes import Slopes, sum_within, term_at
 from hedgerow.kernels.primitives.intrinsics import count_ones
-from hedgerow.kernels.shapley.row_blocks import (
-    add_to_total,
-    clear,
-    clear_total,
-    spread_players,
-)
+from hedgerow.kernels.shapley.row_blocks import add_to_total, clear, clear_total, spread_players
 from hedgerow.kernels.shapley.tree_walk import (
     BEFORE,
     BLOCK,

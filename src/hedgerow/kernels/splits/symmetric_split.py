@@ -44,12 +44,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.histograms.histogram import HistogramSums
-from hedgerow.kernels.simd.lanes import (
-    WIDTH,
-    choose,
-    load_floats,
-    spread,
-)
+from hedgerow.kernels.simd.lanes import WIDTH, choose, load_floats, spread
 from hedgerow.kernels.splits.category_search import (
     NodeSets,
     no_groups,
@@ -71,13 +66,7 @@ from hedgerow.kernels.splits.category_split import (
     penalised,
 )
 from hedgerow.kernels.splits.constraints import SearchedNode
-from hedgerow.kernels.splits.split import (
-    LevelGains,
-    Limits,
-    NodeHistogram,
-    Order,
-    scan,
-)
+from hedgerow.kernels.splits.split import LevelGains, Limits, NodeHistogram, Order, scan
 
 
 @kernel(inner=True)

@@ -48,14 +48,7 @@ from hedgerow.kernels.simd.lanes import (
     store_floats,
     sum_floats,
 )
-from hedgerow.kernels.splits.split import (
-    Limits,
-    Side,
-    Split,
-    SplitRules,
-    Units,
-    sides_score,
-)
+from hedgerow.kernels.splits.split import Limits, Side, Split, SplitRules, Units, sides_score
 
 # Rows of ``lanes``; each has an entry for every output, padded to a multiple of eight.
 _G_UNIT, _H_UNIT, _G, _H, _PENALTY, LANE_ROWS = range(6)

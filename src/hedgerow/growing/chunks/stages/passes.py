@@ -46,13 +46,7 @@ from hedgerow.kernels.histograms.histogram import (
 from hedgerow.kernels.histograms.pairs import SPACING
 from hedgerow.kernels.histograms.partition import divide_alone
 from hedgerow.kernels.histograms.vector_histogram import Sums, add_to_columns, empty_columns
-from hedgerow.kernels.primitives.barrier import (
-    ThreadTeam,
-    await_order,
-    barrier,
-    give_order,
-    share,
-)
+from hedgerow.kernels.primitives.barrier import ThreadTeam, await_order, barrier, give_order, share
 from hedgerow.kernels.primitives.intrinsics import array_at, by_reference
 from hedgerow.threads import Team
 

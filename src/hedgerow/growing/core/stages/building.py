@@ -21,12 +21,7 @@ from hedgerow.kernels.histograms.histogram import (
     build_histogram,
     filled_cells,
 )
-from hedgerow.kernels.histograms.partition import (
-    copy_forward,
-    copy_reversed,
-    divide,
-    divide_alone,
-)
+from hedgerow.kernels.histograms.partition import copy_forward, copy_reversed, divide, divide_alone
 from hedgerow.kernels.histograms.vector_histogram import (
     Sums,
     add_cells,

@@ -16,10 +16,7 @@ from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.batch import is_better, note_split
-from hedgerow.growing.core.stages.bundle_search import (
-    search_bundles,
-    write_cells,
-)
+from hedgerow.growing.core.stages.bundle_search import search_bundles, write_cells
 from hedgerow.growing.core.stages.gradients import tree_units
 from hedgerow.kernels.histograms.histogram import filled_cells
 from hedgerow.kernels.simd.lanes import WIDTH
