@@ -231,6 +231,7 @@ class _Transport:
     ) -> Message:
         """Send to one rank, and return the message of another in the same exchange."""
         outgoing = self._connections[target]
+        self._pump(0.0)  # another rank may have given up
         unsent = self.memory.post(target, sequence, call, payload)
         if unsent is not None:
             outgoing.send(unsent[0], sequence, unsent[1])
