@@ -115,11 +115,14 @@ def rank_task(
     rows: tuple[tuple[int, ...], Sequence[Any]],
     more: tuple[tuple[int, ...], Sequence[Any]],
     checkpoint: Sequence[bytes],
-    **joining: Any,
+    *,
+    token: bytes,
+    addresses: Sequence[str],
+    timeout: float,
+    connect_timeout: float,
 ) -> RankResult:
     """Run the task of one rank, on the partitions of two tables, each with their numbers."""
-    # ``attempt``: random bytes of this training, and the number of the attempt; ``joining``:
-    # further arguments of :func:`ranks_of_workers`.
+    # ``attempt``: random bytes of this training, and the number of the attempt.
     from distributed import get_worker, secede
 
     worker: Any = get_worker()
@@ -133,7 +136,9 @@ def rank_task(
             n_saved += 1
 
     try:
-        with ranks_of_workers(rank=rank, **joining) as ranks:
+        with ranks_of_workers(
+            token, rank, addresses, timeout=timeout, connect_timeout=connect_timeout
+        ) as ranks:
             shard = Shard(
                 partitions=rows[1],
                 numbers=rows[0],
