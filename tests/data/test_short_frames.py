@@ -134,3 +134,27 @@ def test_names_are_looked_at_as_before(make: Any) -> None:
     unnamed = model.fit(np.ones((4, 2)), [0, 1, 0, 1])
     with pytest.warns(UserWarning, match="X has feature names, but HedgerowClassifier was fitted"):
         unnamed.predict(make(row))
+
+
+class OwnColumn(pd.Series):
+    @property
+    def _constructor(self) -> type[pd.Series]:
+        return OwnColumn
+
+
+class OwnFrame(pd.DataFrame):
+    @property
+    def _constructor(self) -> type[pd.DataFrame]:
+        return OwnFrame
+
+    @property
+    def _constructor_sliced(self) -> type[pd.Series]:
+        return OwnColumn
+
+
+@pytest.mark.parametrize("n_rows", [5, 5000])
+def test_derived_classes_are_read_as_their_base(n_rows: int) -> None:
+    plain = pd.DataFrame({name: COLUMNS[name] * (n_rows // 5) for name in ("float", "text", "day")})
+    own = OwnFrame(plain)
+    assert type(own["text"]) is OwnColumn
+    np.testing.assert_array_equal(read_table(own).values, read_table(plain).values)

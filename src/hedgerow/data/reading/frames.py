@@ -105,7 +105,12 @@ def as_frame(X: Any) -> Frame | None:
             return None
         library = X.implementation.value
         library = library if library in _FRAMES else "pandas"
-        X = X.to_pandas() if library == "pandas" else X.to_native()
+        if library == "pandas":
+            import pandas as pd
+
+            X = pd.DataFrame(X.to_pandas())  # columns of a class derived from it may be of another
+        else:
+            X = X.to_native()
     labels = X.column_names if library == "pyarrow" else X.columns
     labels = labels.tolist() if library == "pandas" else labels
     _check_distinct(labels)
