@@ -140,16 +140,10 @@ def rank_task(
             token, rank, addresses, timeout=timeout, connect_timeout=connect_timeout
         ) as ranks:
             shard = Shard(
-                partitions=rows[1],
-                numbers=rows[0],
-                n_threads=worker.state.nthreads,
-                checkpoint=checkpoint,
-                save=save,
-                more=more[1],
-                more_numbers=more[0],
-                scratch=str(worker.local_directory),
-                memory=worker.memory_manager.memory_limit,
-            )
+                partitions=rows[1], numbers=rows[0], n_threads=worker.state.nthreads,
+                checkpoint=checkpoint, save=save, more=more[1], more_numbers=more[0],
+                scratch=str(worker.local_directory), memory=worker.memory_manager.memory_limit,
+            )  # fmt: skip
             content = work(ranks, shard)
             ranks.barrier()  # no rank ends before all ranks are done
     except CommunicationError as error:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Literal, TypeAlias
 
@@ -105,12 +106,9 @@ def as_frame(X: Any) -> Frame | None:
             return None
         library = X.implementation.value
         library = library if library in _FRAMES else "pandas"
-        if library == "pandas":
-            import pandas as pd
-
-            X = pd.DataFrame(X.to_pandas())  # columns of a class derived from it may be of another
-        else:
-            X = X.to_native()
+        X = X.to_pandas() if library == "pandas" else X.to_native()
+        if library == "pandas":  # columns of a class derived from its frames may be of another
+            X = import_module("pandas").DataFrame(X)
     labels = X.column_names if library == "pyarrow" else X.columns
     labels = labels.tolist() if library == "pandas" else labels
     _check_distinct(labels)
