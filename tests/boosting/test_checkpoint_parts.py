@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 from dataclasses import fields, replace
@@ -22,23 +23,27 @@ from hypothesis.extra import numpy as arrays_of
 
 from hedgerow import Dataset, HedgerowRegressor, train
 from hedgerow.atomic import write_atomically
+from hedgerow.boosting.loop.driver import FitOptions
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.setup.job import Job
 from hedgerow.boosting.resume.checkpoint import (
     Checkpoint,
     Fingerprint,
     Recorder,
     Rounds,
     array_digest,
-    claiming,
     joined,
-    recording,
     schema_digest,
 )
-from hedgerow.data import Column, Schema
+from hedgerow.data import Column, Schema, read_table
 from hedgerow.errors import HedgerowError, HedgerowWarning, ModelFormatError, StorageError
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.io import container, model_to_bytes
 from hedgerow.io.checkpoint_folder import CheckpointFolder
 from hedgerow.io.checkpoint_parts import OtherVersionError, rounds_from_bytes, rounds_to_bytes
+from hedgerow.objectives import make_objective
+from hedgerow.params import BoostParams
+from tests.helpers.fitting import fit_sample
 
 FIT = Fingerprint({"learning_rate": "0.1", "objective": "softmax"}, {"X": "12", "y": "34"})
 
@@ -104,7 +109,7 @@ def test_what_is_written_comes_back(some_rounds, ended, on_bins, n_metrics) -> N
     strange = np.array([np.nan, np.inf, -0.0, 5e-324, 1.0, 2.0, 3.0, 4.0, 5.0])
     part = replace(
         some_rounds, first=17, ended=ended, scores=strange[: 3 * n_metrics].reshape(3, -1)
-        if n_metrics else np.zeros((3, 0)), improvement=strange[:3],
+        if n_metrics else np.zeros((3, 0)),
     )  # fmt: skip
     if not on_bins:
         none = {"bin": np.zeros(0, np.uint8), "column": np.zeros(0, np.int32)}
@@ -121,18 +126,12 @@ def test_what_is_written_comes_back(some_rounds, ended, on_bins, n_metrics) -> N
 
 def one_round(number: int, trees: Any, base: Any, scores: Any, ended: bool = False) -> Rounds:
     table = np.array(scores, dtype=np.float64).reshape(1, -1)
-    return Rounds(number, tuple(trees), base, table, np.array([np.nan]), ended)
+    return Rounds(number, tuple(trees), base, table, ended)
 
 
 def test_parts_put_together_are_the_whole(some_rounds) -> None:
     whole = some_rounds
-    singles = [
-        replace(
-            one_round(k, whole.of_round(k), whole.base_score, whole.scores[k]),
-            improvement=whole.improvement[k : k + 1],
-        )
-        for k in range(3)
-    ]
+    singles = [one_round(k, whole.of_round(k), whole.base_score, whole.scores[k]) for k in range(3)]
     assert same(joined(singles), whole)
     assert same(joined(singles[:2]), whole.head(2))
     assert whole.head(3) is whole
@@ -188,7 +187,6 @@ def put(place, value):
         {"bin": lambda a: a[:0]},
         {"left_bins": lambda a: a[:-1]},
         {"scores": lambda a: a[:-1]},
-        {"improvement": lambda a: a[:-1]},
         {"base_score": lambda a: a[:-1]},
         {"base_score": lambda a: a[:0]},
         {"n_rounds": "0"},
@@ -419,25 +417,25 @@ def test_the_end_of_a_fit_is_written_at_once(some_rounds) -> None:
     assert store.saved == [(0.0, 0, 2)]
 
 
-def test_what_is_left_is_written_whatever_happens(some_rounds) -> None:
-    done = one_round(0, some_rounds.of_round(0), some_rounds.base_score, [])
-    for error in (None, ValueError, KeyboardInterrupt):
-        store = Store()
-        try:
-            with recording(Checkpoint(store), lambda: FIT) as recorder:
-                recorder.note(done)
-                if error is not None:
-                    raise error
-        except (ValueError, KeyboardInterrupt):
-            assert error is not None
-        assert len(store.saved) == 1
-    with recording(None, lambda: pytest.fail("described")) as recorder:
-        assert recorder is None
+@pytest.mark.filterwarnings("ignore::hedgerow.InterruptedFitWarning")
+@pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
+def test_what_is_left_is_written_whatever_happens(error) -> None:
+    def end(state):
+        if error is not None and state.round == 2:
+            raise error
+
+    store, y = Store(), np.arange(100.0)
+    options = FitOptions(callbacks=end, checkpoint=Checkpoint(store))
+    with contextlib.suppress(ValueError):
+        sample = Sample(read_table(y[:, None]), y)
+        fit_sample(sample, make_objective("squared_error"), BoostParams(n_estimators=2), options)
+    assert [(first, end) for _, first, end in store.saved] == [(0, 2 if error is None else 1)]
 
 
 def test_a_claimed_store_is_given_back() -> None:
     store = Store()
-    with pytest.raises(StorageError, match="no"), claiming(Checkpoint(store)):
+    job = Job(Dataset([[1.0]], [1.0]), {})
+    with pytest.raises(StorageError, match="no"), job.opened(Checkpoint(store)):
         raise StorageError("no")
     assert store.closed == 1
 

@@ -13,8 +13,7 @@ array            elements
 ``left_bins``    4 x nodes  as int64
 ``tree_start``   trees + 1  first node of each tree
 ``base_score``   outputs
-``scores``       rounds x metrics
-``improvement``  rounds
+``scores``       rounds x curves of the history
 ``slope`` ...               :mod:`hedgerow.io.validate`
 ===============  =========  ====================================================
 """
@@ -23,11 +22,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray
+from hedgerow.boosting.loop.ensemble import make_forest
 from hedgerow.boosting.resume.checkpoint import Fingerprint, Rounds
 from hedgerow.errors import ModelFormatError
 from hedgerow.growing.core.tree import GrownTree
@@ -41,21 +42,15 @@ from hedgerow.io.validate import (
     read_vectors,
     slope_arrays,
 )
-from hedgerow.kernels.prediction.slopes import (
-    Slopes,
-    joined_slopes,
-    part_of_slopes,
-    writable_slopes,
-)
-from hedgerow.model.forest import NODE_FIELDS, Forest
+from hedgerow.kernels.prediction.slopes import part_of_slopes
+from hedgerow.model.forest import Forest, node_arrays
 
 ROUNDS_FORMAT = "hedgerow-rounds"
-VERSION = "2"
+VERSION = "3"
 
 _F64, _I64, _I32, _U8 = (np.dtype(t) for t in (np.float64, np.int64, np.int32, np.uint8))
 _BIN_DTYPES = {"left_bins": _I64, "column": _I32, "bin": _U8}
-_ROUND_DTYPES = {"scores": _F64, "improvement": _F64}
-_DTYPES = FOREST_DTYPES | _BIN_DTYPES | _ROUND_DTYPES
+_DTYPES = FOREST_DTYPES | _BIN_DTYPES | {"scores": _F64}
 _ALL_DTYPES = _DTYPES | VECTOR_DTYPES | SLOPE_DTYPES
 _WIDEST_FIRST = sorted(_ALL_DTYPES, key=lambda name: -_ALL_DTYPES[name].itemsize)
 _SET_WORDS = 4
@@ -69,23 +64,15 @@ class OtherVersionError(ModelFormatError):
 
 def rounds_to_bytes(part: Rounds, fit: Fingerprint) -> list[bytes | memoryview]:
     """Convert a part of a fit to bytes."""
-    trees = part.trees
-    sizes = [len(tree.feature) for tree in trees]
-    arrays: dict[str, AnyArray] = {
-        name: np.concatenate([getattr(tree, name) for tree in trees])
-        for name in (*NODE_FIELDS, *_BIN_DTYPES)
-    }
+    forest = make_forest(list(part.trees), part.base_score, 0)
+    arrays: dict[str, AnyArray] = {name: getattr(forest, name) for name in FOREST_DTYPES}
+    for name in _BIN_DTYPES:
+        arrays[name] = np.concatenate([getattr(tree, name) for tree in part.trees])
     arrays["left_bins"] = arrays["left_bins"].reshape(-1).view(np.int64)
-    arrays |= {
-        "tree_start": np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        "base_score": part.base_score,
-        "scores": part.scores.reshape(-1),
-        "improvement": part.improvement,
-    }
-    vectors = [tree.vectors for tree in trees if tree.vectors is not None]
-    if vectors:
-        arrays["vector"] = np.concatenate(vectors).reshape(-1)
-    arrays |= slope_arrays(joined_slopes([tree.slopes for tree in trees], sizes))
+    arrays["scores"] = part.scores.reshape(-1)
+    if forest.vectors is not None:
+        arrays["vector"] = forest.vectors.reshape(-1)
+    arrays |= slope_arrays(forest.slopes)
     metadata = {
         "contents": strict_json.encode(fit.contents, "contents"),
         "ended": str(int(part.ended)),
@@ -119,10 +106,11 @@ def rounds_from_bytes(data: bytes | memoryview) -> tuple[Rounds, Fingerprint]:
     for more in (VECTOR_DTYPES, SLOPE_DTYPES):
         dtypes |= {} if more.keys().isdisjoint(header.entries) else more
     container.check_header(header, dtypes, set())
-    arrays = {name: container.array_at(header, name, payload) for name in dtypes}
+    # Copies, because kernels are compiled for writable arrays.
+    arrays = {name: container.array_at(header, name, payload).copy() for name in dtypes}
     trees = _trees(arrays)
     first, n_rounds = (_number(header.metadata, name) for name in ("first", "n_rounds"))
-    scores, improvement = arrays["scores"], arrays["improvement"]
+    scores = arrays["scores"]
     if header.metadata["ended"] not in ("0", "1"):
         raise ModelFormatError("ended is malformed.")
     in_turn = 1 if "vector" in arrays else len(arrays["base_score"])
@@ -131,18 +119,10 @@ def rounds_from_bytes(data: bytes | memoryview) -> tuple[Rounds, Fingerprint]:
         or len(trees) == 0
         or len(trees) % (n_rounds * in_turn)
         or len(scores) % n_rounds
-        or len(improvement) != n_rounds
     ):
         raise ModelFormatError(f"trees or scores do not belong to {n_rounds} rounds.")
-    rounds = Rounds(
-        first,
-        trees,
-        arrays["base_score"].copy(),
-        scores.reshape(n_rounds, -1).copy(),
-        improvement.copy(),
-        header.metadata["ended"] == "1",
-    )
-    return rounds, Fingerprint(*entries)
+    ended, scores = header.metadata["ended"] == "1", scores.reshape(n_rounds, -1)
+    return Rounds(first, trees, arrays["base_score"], scores, ended), Fingerprint(*entries)
 
 
 def _number(metadata: Mapping[str, str], name: str) -> int:
@@ -152,16 +132,14 @@ def _number(metadata: Mapping[str, str], name: str) -> int:
 
 
 def _trees(arrays: Mapping[str, AnyArray]) -> tuple[GrownTree, ...]:
-    """Build the trees, each with its own arrays, like the grower."""
-    feature, start = arrays["feature"], arrays["tree_start"]
+    """Build the trees."""
+    feature, column, bins = arrays["feature"], arrays["column"], arrays["bin"]
     fields: dict[str, Any] = {name: arrays[name] for name in FOREST_DTYPES}
-    n_nodes, column = len(feature), arrays["column"]
-    vectors = read_vectors(arrays)
-    slopes, n_features = read_slopes(arrays), int(feature.max(initial=0)) + 1
+    vectors, slopes = read_vectors(arrays), read_slopes(arrays)
+    n_features, n_binned = int(feature.max(initial=0)) + 1, len(column)
     forest = Forest(**fields, n_features=n_features, vectors=vectors, slopes=slopes)
     check_forest(forest)
-    n_binned = len(column)
-    if n_binned not in (0, n_nodes) or len(arrays["bin"]) != n_binned:
+    if n_binned not in (0, len(feature)) or len(bins) != n_binned:
         raise ModelFormatError("column and bin must have one entry per node, or none.")
     if len(arrays["left_bins"]) != _SET_WORDS * n_binned:
         raise ModelFormatError(f"left_bins must have {_SET_WORDS} words for each bin.")
@@ -170,19 +148,14 @@ def _trees(arrays: Mapping[str, AnyArray]) -> tuple[GrownTree, ...]:
     if n_binned and int(column.min()) < -1:
         raise ModelFormatError("column must be the position of a column, or -1 in a leaf.")
     sets = arrays["left_bins"].view(np.uint64).reshape(-1, _SET_WORDS)
-    per_node = {name: arrays[name] for name in (*NODE_FIELDS, "column", "bin")}
-
-    def slopes_of(begin: int, end: int) -> Slopes | None:
-        part = part_of_slopes(slopes, begin, end)
-        return None if part is None else writable_slopes(part)
-
     return tuple(
-        # Copies, because kernels are compiled for writable arrays.
         GrownTree(
-            **{name: array[begin:end].copy() for name, array in per_node.items()},
-            left_bins=sets[begin:end].copy(),
-            vectors=None if vectors is None else vectors[begin:end].copy(),
-            slopes=slopes_of(begin, end),
+            **node_arrays(forest, slice(begin, end)),
+            column=column[begin:end],
+            bin=bins[begin:end],
+            left_bins=sets[begin:end],
+            vectors=None if vectors is None else vectors[begin:end],
+            slopes=part_of_slopes(slopes, begin, end),
         )
-        for begin, end in zip(start[:-1].tolist(), start[1:].tolist(), strict=True)
+        for begin, end in pairwise(arrays["tree_start"].tolist())
     )

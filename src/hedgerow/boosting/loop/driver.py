@@ -34,7 +34,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -45,7 +45,7 @@ from hedgerow.boosting.automatic.magnitudes import warn_of_no_split, warn_of_sho
 from hedgerow.boosting.external.file_table import blocks_of
 from hedgerow.boosting.loop.callbacks import Callback, ProgressBar
 from hedgerow.boosting.loop.rounds import BoostState, rounds
-from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.sample import ONLY, Sample
 from hedgerow.boosting.loop.scored import Ranks, ScoredRows, Tally
 from hedgerow.boosting.loop.setup.training_matrix import PreparedRows, prepare
 from hedgerow.boosting.loop.watch import StoppedBy, Watch, record_of
@@ -182,18 +182,15 @@ def make_ready(
     if chosen is not None:
         params = params.with_rounds(chosen.n_rounds)
     objective = with_queries(plan.objective, rows.learned, params.seed, n_threads, ranks)
-    wanted = [*rows.parts]
-    if plan.metrics and (plan.stopping.train_scores or (plan.is_scored and not rows.parts)):
-        every = slice(0, rows.train.n_rows)  # the first of its copies
-        wanted.append(ScoredRows(TRAINING, rows.train, columns=every))
+    wanted = {part.set_name or ONLY: part for part in rows.validation}
+    if plan.metrics and (plan.stopping.train_scores or (plan.is_scored and not wanted)):
+        wanted[TRAINING] = rows.train
     scored = []
-    for part in wanted:
-        bound = bound_metrics(plan.metrics, part.rows, objective, ranks.others)
-        tally = None
+    for name, part in wanted.items():
+        bound, tally = bound_metrics(plan.metrics, part, objective, ranks.others), None
         if ranks.others.size > 1:
-            own = ranks.rows(part.rows.target, part.rows.weight)
-            tally = Tally(bound, objective, own)
-        scored.append(replace(part, metrics=bound, tally=tally))
+            tally = Tally(bound, objective, ranks.rows(part.target, part.weight))
+        scored.append(ScoredRows(name, part, bound, tally))
     best = None
     if stops is not None:
         watched = scored[0].metrics[0] if scored else plan.metrics[0]

@@ -32,7 +32,7 @@ from hedgerow.boosting.loop.scored import Ranks
 from hedgerow.boosting.loop.setup.job import FitSpec
 from hedgerow.boosting.loop.setup.loss_spec import needs_all_rows
 from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
-from hedgerow.boosting.resume.checkpoint import Fingerprint, fingerprint_of, recording
+from hedgerow.boosting.resume.checkpoint import Recorder, fingerprint_of
 from hedgerow.boosting.resume.continuing import with_known_levels
 from hedgerow.boosting.row_data.queries import check_values, split_sample
 from hedgerow.boosting.validation.fold_rows import FoldRows
@@ -69,16 +69,16 @@ def fit(
             "on a table in memory."
         )
     plan, given = plan_of(spec, params, options, choose=choose, ranks=ranks)
-
-    def describe() -> Fingerprint:
-        # A cluster checks its partitions itself, and may divide them anew.
-        return fingerprint_of(plan, given, ranks.others, with_contents=not on_cluster)
-
+    recorder: Recorder | None = None
     with ExitStack() as stack:
         if plan.bar is not None:
             stack.callback(plan.bar.close)
         budget = budget_of(plan.stopping)
-        recorder = stack.enter_context(recording(options.checkpoint, describe))
+        if options.checkpoint is not None:
+            # A cluster checks its partitions itself, and may divide them anew.
+            identity = fingerprint_of(plan, given, ranks.others, with_contents=not on_cluster)
+            recorder = Recorder(options.checkpoint, identity)
+            stack.callback(recorder.write, last=True)
         if plan.start is not None and plan.start.rounds_to_add(plan.params.n_estimators) == 0:
             return plan.finish(plan.start.model)
         own, rows, stops = with_rows_aside(plan, given)

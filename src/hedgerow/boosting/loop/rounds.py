@@ -37,7 +37,6 @@ from hedgerow.boosting.loop.scores import (
 )
 from hedgerow.boosting.loop.setup import resolved as kinds
 from hedgerow.boosting.resume.checkpoint import Rounds
-from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.boosting.validation.stopping import Budget
 from hedgerow.comm.base import count_rows
 from hedgerow.data import BinnedMatrix
@@ -52,7 +51,7 @@ from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree
 from hedgerow.growing.exact.grower import ExactGrower
 from hedgerow.growing.limits.isotonic import order_leaves, split_signs
-from hedgerow.metrics import Metric, evaluate, make_metrics
+from hedgerow.metrics import Metric, make_metrics
 from hedgerow.model.forest import Forest, joined_forests
 from hedgerow.objectives import Objective
 from hedgerow.objectives.line_search import LeafRows
@@ -84,8 +83,8 @@ class BoostState:
     all_rows               targets and weights of the training rows
     n_first, n_rounds      number of rounds of the model being continued, and of all rounds done,
                            including these
-    oob_improvement        decrease of the out-of-bag loss in each round, over the rows on which the
-                           round was not grown; empty without ``oob_score``
+    improvement            decrease of the out-of-bag loss in the last round, over the rows on which
+                           it was not grown; None without ``oob_score``
     next_end               the next round that may end the fit: trees of later rounds do not grow
                            ahead
     """
@@ -138,7 +137,7 @@ class BoostState:
             self.held_out = [MeanScores(scores) for scores in self.held_out]  # type: ignore[arg-type]
         self.objective = objective.limited_for(self.all_rows)
         self.n_first = self.n_rounds = 0 if first is None else first.n_rounds
-        self.oob_improvement: list[float] = []
+        self.improvement: float | None = None
         self._grower: CompiledGrower | None = None
         self._may_run_ahead = may_run_ahead
         self.next_end = NOT_KNOWN
@@ -227,6 +226,11 @@ class BoostState:
             self.n_rounds += len(rest.raw)
         return rest
 
+    @property
+    def scores_rows_outside(self) -> bool:
+        """Whether each round is scored on the rows on which it was not grown."""
+        return self.params.oob_score and self.params.boosting == "gbdt"
+
     def begin_round(self) -> BoostParams:
         """Set the scores and the rate of the next round's trees; return its parameters."""
         assert self._grower is not None
@@ -272,8 +276,8 @@ class BoostState:
         self.mode.end_round()
         if self._ahead is not None:
             self._ahead.end_round()
-        if self.params.oob_score and self.params.boosting == "gbdt":
-            self.oob_improvement.append(self._loss_before - self._loss_outside())
+        if self.scores_rows_outside:
+            self.improvement = self._loss_before - self._loss_outside()
         self.n_rounds += 1
 
     def replay(self, earlier: Rounds) -> None:
@@ -294,8 +298,6 @@ class BoostState:
             for turn, tree in enumerate(earlier.of_round(place)):
                 self.mode.add(tree, turn % earlier.n_outputs, None)
             self.mode.end_round()
-        if params.oob_score and params.boosting == "gbdt":
-            self.oob_improvement += earlier.improvement.tolist()
         self.n_rounds += earlier.n_rounds
 
     # -- the result ------------------------------------------------------------------------
@@ -324,8 +326,7 @@ class BoostState:
         if self._ahead is not None:
             return self._ahead.scores()
         found = {}
-        for part in self.scored:
-            scores = self.train if part.name == TRAINING else self.held_out[part.number]
+        for part, scores in zip(self.scored, [*self.held_out, self.train], strict=False):
             scores.update()
             found[part.name] = part.score(self.objective, scores.raw)
         return found
@@ -341,20 +342,14 @@ class BoostState:
     ) -> Mapping[str, float]:
         """Return the scores of some training rows of each rank; empty if no rank has some."""
         weight = None if self.data.weight is None else self.data.weight[rows]
-        target = self.data.target[rows]
-        if self.ranks.others.size == 1:
-            return evaluate(metrics, self.objective, target, raw, weight) if len(rows) > 0 else {}
-        tally = Tally(metrics, self.objective, self.ranks.rows(target, weight))
+        tally = Tally(metrics, self.objective, self.ranks.rows(self.data.target[rows], weight))
         return tally.scores(raw) if tally.n_rows > 0 else {}
 
     def _loss_outside(self) -> float:
         """Return the loss of the rows outside the sample; 0 if there are none."""
         self._scores.update()
-        rows = self._outside
-        if self.ranks.others.size == 1 and len(rows) > 0:
-            return self.objective.loss(*self.data.take(rows, self._grown_at))
-        (metric,) = make_metrics(None, self.objective)
-        return self._scores_of((metric,), rows, self._grown_at[:, rows]).get(metric.name, 0.0)
+        metrics, raw = make_metrics(None, self.objective), self._grown_at[:, self._outside]
+        return sum(self._scores_of(metrics, self._outside, raw).values(), 0.0)
 
     # -- line search -----------------------------------------------------------------------
 
@@ -389,14 +384,14 @@ class BoostState:
         others = self.ranks.others
         if count_rows(len(rows), others)[1] == 0:  # a small sample may be empty
             return tree
-        target, at, weight = data.take(rows, self._searched_at)
-        mass = np.ones(len(rows)) if weight is None else weight
+        mass = np.ones(len(rows)) if data.weight is None else data.weight[rows]
         sampled = grower.row_weights(rows)
         if sampled is not None:
             mass = mass * sampled
         if self._unit is None:
             self._unit = unit_on_ranks(data.weight, len(data.target), others)
-        leaf_rows = LeafRows(target, at, mass, starts, self._unit)
+        at = self._searched_at[:, rows]
+        leaf_rows = LeafRows(data.target[rows], at, mass, starts, self._unit)
         if others.size == 1:
             steps = self.objective.leaf_steps(leaf_rows, output)
         else:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
 from hedgerow.errors import ParameterError
@@ -68,7 +68,7 @@ class Tally:
         self._known: tuple[FloatArray, FloatArray | None] | None = None
         gathered = [metric for metric in metrics if metric.sums is None]
         needed = self.n_rows * (objective.n_outputs + 2)
-        if gathered and needed > MOST_GATHERED:
+        if gathered and rows.communicator.size > 1 and needed > MOST_GATHERED:
             from hedgerow.metrics import METRICS
 
             summed = [name for name, metric in METRICS.items() if metric.sums is not None]
@@ -122,22 +122,18 @@ class ScoredRows:
     """Rows that are scored together after each round.
 
     name     in the history
-    number   of the validation rows whose raw scores include these
-    columns  their places in these raw scores
     metrics  bound to these rows
     tally    computes the metrics of rows of several ranks
     """
 
     name: str
     rows: Sample
-    number: int = 0
-    columns: slice | IntArray = field(default_factory=lambda: slice(None))
-    metrics: tuple[Metric, ...] = ()
+    metrics: tuple[Metric, ...]
     tally: Tally | None = None
 
     def score(self, objective: Objective, raw: FloatArray) -> dict[str, float]:
-        """Return the score of each metric, from raw scores that include these rows."""
-        own = np.ascontiguousarray(raw[:, self.columns])
+        """Return the score of each metric; copies of the rows follow in ``raw``."""
+        own = np.ascontiguousarray(raw[:, : self.rows.n_rows])
         if self.tally is not None:
             return self.tally.scores(own)
         with self.rows.naming_rows():
@@ -145,6 +141,5 @@ class ScoredRows:
 
     def score_rounds(self, raw: FloatArray, targets: FloatArray) -> dict[str, list[float]] | None:
         """Return the scores of several rounds; see :func:`hedgerow.metrics.evaluate_rounds`."""
-        own = np.ascontiguousarray(raw[:, :, self.columns])
         with self.rows.naming_rows():
-            return evaluate_rounds(self.metrics, targets, own, self.rows.weight)
+            return evaluate_rounds(self.metrics, targets, raw, self.rows.weight)

@@ -49,11 +49,6 @@ class TrainingData:
     numbers: FloatArray | None = None
     sums: SumsPool | None = None
 
-    def take(self, rows: RowArray, raw: FloatArray) -> tuple[FloatArray, ...]:
-        """Return target, raw scores and weight (or None) of some rows."""
-        weight = None if self.weight is None else self.weight[rows]
-        return self.target[rows], raw[:, rows], weight  # type: ignore[return-value]
-
 
 class Scores:
     """Raw scores of one set of rows, updated with each tree.

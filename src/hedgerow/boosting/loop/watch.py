@@ -93,8 +93,8 @@ class Watch:
                 rows: {name: [score] for name, score in scores.items()}
                 for rows, scores in found.items()
             })  # fmt: skip
-        if state.oob_improvement:
-            self._record({"out_of_bag": {"improvement": state.oob_improvement[-1:]}})
+        if state.improvement is not None:
+            self._record({"out_of_bag": {"improvement": [state.improvement]}})
         elapsed = time.monotonic() - self.started
         stop = self._observe(len(self.seconds))
         self.seconds.append(elapsed)
@@ -167,6 +167,8 @@ class Watch:
     def take_over(self, earlier: Rounds, state: BoostState) -> bool:
         """Record the scores of earlier rounds; return True if the fit ended with them."""
         names = [(rows, metric.name) for rows, known in self.scored.items() for metric in known]
+        if state.scores_rows_outside:
+            names.append(("out_of_bag", "improvement"))
         if earlier.scores.shape[1] != len(names):
             raise StorageError(
                 f"the checkpoint has {earlier.scores.shape[1]} scores for each round, but this fit "
@@ -174,8 +176,6 @@ class Watch:
             )
         for (rows, name), scores in zip(names, earlier.scores.T.tolist(), strict=True):
             self.history.setdefault(rows, {})[name] = scores
-        if state.oob_improvement:
-            self.history["out_of_bag"] = {"improvement": list(state.oob_improvement)}
         self.seconds = [math.nan] * earlier.n_rounds
         out_of_patience = self._observe_again(earlier.n_rounds)
         if earlier.ended:
@@ -199,16 +199,13 @@ class Watch:
         """Return the last round with its scores, for the checkpoint."""
         # A fit that ran out of time continues in the next run.
         ended = self.stopped_by in ("early_stopping", "callback")
-        scores = [
-            curve[-1] for rows in self.scored for curve in self.history.get(rows, {}).values()
-        ]
-        improvement = state.oob_improvement[-1] if state.oob_improvement else math.nan
+        own = (self.history.get(rows, {}) for rows in (*self.scored, "out_of_bag"))
+        scores = [curve[-1] for curves in own for curve in curves.values()]
         return Rounds(
             first=state.n_rounds - self.n_first - 1,
             trees=tuple(state.mode.newest()),
             base_score=state.base,
             scores=np.array([scores], dtype=np.float64),
-            improvement=np.array([improvement]),
             ended=ended,
         )
 

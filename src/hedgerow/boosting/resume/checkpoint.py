@@ -34,8 +34,7 @@ import hashlib
 import platform
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -77,10 +76,7 @@ class Rounds:
     trees        round by round, each with ``num_parallel_tree`` trees for each output, as they were
                  grown, before a mode scales them
     base_score   float64 (n_outputs,): raw score before the first tree
-    scores       float64 (n_rounds, n_metrics): score of each metric after each round; no columns
-                 without metrics
-    improvement  float64 (n_rounds,): see :class:`hedgerow.boosting.loop.rounds.BoostState`; NaN if
-                 not recorded
+    scores       float64 (n_rounds, n_curves): what each curve of the history has of each round
     ended        whether the fit ended with the last of these rounds, by early stopping or a
                  callback
     """
@@ -89,7 +85,6 @@ class Rounds:
     trees: tuple[GrownTree, ...]
     base_score: FloatArray
     scores: FloatArray
-    improvement: FloatArray
     ended: bool = False
 
     @property
@@ -127,7 +122,6 @@ class Rounds:
             self,
             trees=self.trees[: n_rounds * self.trees_per_round],
             scores=self.scores[:n_rounds],
-            improvement=self.improvement[:n_rounds],
             ended=False,
         )
 
@@ -162,7 +156,6 @@ def joined(parts: Sequence[Rounds]) -> Rounds:
         trees=tuple(tree for part in parts for tree in part.trees),
         base_score=parts[0].base_score,
         scores=np.concatenate([part.scores for part in parts]),
-        improvement=np.concatenate([part.improvement for part in parts]),
         ended=parts[-1].ended,
     )
 
@@ -252,35 +245,6 @@ class Recorder:
         if self._every > 0.0:
             pause = max(pause, (now - began) / _MOST_SHARE)
         self._due = now + pause
-
-
-@contextmanager
-def claiming(checkpoint: Checkpoint | None) -> Iterator[None]:
-    """Claim the store during preparation and fit."""
-    # Problems of the store show before data are read and binned, not after.
-    if checkpoint is None:
-        yield
-        return
-    try:
-        checkpoint.store.open()
-        yield
-    finally:
-        checkpoint.store.close()
-
-
-@contextmanager
-def recording(
-    checkpoint: Checkpoint | None, describe: Callable[[], Fingerprint]
-) -> Iterator[Recorder | None]:
-    """Yield a recorder during a fit, whose store is claimed; None without a checkpoint."""
-    if checkpoint is None:
-        yield None
-        return
-    recorder = Recorder(checkpoint, describe())
-    try:
-        yield recorder
-    finally:
-        recorder.write(last=True)
 
 
 # -- what identifies a fit -------------------------------------------------------------------

@@ -238,7 +238,7 @@ class GrownFold:
         limits = None if self._stopping.pooled else self._stopping.limits
         self._ready = ready = make_ready(self._plan, rows, limits, may_run_ahead=True)
         self.watch, self._states = ready.watch, rounds(ready.state)
-        self.mass = _mass(rows.parts[0].rows)
+        self.mass = _mass(rows.validation[0])
 
     def _keep(self, raw: FloatArray, best: int) -> None:
         """Keep raw scores after the next round, which do not change; drop those before ``best``."""
@@ -266,8 +266,7 @@ class GrownFold:
         if state.n_rows < 2 * state.params.min_samples_leaf:
             kept = 0  # too few rows for a split
         raw = np.ascontiguousarray(self._scores_after(state, kept))
-        part = state.scored[0]
-        self.scores, self.raw = part.score(watch.objective, raw), raw[:, part.columns]
+        self.scores, self.raw = state.scored[0].score(watch.objective, raw), raw
         self.base, self.trees, self.n_inputs = state.base, state.trees(kept), state.n_features
         self.inputs, self.n_copies = rows.inputs, rows.seen.n_copies
         if self._stopping.keep_trees:

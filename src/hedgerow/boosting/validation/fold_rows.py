@@ -26,7 +26,6 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.boosting.automatic.repeats import find_repeats
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.scored import ScoredRows
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup.training_matrix import PreparedRows, bins_of_columns, prepare
 from hedgerow.boosting.row_data.classes import with_class_weights
@@ -37,7 +36,6 @@ from hedgerow.boosting.validation.folds import (
     draw_folds,
     lists_in_any_order,
 )
-from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.data import AnyTable, BinnedMatrix, Table
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.growing.core.setup import SumsPool
@@ -142,7 +140,7 @@ class FoldRows:
         if data.matrix.n_lost > 0:  # conflicts in bundles lost some values
             rows = whole.learned.table.take(fold.test)
         unseen = _taken(data, test, rows, fold.test)
-        return PreparedRows(train, train, seen, (unseen,), (ScoredRows(ONLY, test),), whole.inputs)
+        return PreparedRows(train, train, seen, (unseen,), (test,), whole.inputs)
 
     def divided(
         self, n_folds: int, stratify: bool, seed: int, given: Sequence[Fold] = ()

@@ -20,7 +20,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.resume.checkpoint import Checkpoint, claiming
+from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import Start, check_reading
 from hedgerow.boosting.row_data.classes import corrected, rescaled, with_class_weights
 from hedgerow.boosting.row_data.dataset import Dataset
@@ -101,7 +101,9 @@ class Job:
     @contextmanager
     def opened(self, checkpoint: Checkpoint | None = None) -> Iterator[Job]:
         """Yield the job for one fit; what is made of rows of files is deleted afterwards."""
-        with claiming(checkpoint), ExitStack() as stack:
+        with ExitStack() as stack:
+            if checkpoint is not None:  # its problems show before data are read and binned
+                stack.enter_context(closing(checkpoint.store)).open()
 
             def for_one_use(rows: Dataset) -> Dataset:
                 if not reads_batches(rows):

@@ -11,8 +11,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.external.file_table import FileTable, by_dataset, read_together
-from hedgerow.boosting.loop.sample import ONLY, Sample
-from hedgerow.boosting.loop.scored import ScoredRows
+from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup.resolved import numbers_for, outputs_of_tree
 from hedgerow.boosting.resume.continuing import in_bins_of, keep_bins, start_scores
@@ -49,7 +48,7 @@ class PreparedRows:
     learned       the training rows on which trees are grown: copies of ``train`` if there are
                   statistics
     seen, unseen  the latter are validation rows
-    parts         the validation rows by name
+    validation    the validation rows, with the user's columns
     inputs        inputs of the trees, if they differ from the columns of the table
     first         trees of the model to continue
     """
@@ -58,7 +57,7 @@ class PreparedRows:
     learned: Sample
     seen: TrainingData
     unseen: tuple[TrainingData, ...] = ()
-    parts: Sequence[ScoredRows] = ()
+    validation: Sequence[Sample] = ()
     inputs: Inputs | None = None
     first: Forest | None = None
 
@@ -123,8 +122,7 @@ def prepare(
                 data(rows, bin_unseen(rows.table, matrix, n_threads)) for rows in encoded.validation
             ]
             seen = data(learned, matrix)
-    parts = [ScoredRows(rows.set_name or ONLY, rows, k) for k, rows in enumerate(validation)]
-    return PreparedRows(train, learned, seen, tuple(unseen), parts, encoded.inputs, first)
+    return PreparedRows(train, learned, seen, tuple(unseen), validation, encoded.inputs, first)
 
 
 def bin_files(
