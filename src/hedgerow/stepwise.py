@@ -107,8 +107,8 @@ class Training:
             own = stack.enter_context(job.opened())
             spec = own.read(loss_of(settings).read, trees, options)
             plan, given = plan_of(spec, trees, options)
-            plan, rows, stops = with_rows_aside(plan, given)
-            self._ready = make_ready(plan, plan.prepared(rows), stops)
+            plan, rows = with_rows_aside(plan, given)
+            self._ready = make_ready(plan, plan.prepared(rows))
             self._spec, self._rows = spec, stack.pop_all()  # until this object is closed
         self._params = self._ready.plan.params
         self._rates: list[float] = []

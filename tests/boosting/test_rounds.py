@@ -121,4 +121,4 @@ def test_resolved_parameters_are_kept_as_they_are(params: dict, loss: str) -> No
     schema, objective = engine.binned(np.zeros((5, 2))).spec.schema, make_objective(loss)
     found = resolved_module.resolved(BoostParams(**params), objective, schema)
     assert found.leaf_estimation == "newton"
-    assert resolved_module.resolved(found, objective, schema) is found
+    assert resolved_module.resolved(found, objective, schema) == found

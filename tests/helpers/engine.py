@@ -16,6 +16,7 @@ import numpy as np
 from hedgerow.arrays import aligned_zeros, unused
 from hedgerow.boosting.loop import rounds as loop
 from hedgerow.boosting.loop.scores import TrainingData
+from hedgerow.boosting.loop.setup.resolved import resolved
 from hedgerow.data import Table, bin_table, fit_bins, read_table
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower, _bins, _tile_cells
@@ -317,6 +318,7 @@ def tree_bytes(trees):
 def rounds(data, objective, params, validation=None, n_threads=1, earlier=None):
     """Return the boosting loop of rows in memory."""
     unseen = () if validation is None else (validation,)
+    params = resolved(params, objective, data.matrix.spec.schema)
     return loop.rounds(loop.BoostState(data, objective, params, unseen, n_threads), earlier)
 
 

@@ -151,7 +151,9 @@ def joined_members(
     """Train the other members on all rows, and join their forests with the ``first`` one."""
     grown, kept = [(first, inputs)], [members[0]]
     for member in members[1:]:
-        own = replace(plan, params=member.params, callbacks=(), metrics=(), is_scored=False)
+        own = replace(
+            plan, params=member.params, callbacks=(), metrics=(), is_scored=False, limits=None
+        )
         ready = make_ready(own, own.prepared((train, ())), may_run_ahead=True)
         ready.watch.subject = "a kind of trees of the blend, which the model now lacks,"
         forest = grow_forest(ready.state, ready.watch)

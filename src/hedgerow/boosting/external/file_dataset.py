@@ -235,7 +235,7 @@ class FileDataset(Dataset):
                 f"offset must have shape (rows, {n_outputs}): one raw score for each row and "
                 f"output; got {n_columns} column(s)."
             )
-        return Sample.of(table, target, self._values)
+        return Sample(table, target, **self._values.present)
 
     def _find_types(self) -> None:
         """Infer the types of text columns from all files of all processes."""

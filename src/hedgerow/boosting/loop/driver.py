@@ -69,10 +69,6 @@ if TYPE_CHECKING:
     from hedgerow.boosting.automatic.model_selection import ChosenRounds
     from hedgerow.boosting.validation.folds import Fold
 
-Stops: TypeAlias = tuple[int, float] | None
-"""Patience and smallest improvement, if early stopping is on."""
-
-
 GivenRows: TypeAlias = tuple[Sample, Sequence[Sample]]
 """Training and validation rows without rows of weight 0 and, in a new model, unused categories."""
 
@@ -109,6 +105,7 @@ class FitPlan:
     is_scored  whether training rows are scored if there are no validation rows
     bar        the one among the callbacks
     folds      of early stopping, instead of drawn ones
+    limits     patience and smallest improvement, if early stopping is on
     """
 
     objective: Objective
@@ -123,6 +120,7 @@ class FitPlan:
     finish: Callable[[Model], Model] = lambda model: model
     folds: Sequence[Fold] = ()
     ranks: Ranks = field(default_factory=Ranks)
+    limits: tuple[int, float] | None = None
 
     @property
     def n_first(self) -> int:
@@ -171,7 +169,6 @@ class Ready:
 def make_ready(
     plan: FitPlan,
     rows: PreparedRows,
-    stops: Stops = None,
     chosen: ChosenRounds | None = None,
     budget: Budget | None = None,
     may_run_ahead: bool = False,
@@ -189,12 +186,12 @@ def make_ready(
     for name, part in wanted.items():
         bound, tally = bound_metrics(plan.metrics, part, objective, ranks.others), None
         if ranks.others.size > 1:
-            tally = Tally(bound, objective, ranks.rows(part.target, part.weight))
+            tally = Tally(bound, objective, ranks.rows(part))
         scored.append(ScoredRows(name, part, bound, tally))
     best = None
-    if stops is not None:
+    if plan.limits is not None:
         watched = scored[0].metrics[0] if scored else plan.metrics[0]
-        best = BestRound(watched, *stops)
+        best = BestRound(watched, *plan.limits)
     watch = Watch(
         objective=objective,
         scored={part.name: part.metrics for part in scored},

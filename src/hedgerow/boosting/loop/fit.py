@@ -18,14 +18,7 @@ from hedgerow.boosting.automatic.magnitudes import check_differences
 from hedgerow.boosting.automatic.model_selection import ModelSelection, of_folds, with_resolved
 from hedgerow.boosting.automatic.recipe import DataSize
 from hedgerow.boosting.loop.callbacks import with_bar
-from hedgerow.boosting.loop.driver import (
-    FitOptions,
-    FitPlan,
-    GivenRows,
-    Stops,
-    grow_forest,
-    make_ready,
-)
+from hedgerow.boosting.loop.driver import FitOptions, FitPlan, GivenRows, grow_forest, make_ready
 from hedgerow.boosting.loop.rank_leaves import check_rule
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
 from hedgerow.boosting.loop.scored import Ranks
@@ -81,19 +74,19 @@ def fit(
             stack.callback(recorder.write, last=True)
         if plan.start is not None and plan.start.rounds_to_add(plan.params.n_estimators) == 0:
             return plan.finish(plan.start.model)
-        own, rows, stops = with_rows_aside(plan, given)
+        own, rows = with_rows_aside(plan, given)
         chosen, prepared = None, None
-        if own.stopping.by_folds and stops is not None:
+        if own.stopping.by_folds and own.limits is not None:
             faster = of_folds(own.params, own.stopping.search.stride)
             folds = FoldRows(rows[0], objective, faster, own.n_threads)
             chosen = ModelSelection(own, folds, budget).choose()
             chosen.rows.close()
-            own, stops = replace(own, params=chosen.params, is_scored=False), None
+            own = replace(own, params=chosen.params, is_scored=False, limits=None)
             rows, prepared = (chosen.rows.sample, ()), chosen.rows.whole
         if prepared is None:
             prepared = own.prepared(rows)
         runs_ahead = recorder is None and budget is None
-        ready = make_ready(own, prepared, stops, chosen, budget, runs_ahead)
+        ready = make_ready(own, prepared, chosen, budget, runs_ahead)
         watch = ready.watch
         watch.assemble = ready.assemble  # for callbacks
         try:
@@ -170,19 +163,14 @@ def rows_of_folds(
     return FoldRows(train, plan.objective, plan.params, plan.n_threads), plan
 
 
-def with_rows_aside(plan: FitPlan, given: GivenRows) -> tuple[FitPlan, GivenRows, Stops]:
+def with_rows_aside(plan: FitPlan, given: GivenRows) -> tuple[FitPlan, GivenRows]:
     """Return the plan of the rounds to add, and its rows; early stopping may hold some out."""
-    objective, stopping, start, (train, sets) = (
-        plan.objective, plan.stopping, plan.start, given,
-    )  # fmt: skip
-    ranks = plan.ranks
-    check_targets(train, objective, ranks.others)
-    check_differences(
-        objective, replace(ranks.rows(train.target, train.weight), offset=train.offset)
-    )
-    stops = stopping.is_on(bool(sets))
-    for rows in sets:
+    objective, stopping, start, ranks = plan.objective, plan.stopping, plan.start, plan.ranks
+    train, sets = given
+    for rows in (train, *sets):
         check_targets(rows, objective, ranks.others)
+    check_differences(objective, ranks.rows(train))
+    limits = (stopping.patience, stopping.min_delta) if stopping.is_on(bool(sets)) else None
     if not sets and stopping.sets_rows_aside:
         kept, aside = split_sample(train, objective, stopping, plan.params.seed)
         train, sets = train.take(kept), [train.take(aside)]
@@ -192,8 +180,7 @@ def with_rows_aside(plan: FitPlan, given: GivenRows) -> tuple[FitPlan, GivenRows
     if start is not None:
         params = start.params_to_add(params)
         train, sets = with_known_levels(train, sets, start.model.schema)
-    limits = (stopping.patience, stopping.min_delta) if stops else None
-    return replace(plan, params=params), (train, sets), limits
+    return replace(plan, params=params, limits=limits), (train, sets)
 
 
 def check_targets(rows: Sample, objective: Objective, others: Communicator) -> None:

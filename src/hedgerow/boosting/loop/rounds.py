@@ -29,8 +29,8 @@ from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, RestOfBatch, RoundsAh
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scored import Ranks, ScoredRows, Tally
 from hedgerow.boosting.loop.scores import (
+    AddedScores,
     MeanScores,
-    Scores,
     TrainingData,
     make_scores,
     rows_left_out,
@@ -43,7 +43,6 @@ from hedgerow.data import BinnedMatrix
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.blocks import ColumnBlocks
 from hedgerow.data.external.disk_store import ChunkStore
-from hedgerow.data.schema import Schema
 from hedgerow.errors import LossError
 from hedgerow.growing.core.compiled_grower import CompiledGrower
 from hedgerow.growing.core.grower import TreeGrower, rows_without_copies
@@ -102,12 +101,10 @@ class BoostState:
         ranks: Ranks | None = None,
         sample: Sample | None = None,
     ) -> None:
-        self.params = params = kinds.resolved(params, objective, _schema_of(data))
-        self.data, self.first, self.scored = data, first, scored
+        self.params, self.data, self.first, self.scored = params, data, first, scored
         self.ranks = ranks or Ranks()
-        self.naming_rows: Callable[[], AbstractContextManager[None]] = nullcontext
-        if sample is not None:
-            self.naming_rows = sample.naming_rows
+        self.naming_rows: Callable[[], AbstractContextManager[None]]
+        self.naming_rows = nullcontext if sample is None else sample.naming_rows
         matrix = data.matrix
         self.n_rows = count_rows(matrix.n_rows // data.n_copies, self.ranks.others)[1]
         self.n_features = matrix.n_features
@@ -121,20 +118,15 @@ class BoostState:
             matrix.n_features,
             kinds.outputs_of_tree(params, objective.n_outputs),
         )
-        self.all_rows = self.ranks.rows(data.target, data.weight)
-        if first is not None:
-            self.base = first.base_score
-        else:
-            self.base = objective.start(replace(self.all_rows, offset=data.offset))
+        self.all_rows = self.ranks.rows(data)
+        self.base = objective.start(self.all_rows) if first is None else first.base_score
         self._scores = make_scores(data, self.base, self._n_threads)
         self._grown_at = self._scores.raw
-        self.train: Scores | MeanScores = self._scores
-        self.held_out: list[Scores | MeanScores] = [
-            make_scores(rows, self.base, self._n_threads, self.spec) for rows in unseen
-        ]
+        scores = [make_scores(rows, self.base, self._n_threads, self.spec) for rows in unseen]
+        added: list[AddedScores] = [self._scores, *scores]
         if params.boosting == "rf":
-            self.train = MeanScores(self._scores)
-            self.held_out = [MeanScores(scores) for scores in self.held_out]  # type: ignore[arg-type]
+            added = [MeanScores(self._scores), *map(MeanScores, scores)]
+        self.train, *self.held_out = added
         self.objective = objective.limited_for(self.all_rows)
         self.n_first = self.n_rounds = 0 if first is None else first.n_rounds
         self.improvement: float | None = None
@@ -151,7 +143,7 @@ class BoostState:
     def begin(self) -> None:
         """Create the grower, before the first round."""
         self._grower = self._make_grower()
-        updated: list[Scores | MeanScores] = [self.train, *self.held_out]
+        updated: list[AddedScores] = [self.train, *self.held_out]
         if self._may_run_ahead and kinds.adds_scores(self.params, self.objective):
             self._ahead = RoundsAhead.of(self, self._grower)
             if self._ahead is not None:
@@ -309,17 +301,14 @@ class BoostState:
         if first is not None and kept < self.n_first:
             return first.first_rounds(kept)
         n_parallel = self.params.num_parallel_tree
-        forest = make_forest(self.trees(kept), self.base, self.n_features, self.spec, n_parallel)
+        trees = self.mode.trees(kept - self.n_first)
+        forest = make_forest(trees, self.base, self.n_features, self.spec, n_parallel)
         return forest if first is None else joined_forests([first, forest], first.base_score)
 
     @property
     def adds_up(self) -> bool:
         """Whether a round changes the scores only by adding its trees."""
         return type(self.mode) is Additive
-
-    def trees(self, n_rounds: int) -> list[GrownTree]:
-        """Return the new trees as scaled in the model of ``n_rounds`` rounds."""
-        return self.mode.trees(n_rounds - self.n_first)
 
     def scores(self) -> Mapping[str, Mapping[str, float]]:
         """Return scores after the last round, by name of the rows and metric."""
@@ -342,7 +331,8 @@ class BoostState:
     ) -> Mapping[str, float]:
         """Return the scores of some training rows of each rank; empty if no rank has some."""
         weight = None if self.data.weight is None else self.data.weight[rows]
-        tally = Tally(metrics, self.objective, self.ranks.rows(self.data.target[rows], weight))
+        given = replace(self.all_rows, target=self.data.target[rows], weight=weight)
+        tally = Tally(metrics, self.objective, given)
         return tally.scores(raw) if tally.n_rows > 0 else {}
 
     def _loss_outside(self) -> float:
@@ -400,7 +390,12 @@ class BoostState:
         value = tree.value.copy()
         value[leaves] = params.learning_rate * np.clip(steps, -longest, longest)
         if params.monotone_constraints is not None:
-            signs = split_signs(tree, params.monotone_constraints, _schema_of(data))
+            matrix = data.matrix
+            if isinstance(matrix, BinnedMatrix | ChunkStore):
+                schema = matrix.spec.schema
+            else:
+                schema = matrix.table.schema if isinstance(matrix, ColumnBlocks) else matrix.schema
+            signs = split_signs(tree, params.monotone_constraints, schema)
             value = order_leaves(tree, value, signs)
         return tree.with_values(means_of_leaves(tree.left, tree.right, tree.cover, value))
 
@@ -447,10 +442,3 @@ def means_of_leaves(
             share = mass[a] / total if total > 0.0 else 0.5
             means[node] = share * means[a] + (1.0 - share) * means[b]
     return np.array(means)
-
-
-def _schema_of(data: TrainingData) -> Schema:
-    matrix = data.matrix
-    if isinstance(matrix, BinnedMatrix | ChunkStore):
-        return matrix.spec.schema
-    return matrix.table.schema if isinstance(matrix, ColumnBlocks) else matrix.schema

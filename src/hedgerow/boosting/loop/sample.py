@@ -41,29 +41,18 @@ class Sample(RowValues):
     origin: IntArray | None = None
     set_name: str | None = None
 
-    @staticmethod
-    def of(
-        table: AnyTable,
-        target: FloatArray,
-        values: RowValues,
-        origin: IntArray | None = None,
-        set_name: str | None = None,
-    ) -> Sample:
-        """Combine a table and its target with the values of its rows."""
-        return Sample(table, target, origin=origin, set_name=set_name, **values.present)
-
     @property
     def n_rows(self) -> int:
         return self.table.n_rows
 
     def take(self, rows: IntArray) -> Sample:
         """Return some of the rows, in the given order."""
-        return Sample.of(
-            self.table.take(rows),
-            self.target[rows],
-            RowValues.take(self, rows),
-            rows if self.origin is None else self.origin[rows],
-            self.set_name,
+        return replace(
+            self,
+            table=self.table.take(rows),
+            target=self.target[rows],
+            origin=rows if self.origin is None else self.origin[rows],
+            **RowValues.take(self, rows).present,
         )
 
     def name_of(self, row: int) -> str:

@@ -25,6 +25,7 @@ from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.objectives.global_sums import AllRows, merged
 
 if TYPE_CHECKING:
+    from hedgerow.boosting.loop.scores import TrainingData
     from hedgerow.growing.chunks.exchange import GrowMode
 
 MOST_GATHERED = 20_000_000
@@ -51,9 +52,9 @@ class Ranks:
         """The ranks that have other rows."""
         return self.communicator if self.mode == "data" else Alone()
 
-    def rows(self, target: FloatArray, weight: FloatArray | None) -> AllRows:
-        """Return the rows of all ranks."""
-        return AllRows(target, weight, communicator=self.others)
+    def rows(self, own: Sample | TrainingData) -> AllRows:
+        """Return the rows of all ranks; ``own`` are those of this one."""
+        return AllRows(own.target, own.weight, own.offset, self.others)
 
 
 class Tally:

@@ -361,4 +361,4 @@ unknown_category, cache_dir, memory_limit
                 )
         reading = Reading(given, table.n_rows, n_outputs, called)
         values = RowValues(**{value.field: value.of(reading) for value in ROW_VALUES})
-        return Sample.of(table, target, values)
+        return Sample(table, target, **values.present)

@@ -225,7 +225,7 @@ def encode(
     if n_copies > 1:
         weight = np.ones(train.n_rows) if train.weight is None else train.weight
         shared = replace(train, weight=weight / n_copies).repeated(n_copies)
-        learned = Sample.of(seen, np.concatenate([train.target] * n_copies), shared)
+        learned = Sample(seen, np.concatenate([train.target] * n_copies), **shared.present)
     return Encoded(learned, unseen, inputs, n_copies)
 
 

@@ -91,7 +91,8 @@ def grow_folds(
     if sample.n_rows * sample.table.schema.n_features < _CELLS_SIDE_BY_SIDE:
         n_threads = 1
     at_once = min(n_threads, len(folds))
-    shared = replace(plan, n_threads=n_threads // at_once, callbacks=())
+    limits = None if stopping.pooled else stopping.limits
+    shared = replace(plan, n_threads=n_threads // at_once, callbacks=(), limits=limits)
     grown = [GrownFold(shared, rows, fold, number, stopping) for number, fold in enumerate(folds)]
     found = GrownFolds(grown, plan.metrics[0], stopping)
     try:
@@ -235,8 +236,7 @@ class GrownFold:
     def _begin(self) -> None:
         """Take the rows of the fold, and make its loop."""
         rows = self._rows.fold(self._fold, self._plan.n_threads)
-        limits = None if self._stopping.pooled else self._stopping.limits
-        self._ready = ready = make_ready(self._plan, rows, limits, may_run_ahead=True)
+        self._ready = ready = make_ready(self._plan, rows, may_run_ahead=True)
         self.watch, self._states = ready.watch, rounds(ready.state)
         self.mass = _mass(rows.validation[0])
 
@@ -267,7 +267,7 @@ class GrownFold:
             kept = 0  # too few rows for a split
         raw = np.ascontiguousarray(self._scores_after(state, kept))
         self.scores, self.raw = state.scored[0].score(watch.objective, raw), raw
-        self.base, self.trees, self.n_inputs = state.base, state.trees(kept), state.n_features
+        self.base, self.trees, self.n_inputs = state.base, state.mode.trees(kept), state.n_features
         self.inputs, self.n_copies = rows.inputs, rows.seen.n_copies
         if self._stopping.keep_trees:
             self.forest = state.freeze(kept)
@@ -293,7 +293,7 @@ class GrownFold:
         if n_rounds == state.n_rounds and state.adds_up:
             return unseen.raw
         scores = unseen.restarted(state.base)
-        for number, tree in enumerate(state.trees(n_rounds)):
+        for number, tree in enumerate(state.mode.trees(n_rounds)):
             scores.add(tree, number % len(state.base))
         scores.update()
         return scores.raw

@@ -70,7 +70,7 @@ _WITHOUT_BUNDLES: Mapping[str, Any] = {"max_conflict_rate": 0.0, "bundle_order":
 def resolved(
     params: BoostParams, objective: Objective, schema: Schema, start: Start | None = None
 ) -> BoostParams:
-    """Resolve all parameters for the grower, also without column names; twice changes nothing."""
+    """Resolve all parameters for the grower; twice changes nothing."""
     params = resolve_constraints(resolve(params, objective), schema, objective)
     if start is not None:
         params = start.with_strategy(params, objective)
@@ -88,8 +88,6 @@ def resolve(params: BoostParams, objective: Objective) -> BoostParams:
             f"{objective.name!r} does not have: use 'line_search' or 'gradient'."
         )
     rate = 1.0 if params.boosting == "rf" else params.learning_rate
-    if estimation == params.leaf_estimation and rate is params.learning_rate:
-        return params  # each fold resolves them again, and to check new ones takes a few rounds
     return replace(params, leaf_estimation=estimation, learning_rate=rate)
 
 
