@@ -25,7 +25,7 @@ from hedgerow.boosting.automatic import evidence
 from hedgerow.boosting.automatic.blending import MOST_MEMBERS, weights_of
 from hedgerow.boosting.automatic.defaults import choose
 from hedgerow.boosting.automatic.recipe import AUTOMATIC, DataSize
-from hedgerow.boosting.external.first_pass import check_parts
+from hedgerow.boosting.external.file_dataset import check_parts
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.stopping import StoppingParams

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.external.file_dataset import FileDataset
-from hedgerow.boosting.external.first_pass import check_parts
+from hedgerow.boosting.external.file_dataset import FileDataset, check_parts
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.fit import fit

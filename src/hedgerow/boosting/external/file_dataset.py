@@ -2,9 +2,9 @@
 
 ::
 
-    survey     targets, weights and so on of all rows (no other columns of files are read)
-    pass one   schema, levels and cuts, from the training rows
-    tables     pass two: each batch as numbers
+    survey      targets, weights and so on of all rows (no other columns of files are read)
+    first pass  rows held out; schema, levels and cuts, from the training rows
+    tables      second pass: each batch as numbers
 
 After the survey it is a Dataset like others (:mod:`hedgerow.boosting.row_data.dataset`): it has
 ``y`` and the values of the rows as arrays, and its table is a FileTable.  An option that needs all
@@ -15,7 +15,7 @@ Rows of weight 0 are dropped before anything else: they have no row number, and 
 categories or bins.
 
 With several processes each one has some of the parts, in order.  Each process merges the
-results of pass one in the same way, so all have the same cuts.
+results of the first pass in the same way, so all have the same cuts.
 """
 
 from __future__ import annotations
@@ -27,18 +27,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from itertools import chain
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.boosting.automatic.blending import asks_for_several
 from hedgerow.boosting.external.file_rows import LabelNumbers, RowReader, Rows, joined_values
 from hedgerow.boosting.external.file_table import FileTable
 from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.resume.continuing import Start, check_reading
 from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.queries import check_values, split_sample
 from hedgerow.boosting.row_data.row_values import FURTHER, RowValues
+from hedgerow.boosting.row_data.statistics import choose_columns, copies_of
+from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator, count_rows
-from hedgerow.data.binning.cut_sample import SAMPLE_ROWS, CutSample
+from hedgerow.data import recode
+from hedgerow.data.binning.cut_sample import SAMPLE_ROWS, CutSample, masses_of_levels
 from hedgerow.data.categories.columns import CategoricalFeatures, check_unknown
 from hedgerow.data.external.block_files import temporary_folder
 from hedgerow.data.external.memory import give_back_memory, memory_bytes, shown_bytes
@@ -50,14 +57,17 @@ from hedgerow.data.sources.batches import batch_table
 from hedgerow.data.sources.opening import Source
 from hedgerow.data.sources.survey import Found, Survey
 from hedgerow.data.sparse import AnyTable
-from hedgerow.errors import DataError, ParameterError, StorageError, brief
+from hedgerow.errors import AllRowsNeededError, DataError, ParameterError, StorageError, brief
+from hedgerow.growing.limits.constraints import resolve_constraints
+from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 
 LEAST_MEMORY = 32 * 10**6
 """The smallest memory limit: with less, batches are too small to be efficient."""
 
-_BATCH_SHARE, _STORE_SHARE = 1 / 16, 0.6
-"""Shares of the memory limit; the remainder is for what a fit holds besides its chunks."""
+_BATCH_SHARE, _STORE_SHARE, _ASIDE_SHARE = 1 / 16, 0.6, 0.2
+"""Shares of the memory limit for a batch, for the bins of rows, and for those of rows that are held
+out; the remainder is for what a fit holds besides."""
 
 _BYTES_OF_A_CELL = 12
 """Bytes of a value of a table in memory: eight for a number, and its bins in two layouts with space
@@ -183,7 +193,7 @@ class FileDataset(Dataset):
         more_levels: bool = False,
         reader: str = "Booster",
     ) -> Any:
-        """Return the rows; those of a new model have no columns before :meth:`pass_one`."""
+        """Return the rows; those of a new model have no columns before :meth:`first_pass`."""
         # With ``why`` they are read into memory, as :meth:`hedgerow.Dataset.table` does.
         if self.y is None:
             raise DataError(
@@ -203,15 +213,16 @@ class FileDataset(Dataset):
             )
         weight = self._values.weight
         if schema is None:
-            schema = self.pass_one(self._params, weight=weight).schema
+            schema = self._find(weight=weight).schema
         else:
             if more_levels and schema.unknown != "error" and schema.has_categories:
-                own = self.pass_one(self._params, weight=weight).schema
+                own = self._find(weight=weight).schema
                 schema = with_more_levels(schema, {c.name: c.levels for c in own.columns})
             self.read_like(schema)
         parts = list(self._rows(schema).blocks())
+        unseen = sum((Counter(part.unseen) for part in parts), Counter[str]())
         # Training rows are read leniently, even if unknown categories are an error later.
-        return replace(_joined(parts), schema=schema)
+        return Table(np.concatenate([part.values for part in parts]), schema, unseen)
 
     def _rows(self, schema: Schema) -> FileTable:
         room = int(_STORE_SHARE * self.memory_limit)
@@ -258,7 +269,7 @@ class FileDataset(Dataset):
     ) -> None:
         """Read all rows once, without features: ``y`` and the values of rows are known then."""
         # ``sets_aside`` tells whether rows may be held out: if not, and no rows are weighted, this
-        # is already pass one, with the same ``params``. ``classes`` are labels of other rows: if
+        # is already the first pass. ``classes`` are labels of other rows: if
         # they are text, labels here are text, too, even if a text file has nothing but numbers.
         self._params = params = params or BoostParams()
         roles, labels = self.source.roles, self._reader.labels
@@ -268,16 +279,15 @@ class FileDataset(Dataset):
         self._find_types()
         self.close()
         alone = self.communicator.size == 1 and roles.weight is None
-        survey = None if sets_aside or not alone else self._new_survey(params)
+        survey = None if sets_aside or not alone else self._new_survey()
         targets, values, self.is_weighted = list[FloatArray](), list[Mapping[str, Any]](), False
         for rows in self._reader.read(features=survey is not None, values=True):
             targets.append(rows.target.copy())
             values.append(rows.values)
-            if rows.is_weighted:
+            if "weight" in rows.values:
                 survey, self.is_weighted = None, True
             if survey is not None:
-                self._begin(survey, rows)
-                survey.add(rows.batch, None, None, rows.part.name)
+                self._add_to(survey, rows)
         self._survey, self.n_rows = survey, sum(map(len, targets))
         self._values = joined_values(values, self.n_rows, roles, self.communicator)
         if count_rows(self.n_rows, self.communicator)[1] == 0:
@@ -296,19 +306,69 @@ class FileDataset(Dataset):
                 for name, y, has_others in zip(self.target_names, target.T, others, strict=True)
             }
 
-    def _new_survey(self, params: BoostParams, largest_weight: float | None = None) -> Survey:
+    def _new_survey(self, largest_weight: float | None = None) -> Survey:
         return Survey(
             self._requested,
-            seed=params.seed,
+            seed=self._params.seed,
             memory_limit=self.memory_limit,
             largest_weight=largest_weight,
         )
 
-    # -- pass one ------------------------------------------------------------------
+    def _add_to(
+        self, survey: Survey, rows: Rows, kept: IntArray | None = None,
+        weight: FloatArray | None = None, in_order: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
+        """Add rows to a survey; ``in_order`` are the names of all columns, or of none."""
+        names = self._reader.features()
+        names = in_order if set(names) == set(in_order) else names
+        survey.begin(names, rows.batch.named, rows.part.types_known)
+        survey.add(rows.batch, kept, weight, rows.part.name)
 
-    def pass_one(
-        self, params: BoostParams, numbers: IntArray | None = None, weight: FloatArray | None = None
-    ) -> Found:
+    # -- the first pass ------------------------------------------------------------
+
+    def first_pass(
+        self,
+        rows: Sample,
+        objective: Objective,
+        stopping: StoppingParams,
+        start: Start | None,
+        has_validation: bool,
+    ) -> tuple[Sample, list[Sample]]:
+        """Return the training rows, with their schema, and the rows that are held out of them."""
+        # Rows are held out before the schema is known: the model must not know their categories.
+        params, others = self._params, self.communicator
+        check_values(
+            rows, (), objective, params, stopping, has_validation=has_validation, others=others
+        )
+        if others.size == 1:  # before rows are held out
+            with rows.naming_rows():
+                objective.check_target(rows.target)
+        parts = [rows]
+        if stopping.sets_rows_aside and not has_validation:
+            divided = split_sample(rows, objective, stopping, params.seed, others)
+            parts = [replace(rows.take(part), origin=None) for part in divided]
+        tables = [cast(FileTable, part.table) for part in parts]
+        cuts = self._find(tables[0].numbers, parts[0].weight).sample
+        self.cuts = cuts if start is None else _sample_in_model(cuts, start, self)
+        schema, n_rows = self.cuts.table.schema, count_rows(parts[0].n_rows, others)[1]
+        own = resolve_constraints(params, schema, objective)
+        groups = [] if start is not None else choose_columns(schema, n_rows, objective, own)
+        if groups and (others.size > 1 or copies_of(n_rows, own) > 1):
+            names = ", ".join(repr(schema.names[j]) for j in sorted({*chain(*groups)}))
+            copies = ", of several copies of these few rows" if others.size == 1 else ""
+            raise AllRowsNeededError(
+                f"target_statistics={own.target_statistics!r} computes statistics of the columns "
+                f"{names}{copies}, which needs all rows in memory: use target_statistics=False, "
+                "or train on a table in memory."
+            )
+        rooms = tables[0].room, int(_ASIDE_SHARE * self.memory_limit)
+        train, *unseen = (  # groups and times divide rows only once
+            replace(part, table=replace(table, schema=schema, room=room), group=None, time=None)
+            for part, table, room in zip(parts, tables, rooms, strict=False)
+        )
+        return train, unseen
+
+    def _find(self, numbers: IntArray | None = None, weight: FloatArray | None = None) -> Found:
         """Return the schema of the training rows of all ranks, and some of these rows."""
         # ``numbers`` are those of the rows of this rank among all; None: all. ``weight`` is theirs.
         if self._survey is not None and numbers is None and weight is None:
@@ -319,14 +379,13 @@ class FileDataset(Dataset):
                 bits = np.array([weight.max(initial=0.0)]).view(np.int64)
                 bits = self.communicator.allreduce(bits, "max")
                 largest = float(bits.view(np.float64)[0])
-            survey = self._new_survey(params, largest)
+            survey = self._new_survey(largest)
             # The first rank that has features; others may have another order.
             features = json.dumps(list(self._reader.features())).encode("ascii")
             known = [json.loads(message) for message in self.communicator.allgather(features)]
             names = tuple(next(filter(None, known), ()))
             for rows in self._reader.read():
                 stop, kept = start + rows.n_rows, rows.kept
-                self._begin(survey, rows, names)
                 own = slice(start, stop)
                 if numbers is not None:
                     own = slice(*np.searchsorted(numbers, (start, stop)))
@@ -334,13 +393,13 @@ class FileDataset(Dataset):
                         places = numbers[own] - start
                         kept = places if kept is None else kept[places]
                 some = None if weight is None else weight[own]
-                survey.add(rows.batch, kept, some, rows.part.name)
+                self._add_to(survey, rows, kept, some, names)
                 start = stop
             if self.communicator.size > 1:  # in the order of the ranks: the same on each of them
                 own_rows = survey
-                given = {"seed": params.seed, "memory_limit": self.memory_limit}
+                given = {"seed": self._params.seed, "memory_limit": self.memory_limit}
                 for last in own_rows.sample.limits(self.communicator):
-                    survey = self._new_survey(params)
+                    survey = self._new_survey()
                     for message in self.communicator.allgather(own_rows.to_bytes(last)):
                         survey.merge(Survey.from_bytes(message, self._requested, **given))
                     if sum(block.n_rows for block in survey.sample.finish()) >= SAMPLE_ROWS:
@@ -353,13 +412,7 @@ class FileDataset(Dataset):
         give_back_memory()
         return found
 
-    def _begin(self, survey: Survey, rows: Rows, in_order: tuple[str, ...] = ()) -> None:
-        names = self._reader.features()
-        if set(names) == set(in_order):
-            names = in_order
-        survey.begin(names, rows.batch.named, rows.part.types_known)
-
-    # -- pass two ------------------------------------------------------------------
+    # -- the second pass -----------------------------------------------------------
 
     def tables(self, schema: Schema) -> Iterator[tuple[Table, IntArray | None]]:
         """Yield all batches as numbers, with the places of the rows of positive weight."""
@@ -412,7 +465,61 @@ def cache_folders(cache_dir: Any) -> tuple[str, ...]:
     return tuple(folders)
 
 
-def _joined(parts: Sequence[Table]) -> Table:
-    """Concatenate tables with one schema."""
-    unseen = sum((Counter(part.unseen) for part in parts), Counter[str]())
-    return Table(np.concatenate([part.values for part in parts]), parts[0].schema, unseen)
+def check_parts(data: object, params: BoostParams, stopping: StoppingParams) -> None:
+    """Before rows are read, reject options that trees on rows in parts do not support."""
+    # Later checks cover options that depend on the rows. ``data`` is None for rows on a cluster,
+    # which are never a single chunk.
+    if params.device == "cuda":
+        raise AllRowsNeededError(
+            "device='cuda' needs all rows in memory: give the rows as a table, or use "
+            "device='cpu', which gives the same model."
+        )
+    if data is None and params.tree_method != "hist":
+        raise AllRowsNeededError(
+            f"tree_method={params.tree_method!r} sorts complete columns, which no worker of a "
+            "cluster has: use tree_method='hist', or train on a table in memory."
+        )
+    if stopping.by_folds:
+        raise AllRowsNeededError(
+            "folds (hedgerow.cv, early_stopping='cv') need all rows in memory: use "
+            "early_stopping=True, which holds rows out, or give validation rows."
+        )
+    if params.max_conflict_rate > 0.0 and params.bundle_features is not False:
+        raise AllRowsNeededError(
+            f"max_conflict_rate={params.max_conflict_rate!r} chooses bundles of columns from all "
+            "rows, which must be in memory: use max_conflict_rate=0."
+        )
+    if asks_for_several(stopping.blend):
+        raise AllRowsNeededError(
+            f"blend={brief(stopping.blend)} trains several kinds of trees, which needs all rows in "
+            "memory: use blend='auto', or give the rows as a table."
+        )
+
+
+def _sample_in_model(sample: CutSample, start: Start, data: FileDataset) -> CutSample:
+    """Return the sample for cuts, and the masses of levels, in terms of the model."""
+    table, known = sample.table, start.model.schema
+    found = table.schema
+    check_reading(known, data.categorical_features, data.unknown_category, start.name)
+    if known.named:
+        check_same_names(found.names, known.names)
+    if (found.names, found.types) != (known.names, known.types):
+        raise AllRowsNeededError(
+            f"{start.name} has its columns in another order or of other kinds than these rows, "
+            "which are therefore needed in memory."
+        )
+    assert isinstance(table, Table)
+    if known.has_categories:
+        more = {c.name: c.levels for c in found.columns if c.kind == "category"}
+        schema = known if known.unknown == "error" else with_more_levels(known, more)
+        table = recode(table, schema, "missing")
+    masses = {}
+    for j, mass in sample.level_mass.items():
+        # The code of each level, from a table with a row for each.
+        levels = np.full((len(mass), table.n_features), np.nan)
+        levels[:, j] = np.arange(len(mass))
+        n_levels = table.schema.n_levels(j)
+        if len(mass) > 0:
+            each = recode(Table(levels, sample.table.schema), table.schema, "missing")
+            masses[j] = masses_of_levels(each.values[:, j], n_levels, mass)
+    return replace(sample, table=table, level_mass=masses)

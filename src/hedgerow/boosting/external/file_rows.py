@@ -42,7 +42,6 @@ class Rows:
     batch: Batch
     kept: IntArray | None
     target: FloatArray
-    is_weighted: bool
     values: Mapping[str, Any]
 
     @property
@@ -111,7 +110,7 @@ class RowReader:
     """
 
     def __init__(self, source: Source, max_bytes: int, labels: LabelNumbers | None = None) -> None:
-        self.source, self.labels = source, labels
+        self.source, self.labels, self._roles = source, labels, source.roles
         self.are_truths: BoolArray = np.ones(max(1, len(source.roles.targets)), dtype=np.bool_)
         self._max_bytes = max_bytes
         self._known: dict[int, tuple[int, int]] = {}
@@ -175,10 +174,6 @@ class RowReader:
         if names != self._columns and not set(needed) <= set(names):
             check_same_columns("the first batch", self._columns, "a batch", names, self._roles)
 
-    @property
-    def _roles(self) -> Roles:
-        return self.source.roles
-
     def _rows(self, part: Part, batch: Batch, with_values: bool) -> Rows:
         target, weight, kept = self._targets(batch), None, None
         given = self._vector(batch, batch.weight, self._roles.weight, "weight")
@@ -194,7 +189,7 @@ class RowReader:
                 kept = np.flatnonzero(weight > 0.0)
                 target = np.asfortranarray(target[kept])
         values = self._values(part, batch, weight, kept) if with_values else {}
-        return Rows(part, batch, kept, target, weight is not None, values)
+        return Rows(part, batch, kept, target, values)
 
     def _values(
         self, part: Part, batch: Batch, weight: FloatArray | None, kept: IntArray | None

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.comm.base import Communicator
 from hedgerow.data import AnyTable, Schema, Table
 from hedgerow.data.binning.cut_sample import CutSample
 from hedgerow.data.inputs import Inputs
@@ -47,11 +46,6 @@ class FileTable(Table):
     @property
     def n_features(self) -> int:
         return self.schema.n_features
-
-    @property
-    def others(self) -> Communicator:
-        """The ranks that have other rows."""
-        return self.data.communicator
 
     def take(self, rows: AnyArray) -> FileTable:
         """Select rows by position; only ascending ones can be read."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from contextlib import closing
 from types import SimpleNamespace
 from typing import cast
 
-import numpy as np
-
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.row_data.classes import column_of, indices_of
+from hedgerow.boosting.row_data.classes import CodedLabels, column_of, indices_of
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.targets import in_order
 from hedgerow.boosting.validation.row_sets import reads_batches
@@ -22,7 +21,21 @@ from hedgerow.objectives import Objective
 from hedgerow.threads import resolve_threads
 
 
-class Evaluation(BoosterPart):
+class LabelledRows(BoosterPart):
+    """Base class of boosters that read rows with targets."""
+
+    def _labelled(self, rows: Dataset, called: Callable[[str], str] = str) -> Sample:
+        """Return rows; targets are class indices if the booster knows the classes."""
+        objective, table, y = self._objective, rows.table(self._schema), rows.y
+        if self._classes is not None and y is not None:
+            labels = y if isinstance(y, CodedLabels) else column_of(y, "y")
+            target = indices_of(labels, self._classes, "y", "the model")
+        else:
+            target = in_order(objective, rows.targets(table.n_rows, objective.name))
+        return rows.sample(table, target, objective.n_outputs, called)
+
+
+class Evaluation(LabelledRows):
     """Base class of boosters: evaluation on rows."""
 
     @abstractmethod
@@ -83,12 +96,7 @@ class Evaluation(BoosterPart):
         else:
             if self.offset_columns and dataset.offset is None:
                 dataset = dataset.having(offset=list(self.offset_columns))
-            if self._classes is not None and dataset.y is not None:
-                dataset = dataset.having(y=column_of(dataset.y, "y"))
             sample, raw = self._scored(dataset, threads)
-        if sample.weight is not None:
-            raw = np.ascontiguousarray(raw[:, sample.weight > 0.0])
-            sample = sample.without_zero_weights()
         bound = bound_metrics(metrics, sample, self._objective)
         # Metrics see probabilities free of class weights.
         linked = cast(Objective, SimpleNamespace(predict=self.link))
@@ -98,12 +106,7 @@ class Evaluation(BoosterPart):
 
     def _scored(self, dataset: Dataset, n_threads: int) -> tuple[Sample, FloatArray]:
         """Return rows and their raw scores; those of files are read block by block."""
-        objective, table = self._objective, dataset.table(self._schema)
-        if self._classes is not None and dataset.y is not None:
-            target = indices_of(dataset.y, self._classes, "y", "the model")
-        else:
-            target = in_order(objective, dataset.targets(table.n_rows, objective.name))
-        sample = dataset.sample(table, target, objective.n_outputs)
         from hedgerow.boosting.loop.driver import raw_of_rows
 
+        sample = self._labelled(dataset).without_zero_weights()
         return sample, raw_of_rows(self._predictor, sample, self.model.inputs, n_threads)

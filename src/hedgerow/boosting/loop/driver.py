@@ -122,11 +122,6 @@ class FitPlan:
     ranks: Ranks = field(default_factory=Ranks)
     limits: tuple[int, float] | None = None
 
-    @property
-    def n_first(self) -> int:
-        """Number of rounds of the model to continue."""
-        return 0 if self.start is None else self.start.forest.n_rounds
-
     def prepared(self, given: GivenRows) -> PreparedRows:
         """Return the rows in the form for trees."""
         start = None if self.start is None else self.start.model
@@ -192,21 +187,21 @@ def make_ready(
     if plan.limits is not None:
         watched = scored[0].metrics[0] if scored else plan.metrics[0]
         best = BestRound(watched, *plan.limits)
+    state = BoostState(
+        rows.seen, objective, params, rows.unseen, n_threads, rows.first, scored,
+        may_run_ahead and not plan.callbacks, ranks, rows.train,
+    )  # fmt: skip
     watch = Watch(
         objective=objective,
         scored={part.name: part.metrics for part in scored},
         best=best,
         callbacks=plan.callbacks,
-        n_rounds=params.n_estimators + plan.n_first,
-        n_first=plan.n_first,
+        n_rounds=params.n_estimators + state.n_first,
+        n_first=state.n_first,
         started=plan.stopping.began,
         budget=budget,
         history={} if chosen is None else {"cv": chosen.curves},
     )
-    state = BoostState(
-        rows.seen, objective, params, rows.unseen, n_threads, rows.first, scored,
-        may_run_ahead and not plan.callbacks, ranks, rows.train,
-    )  # fmt: skip
     if plan.start is not None:
         watch.note_start(state.scores())
     return Ready(plan, rows, state, watch, chosen)

@@ -26,7 +26,6 @@ from hedgerow.boosting.loop.setup.job import FitSpec
 from hedgerow.boosting.loop.setup.loss_spec import needs_all_rows
 from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
 from hedgerow.boosting.resume.checkpoint import Recorder, fingerprint_of
-from hedgerow.boosting.resume.continuing import with_known_levels
 from hedgerow.boosting.row_data.queries import check_values, split_sample
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold, among_weighted, folds_of
@@ -179,7 +178,7 @@ def with_rows_aside(plan: FitPlan, given: GivenRows) -> tuple[FitPlan, GivenRows
     params = plan.params
     if start is not None:
         params = start.params_to_add(params)
-        train, sets = with_known_levels(train, sets, start.model.schema)
+        train, sets = with_own_levels(train, sets, known=start.model.schema, lenient=True)
     return replace(plan, params=params, limits=limits), (train, sets)
 
 

@@ -31,8 +31,8 @@ from hedgerow.boosting.loop.scored import Ranks, ScoredRows, Tally
 from hedgerow.boosting.loop.scores import (
     AddedScores,
     MeanScores,
+    Scores,
     TrainingData,
-    make_scores,
     rows_left_out,
 )
 from hedgerow.boosting.loop.setup import resolved as kinds
@@ -50,7 +50,7 @@ from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree
 from hedgerow.growing.exact.grower import ExactGrower
 from hedgerow.growing.limits.isotonic import order_leaves, split_signs
-from hedgerow.metrics import Metric, make_metrics
+from hedgerow.metrics import Metric, evaluate, make_metrics
 from hedgerow.model.forest import Forest, joined_forests
 from hedgerow.objectives import Objective
 from hedgerow.objectives.line_search import LeafRows
@@ -120,9 +120,9 @@ class BoostState:
         )
         self.all_rows = self.ranks.rows(data)
         self.base = objective.start(self.all_rows) if first is None else first.base_score
-        self._scores = make_scores(data, self.base, self._n_threads)
+        self._scores = Scores(data, self.base, self._n_threads)
         self._grown_at = self._scores.raw
-        scores = [make_scores(rows, self.base, self._n_threads, self.spec) for rows in unseen]
+        scores = [Scores(rows, self.base, self._n_threads, self.spec) for rows in unseen]
         added: list[AddedScores] = [self._scores, *scores]
         if params.boosting == "rf":
             added = [MeanScores(self._scores), *map(MeanScores, scores)]
@@ -332,6 +332,10 @@ class BoostState:
         """Return the scores of some training rows of each rank; empty if no rank has some."""
         weight = None if self.data.weight is None else self.data.weight[rows]
         given = replace(self.all_rows, target=self.data.target[rows], weight=weight)
+        if self.ranks.others.size == 1:
+            if len(rows) == 0:
+                return {}
+            return evaluate(metrics, self.objective, given.target, raw, weight)
         tally = Tally(metrics, self.objective, given)
         return tally.scores(raw) if tally.n_rows > 0 else {}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
+from typing import cast
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from hedgerow.data import (
     drop_unused_levels,
     recode,
 )
+from hedgerow.data.schema import with_more_levels
 from hedgerow.errors import HedgerowError
 
 ONLY = "validation"
@@ -95,22 +97,26 @@ def counted(values: FloatArray, weight: FloatArray | None) -> FloatArray:
 
 
 def with_own_levels(
-    train: Sample, validation: Sequence[Sample] = (), *, lenient: bool = False
+    train: Sample,
+    validation: Sequence[Sample] = (),
+    *,
+    known: Schema | None = None,
+    lenient: bool = False,
 ) -> tuple[Sample, tuple[Sample, ...]]:
-    """Keep only the category levels of the training rows: the model knows no others."""
+    """Keep only the category levels of the training rows, and those ``known`` to a model."""
     table = train.table
     # Tables of files have no other levels.
     if isinstance(table, SparseTable | FileTable) or not table.schema.has_categories:
         return train, tuple(validation)
     own = drop_unused_levels(table, weight=train.weight)
+    if known is not None:
+        more = {column.name: column.levels for column in own.schema.columns}
+        own = recode(table, with_more_levels(known, more), "missing")
     if own.schema is not table.schema:
         policy: UnknownPolicy = own.schema.unknown
         policy = "missing" if lenient and policy == "error" else policy
-        validation = [with_schema(rows, own.schema, policy) for rows in validation]
+        validation = [
+            replace(rows, table=recode(cast(Table, rows.table), own.schema, policy))
+            for rows in validation
+        ]
     return replace(train, table=own), tuple(validation)
-
-
-def with_schema(rows: Sample, schema: Schema, policy: UnknownPolicy) -> Sample:
-    """Return the rows of a dense table with the levels of another schema."""
-    assert isinstance(rows.table, Table)  # sparse data hold no categories
-    return replace(rows, table=recode(rows.table, schema, policy))

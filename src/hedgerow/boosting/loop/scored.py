@@ -69,7 +69,7 @@ class Tally:
         self._known: tuple[FloatArray, FloatArray | None] | None = None
         gathered = [metric for metric in metrics if metric.sums is None]
         needed = self.n_rows * (objective.n_outputs + 2)
-        if gathered and rows.communicator.size > 1 and needed > MOST_GATHERED:
+        if gathered and needed > MOST_GATHERED:
             from hedgerow.metrics import METRICS
 
             summed = [name for name, metric in METRICS.items() if metric.sums is not None]

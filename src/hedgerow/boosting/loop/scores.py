@@ -53,9 +53,11 @@ class TrainingData:
 class Scores:
     """Raw scores of one set of rows, updated with each tree.
 
+    Trees of rows in chunks wait for the next use, so that one pass adds them all.
+
     ``spec``: the bins on which trees are grown; None if trees are grown on values.
 
-    raw     float64 (n_outputs, n_rows): changed in place
+    raw     float64 (n_outputs, n_rows): changed in place; :meth:`update` comes before each use
     walked  for trees on bins, if no byte holds two columns
     """
 
@@ -75,78 +77,17 @@ class Scores:
         elif data.offset is not None:
             self.raw += data.offset
         self._n_threads = n_threads
+        self._waiting: list[tuple[FloatArray, GrownTree, int, RowArray]] = []
         self.walked: WalkedRows | None = None
         if isinstance(data.matrix, BinnedMatrix) and not data.matrix.paired:
             self.walked = WalkedRows(data.matrix, self.raw, data.numbers, n_threads)
 
     def restarted(self, base: FloatArray) -> Scores:
         """Return the scores of the same rows before the first tree."""
-        return make_scores(self.data, base, self._n_threads, self._spec)
+        return Scores(self.data, base, self._n_threads, self._spec)
 
     def update(self) -> None:
-        """Add the trees that wait; here none do."""
-
-    def add(
-        self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0
-    ) -> None:
-        """Add ``factor`` times the tree to the scores of ``rows``; of all if ``rows`` is empty."""
-        if (
-            self.walked is not None
-            and isinstance(tree, TreeOfTable)
-            and tree.vectors is None
-            and factor == 1.0
-        ):
-            self.walked.add(tree, output, rows)
-        else:
-            self.add_to(self.raw, tree, output, rows, factor)
-
-    def add_to(
-        self, raw: FloatArray, tree: GrownTree, output: int, rows: RowArray = NO_ROWS,
-        factor: float = 1.0,
-    ) -> None:  # fmt: skip
-        """Add the tree to other scores (n_outputs, n_rows) of these rows."""
-        tree, matrix, n_threads = tree.scaled(factor), self.data.matrix, self._n_threads
-        if not isinstance(matrix, BinnedMatrix):
-            self._walk(tree, rows, raw[output][None] if tree.vectors is None else raw)
-        else:
-            add_tree(tree, (matrix, self.data.numbers), rows, raw, output, n_threads)
-
-    def _walk(self, tree: GrownTree, rows: RowArray, scores: FloatArray) -> None:
-        """Add to (n_outputs, n_rows) scores of these rows by traversal of the table's values."""
-        matrix = self.data.matrix
-        assert not isinstance(matrix, BinnedMatrix | ChunkStore)
-        table = matrix.table if isinstance(matrix, ColumnBlocks) else matrix
-        forest = make_forest([tree], np.zeros(len(scores)), table.n_features, self._spec)
-        predictor = Predictor(forest, table.schema.kinds)
-        if len(rows) == 0:
-            scores += predictor.raw_scores(numbers_of(table), self._n_threads)
-        elif isinstance(table, MappedTable):
-            for start in range(0, len(rows), BLOCK_ROWS):  # copy one block of rows at a time
-                some = rows[start : start + BLOCK_ROWS]
-                scores[:, some] += predictor.raw_scores(table.values[some], self._n_threads)
-        else:
-            scores[:, rows] += predictor.raw_scores(numbers_of(table.take(rows)), self._n_threads)
-
-
-class ChunkScores(Scores):
-    """Raw scores of rows in chunks: trees wait for the next use, so that one pass adds them all.
-
-    Rows to which trees are added are ascending.  :meth:`update` comes before each use of ``raw``.
-    """
-
-    def __init__(
-        self, data: TrainingData, base: FloatArray, n_threads: int, spec: BinSpec | None = None
-    ) -> None:
-        super().__init__(data, base, n_threads, spec)
-        self._waiting: list[tuple[FloatArray, GrownTree, int, RowArray]] = []
-
-    def add_to(
-        self, raw: FloatArray, tree: GrownTree, output: int, rows: RowArray = NO_ROWS,
-        factor: float = 1.0,
-    ) -> None:  # fmt: skip
-        self._waiting.append((raw, tree.scaled(factor), output, rows))
-
-    def update(self) -> None:
+        """Add the trees that wait."""
         if not self._waiting:
             return
         store = self.data.matrix
@@ -168,13 +109,48 @@ class ChunkScores(Scores):
                     raw[:, place] = own
         self._waiting.clear()
 
+    def add(
+        self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0
+    ) -> None:
+        """Add ``factor`` times the tree to the scores of ``rows``; of all if ``rows`` is empty."""
+        if (
+            self.walked is not None
+            and isinstance(tree, TreeOfTable)
+            and tree.vectors is None
+            and factor == 1.0
+        ):
+            self.walked.add(tree, output, rows)
+        else:
+            self.add_to(self.raw, tree, output, rows, factor)
 
-def make_scores(
-    data: TrainingData, base: FloatArray, n_threads: int, spec: BinSpec | None = None
-) -> Scores:
-    """Return the scores of rows in memory or in chunks before the first tree."""
-    kind = ChunkScores if isinstance(data.matrix, ChunkStore) else Scores
-    return kind(data, base, n_threads, spec)
+    def add_to(
+        self, raw: FloatArray, tree: GrownTree, output: int, rows: RowArray = NO_ROWS,
+        factor: float = 1.0,
+    ) -> None:  # fmt: skip
+        """Add the tree to other scores (n_outputs, n_rows) of ascending ``rows``."""
+        tree, matrix, n_threads = tree.scaled(factor), self.data.matrix, self._n_threads
+        if isinstance(matrix, ChunkStore):
+            self._waiting.append((raw, tree, output, rows))
+        elif isinstance(matrix, BinnedMatrix):
+            add_tree(tree, (matrix, self.data.numbers), rows, raw, output, n_threads)
+        else:
+            self._walk(tree, rows, raw[output][None] if tree.vectors is None else raw)
+
+    def _walk(self, tree: GrownTree, rows: RowArray, scores: FloatArray) -> None:
+        """Add to (n_outputs, n_rows) scores of these rows by traversal of the table's values."""
+        matrix = self.data.matrix
+        assert not isinstance(matrix, BinnedMatrix | ChunkStore)
+        table = matrix.table if isinstance(matrix, ColumnBlocks) else matrix
+        forest = make_forest([tree], np.zeros(len(scores)), table.n_features, self._spec)
+        predictor = Predictor(forest, table.schema.kinds)
+        if len(rows) == 0:
+            scores += predictor.raw_scores(numbers_of(table), self._n_threads)
+        elif isinstance(table, MappedTable):
+            for start in range(0, len(rows), BLOCK_ROWS):  # copy one block of rows at a time
+                some = rows[start : start + BLOCK_ROWS]
+                scores[:, some] += predictor.raw_scores(table.values[some], self._n_threads)
+        else:
+            scores[:, rows] += predictor.raw_scores(numbers_of(table.take(rows)), self._n_threads)
 
 
 class MeanScores:

@@ -23,22 +23,20 @@ levels join the bin of the rarest levels, or share a new one.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import BinArray, FloatArray, IntArray, distinct
-from hedgerow.boosting.external.file_table import FileTable
-from hedgerow.boosting.loop.sample import Sample, with_schema
+from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.resolved import ALL_OUTPUTS, ONE_OUTPUT, obstacle_to_vectors
 from hedgerow.boosting.resume.checkpoint import Fingerprint, array_digest
-from hedgerow.data import Schema, Table, UnknownPolicy, drop_unused_levels, numbers_of
+from hedgerow.data import Schema, numbers_of
 from hedgerow.data.binning.bins import SMALLEST_STRIDE, BinSpec
 from hedgerow.data.binning.cut_sample import MOST_CATEGORY_BINS
 from hedgerow.data.categories.columns import chosen_columns
-from hedgerow.data.schema import with_more_levels
 from hedgerow.errors import ParameterError, brief
 from hedgerow.model.forest import CategoryTables, Forest, node_arrays
 from hedgerow.model.model import AVERAGED, BLEND, Model, has_foreign_rules
@@ -150,21 +148,16 @@ class Start:
                 f"{self.name} comes from another library, whose rules for categories, zeros or "
                 "linear leaves differ, so rounds cannot be added: train a new model."
             )
-        if self.model.inputs is not None and self.model.inputs.crosses:
+        if params.feature_crosses or (self.model.inputs is not None and self.model.inputs.crosses):
             raise ParameterError(
-                f"{self.name} has crosses of columns (feature_crosses), so it cannot be continued: "
-                "train it with feature_crosses=None."
+                f"{self.name} cannot be continued with crosses of columns (feature_crosses), its "
+                "own or others: train both with feature_crosses=None, or train a new model."
             )
         if self.model.inputs is not None or params.target_statistics is True:
             raise ParameterError(
                 f"{self.name}: target statistics of categories (target_statistics) belong to the "
                 "rows from which they were computed, so such a model cannot be continued: train it "
                 "with target_statistics=False."
-            )
-        if params.feature_crosses:
-            raise ParameterError(
-                f"{self.name} cannot be continued with feature_crosses, which change the inputs of "
-                "its trees: train a new model, or leave feature_crosses out."
             )
         self._check_loss(objective)
         model = self.model
@@ -231,21 +224,6 @@ def check_reading(schema: Schema, categorical: Any, unknown: Any, name: str) -> 
             f"unknown_category={brief(unknown)}, but {name} was trained with {schema.unknown!r}: "
             "give the same."
         )
-
-
-def with_known_levels(
-    train: Sample, validation: Sequence[Sample], known: Schema
-) -> tuple[Sample, tuple[Sample, ...]]:
-    """Recode rows with the levels of the model plus the levels of the training rows."""
-    # Tables of files have these levels.
-    if not known.has_categories or isinstance(train.table, FileTable):
-        return train, tuple(validation)
-    assert isinstance(train.table, Table)  # sparse data hold no categories
-    used = drop_unused_levels(train.table, weight=train.weight).schema
-    schema = with_more_levels(known, {c.name: c.levels for c in used.columns})
-    policy: UnknownPolicy = "missing" if schema.unknown == "error" else schema.unknown
-    unseen = tuple(with_schema(rows, schema, policy) for rows in validation)
-    return with_schema(train, schema, "missing"), unseen
 
 
 def start_scores(forest: Forest, sample: Sample, n_threads: int) -> FloatArray:

@@ -25,13 +25,12 @@ from typing import Any, Self
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.boosting.inspect.evaluation import LabelledRows
 from hedgerow.boosting.loop.rounds import means_of_leaves
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.resolved import resolve
 from hedgerow.boosting.row_data.classes import (
-    column_of,
     corrected,
-    indices_of,
     uncorrected,
     weights_of,
     with_class_weights,
@@ -39,12 +38,10 @@ from hedgerow.boosting.row_data.classes import (
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import offset_of_rows
 from hedgerow.boosting.row_data.queries import queries_without_effect, with_queries
-from hedgerow.boosting.row_data.targets import in_order
 from hedgerow.data import SparseTable, numbers_of
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.growing.core.setup import newton_limit
 from hedgerow.kernels.primitives.exact_sum import exact_sum
-from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import AVERAGED, BLEND, Model
 from hedgerow.model.predict import Predictor
@@ -252,7 +249,7 @@ def _searched(
     return means_of_leaves(tree.left, tree.right, cover, value), cover > 0.0
 
 
-class Refitting(BoosterPart):
+class Refitting(LabelledRows):
     """Base class of boosters whose leaves may be refitted."""
 
     def refit(
@@ -310,16 +307,11 @@ class Refitting(BoosterPart):
         """
         from hedgerow.boosting.loop.setup.job import called_in_fit  # imports this module's
 
-        if self._classes is not None:
-            y = indices_of(column_of(y, "y"), self._classes, "y", "the model")
         given = Dataset(X, y, sample_weight, self.offset_columns or offset, qid=qid)
         if self.offset_columns and offset is not None:
             offset_of_rows(self.model, X, offset)  # raises an error that explains why
-        table = given.table(self._schema)
-        target = in_order(self._objective, given.targets(table.n_rows, self.model.objective))
-        called, n_outputs = partial(called_in_fit, rows=None), self._objective.n_outputs
-        sample = given.sample(table, target, n_outputs, called)
+        sample = self._labelled(given, partial(called_in_fit, rows=None))
         if sample.query is not None and scored_as(self._objective) != "ranking":
             raise queries_without_effect(self._objective)
-        threads = self._threads(table.n_rows, n_jobs)
+        threads = self._threads(sample.n_rows, n_jobs)
         return type(self)(refit(self.model, self._objective, sample, decay, threads), self._classes)

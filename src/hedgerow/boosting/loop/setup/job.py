@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from hedgerow.errors import AllRowsNeededError, DataError, DataTypeError
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
+
+if TYPE_CHECKING:
+    from hedgerow.boosting.external.file_dataset import FileDataset
 
 Called: TypeAlias = Callable[[str, str | None], str]
 """``called(argument, set)``: the user's name of an argument; set None means training rows."""
@@ -54,7 +57,7 @@ def called_in_train(argument: str, rows: str | None) -> str:
     return f"{argument} of valid" if rows == ONLY else f"{argument} of valid[{rows!r}]"
 
 
-def in_chunks(rows: Dataset) -> bool:
+def in_chunks(rows: Dataset) -> TypeGuard[FileDataset]:
     """Return whether rows of files stay there, and are read in batches."""
     return reads_batches(rows) and not rows.why
 
@@ -137,32 +140,30 @@ class Job:
         return replace(self, rows=whole(self.rows), validation=sets)
 
     def _read(self, read_targets: ReadTargets, params: BoostParams, options: FitOptions) -> FitSpec:
-        start, has_validation = self.start, bool(self.validation)
-        stays = in_chunks(self.rows)
-        rows = self.rows
+        rows, start, has_validation = self.rows, self.start, bool(self.validation)
         if reads_batches(rows):
             # Imported here: most trainings use tables in memory.
-            from hedgerow.boosting.external import first_pass
+            from hedgerow.boosting.external.file_dataset import check_parts
 
-            if stays:
+            if in_chunks(rows):
                 if options.folds is not None:
                     raise AllRowsNeededError("folds number the rows of the whole table.")
-                first_pass.check_parts(rows, params, options.stopping)
+                check_parts(rows, params, options.stopping)
             rows.survey(params, options.stopping.sets_rows_aside and not has_validation)
-        table = rows.table() if stays else self._table(params.zero_as_missing)
+        table = rows.table() if in_chunks(rows) else self._table(params.zero_as_missing)
         weight = rows.row_weight(table.n_rows, self._called_of(None))
         known = read_targets(self, table.n_rows, weight)
         if start is not None:
             start = replace(start, model=rescaled(start.model, known.by_class))
         train, samples = self._sample(None, rows, table, known.values, known), list[Sample]()
-        if stays:
-            given = known.objective, params, options.stopping, start
-            train, samples = first_pass.first_pass(train, *given, has_validation)
+        if in_chunks(rows):
+            given = train, known.objective, options.stopping, start, has_validation
+            train, samples = rows.first_pass(*given)
         samples += [
             self._validation(name, given_rows, train.table.schema, known, params)
             for name, given_rows in self.validation.items()
         ]
-        if stays:
+        if in_chunks(rows):
             for each in (rows, *self.validation.values()):
                 if reads_batches(each) and not isinstance(each.y, np.ndarray):
                     each.y = None  # the loss has targets of its own
@@ -171,9 +172,7 @@ class Job:
         def finish(found: Model) -> Model:
             return with_offset_columns(corrected(found, known.by_class), names)
 
-        return FitSpec(
-            train, known.objective, samples, start, finish, known.classes, known.by_class, rows
-        )
+        return FitSpec(train, known.objective, samples, start, finish, known.classes, rows)
 
     def _called_of(self, rows: str | None) -> Callable[[str], str]:
         return lambda argument: self.called(argument, rows)
@@ -230,7 +229,6 @@ class FitSpec:
     start       model to continue
     finish      converts the trained model to the one that is returned
     classes     array (n_classes,): class labels
-    by_class    float64 (n_classes,): class weights
     rows        the training rows as the user gave them
     """
 
@@ -240,7 +238,6 @@ class FitSpec:
     start: Start | None = None
     finish: Callable[[Model], Model] = lambda model: model
     classes: AnyArray | None = None
-    by_class: FloatArray | None = None
     rows: Dataset | None = None
 
     @property

@@ -218,24 +218,21 @@ def resolve_device(params: BoostParams, table: AnyTable) -> BoostParams:
     """Resolve ``device="auto"``, and check that a GPU supports the fit."""
     if params.device == "cpu":
         return params
-    obstacle = obstacle_to_gpu(params)
-    if params.device == "auto":
-        suits = obstacle is None and table.n_rows >= LEAST_ROWS
-        suits = suits and not isinstance(table, SparseTable | FileTable) and _missing_gpu() is None
-        return replace(params, device="cuda" if suits else "cpu")
+    obstacle, is_auto = obstacle_to_gpu(params), params.device == "auto"
+    suits = table.n_rows >= LEAST_ROWS and not isinstance(table, SparseTable | FileTable)
+    if is_auto and (obstacle is not None or not suits):
+        return replace(params, device="cpu")
     if obstacle is not None:
         raise ParameterError(
             f"device='cuda' does not go with {obstacle}: use device='cpu', which gives the same "
             "model, or change that."
         )
-    why = _missing_gpu()
-    if why is not None:
-        raise DeviceError(f"device='cuda': {why} Use device='cpu', which gives the same model.")
-    return params
-
-
-def _missing_gpu() -> str | None:
     # Imported here: few fits use a GPU.
     from hedgerow.cuda.device import missing_gpu
 
-    return missing_gpu()
+    why = missing_gpu()
+    if is_auto:
+        return replace(params, device="cuda" if why is None else "cpu")
+    if why is not None:
+        raise DeviceError(f"device='cuda': {why} Use device='cpu', which gives the same model.")
+    return params

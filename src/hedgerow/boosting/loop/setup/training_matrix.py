@@ -173,7 +173,7 @@ def bin_files(
             table.data.stack.callback(store.close)
             matrix: BinnedMatrix | ChunkStore = store
             numbers = start = None
-            if table.others.size == 1 and len(store.chunk_sizes) == 1:
+            if table.data.communicator.size == 1 and len(store.chunk_sizes) == 1:
                 (chunk,) = store.chunks()
                 matrix, numbers = chunk.matrix, chunk.numbers if params.linear_leaves else None
             if first is not None:
