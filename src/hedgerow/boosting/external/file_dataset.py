@@ -32,6 +32,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
+from hedgerow.argument_types import listed
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.automatic.blending import asks_for_several
 from hedgerow.boosting.external.file_rows import LabelNumbers, RowReader, Rows, joined_values
@@ -442,16 +443,13 @@ def cache_folders(cache_dir: Any) -> tuple[str, ...]:
     """Return the folders for chunks, all writable; missing folders are created."""
     if cache_dir is None:
         return (temporary_folder(),)
-    single = isinstance(cache_dir, (str, os.PathLike))
-    if not single and not (isinstance(cache_dir, Sequence) and len(cache_dir) > 0):
+    given = [cache_dir] if isinstance(cache_dir, str | os.PathLike) else listed(cache_dir)
+    if not given or not all(isinstance(item, str | os.PathLike) for item in given):
         raise ParameterError(
             f"cache_dir must be a folder, or a list of them; got {brief(cache_dir)}."
         )
-    folders = []
-    for item in [cache_dir] if single else cache_dir:
-        if not isinstance(item, (str, os.PathLike)):
-            raise ParameterError(f"cache_dir must name folders; got {brief(item)}.")
-        folder = str(os.fspath(item))
+    folders = [str(os.fspath(item)) for item in given]
+    for folder in folders:
         try:
             os.makedirs(folder, exist_ok=True)
         except OSError as error:
@@ -461,7 +459,6 @@ def cache_folders(cache_dir: Any) -> tuple[str, ...]:
             ) from error
         if not os.access(folder, os.W_OK | os.X_OK):
             raise StorageError(f"cache_dir {folder!r}: no permission to write in it.")
-        folders.append(folder)
     return tuple(folders)
 
 

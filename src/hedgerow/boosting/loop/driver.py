@@ -201,9 +201,8 @@ def make_ready(
         started=plan.stopping.began,
         budget=budget,
         history={} if chosen is None else {"cv": chosen.curves},
+        start_scores={} if plan.start is None else state.scores(),
     )
-    if plan.start is not None:
-        watch.note_start(state.scores())
     return Ready(plan, rows, state, watch, chosen)
 
 

@@ -92,10 +92,11 @@ def fit(
             forest = grow_forest(ready.state, watch, recorder)
         finally:  # this frees the rows when the fit ends: they refer to this watch
             watch.assemble = None
-        if watch.stopped_by == "rounds" and chosen is not None:
-            fewer = chosen.n_rounds < chosen.params.n_estimators
-            watch.stopped_by = "early_stopping" if fewer else "rounds"
-        members = own.stopping.members if chosen is None else chosen.members
+        members = own.stopping.members
+        if chosen is not None:
+            members, fewer = chosen.members, chosen.n_rounds < chosen.params.n_estimators
+            if watch.stopped_by == "rounds" and fewer:
+                watch.stopped_by = "early_stopping"
         joined = None
         if members and watch.stopped_by not in ("callback", "time_budget", "interrupt"):
             joined = joined_members(forest, ready.rows.inputs, own, members, rows[0])

@@ -44,7 +44,7 @@ class Watch:
     assemble             makes a model from a forest; set before the first round
     n_first              number of rounds of the model being continued
     history, out_of_bag  scores, in the form of the record
-    start_scores         scores of the model being continued, on the same rows
+    start_scores         scores of the model being continued, on the same rows: it may stay the best
     seconds              time from the start of the fit to the end of each round; NaN for rounds of
                          an earlier run
     subject              what the rounds are of, for messages
@@ -77,9 +77,7 @@ class Watch:
         """Metrics of the rows that early stopping uses; empty if nothing is scored."""
         return next(iter(self.scored.values()), ())
 
-    def note_start(self, scores: Mapping[str, Mapping[str, float]]) -> None:
-        """Record the scores of the model being continued: it may stay the best."""
-        self.start_scores = scores
+    def __post_init__(self) -> None:
         self._observe_again(0)
 
     def after_round(self, state: BoostState) -> bool:
@@ -111,10 +109,9 @@ class Watch:
             )
             if call_all(self.callbacks, seen) and not stop:
                 self.stopped_by, stop = "callback", True
-        if not stop and self.budget is not None and state.n_rounds < self.n_rounds:
-            stop = self.budget.is_spent()
-            if stop:
-                self.stopped_by = "time_budget"
+        goes_on = not stop and state.n_rounds < self.n_rounds
+        if goes_on and self.budget is not None and self.budget.is_spent():
+            self.stopped_by, stop = "time_budget", True
         return stop
 
     def note_scores(
@@ -197,8 +194,6 @@ class Watch:
 
     def last_round(self, state: BoostState) -> Rounds:
         """Return the last round with its scores, for the checkpoint."""
-        # A fit that ran out of time continues in the next run.
-        ended = self.stopped_by in ("early_stopping", "callback")
         own = (self.history.get(rows, {}) for rows in (*self.scored, "out_of_bag"))
         scores = [curve[-1] for curves in own for curve in curves.values()]
         return Rounds(
@@ -206,7 +201,8 @@ class Watch:
             trees=tuple(state.mode.newest()),
             base_score=state.base,
             scores=np.array([scores], dtype=np.float64),
-            ended=ended,
+            # A fit that ran out of time continues in the next run.
+            ended=self.stopped_by in ("early_stopping", "callback"),
         )
 
     def note_forest(self, state: BoostState) -> None:
@@ -223,8 +219,6 @@ class Watch:
 
 def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
     """Return the training record for the model file; it has no threads, times or machine."""
-    objective = watch.objective
-    best = None if watch.best is None else watch.best.round
     plain = asdict(replace(params, learning_rate=1.0))
     del plain["device"]  # it does not affect the model
     plain["learning_rate"] = rate_record(params.learning_rate, watch.n_kept, watch.n_first)
@@ -244,6 +238,7 @@ def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
         "init_rounds": watch.n_first,
         "init_scores": dict(watch.start_scores),
         "validation_sets": [] if named == [ONLY] else named,
+        "out_of_bag": watch.out_of_bag,
     }
     return {
         "parameters": parameters,
@@ -252,9 +247,8 @@ def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
             rows: {name: list(scores) for name, scores in curves.items()}
             for rows, curves in watch.history.items()
         },
-        "best_round": best,
-        **{name: value for name, value in if_any.items() if value},
+        "best_round": None if watch.best is None else watch.best.round,
         "stopped_by": watch.stopped_by,
-        **({"out_of_bag": watch.out_of_bag} if watch.out_of_bag else {}),
-        **loss_record(objective),
+        **{name: value for name, value in if_any.items() if value},
+        **loss_record(watch.objective),
     }

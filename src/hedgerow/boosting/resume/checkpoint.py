@@ -295,13 +295,17 @@ def fingerprint_of(
         contents = {"columns": schema_digest(train.table.schema)} | _contents_of(train, "")
         for number, some in enumerate(validation):
             contents |= _contents_of(some, f"_val[{number}]" if number else "_val")
-    found = Fingerprint(settings, contents)
-    return found if plan.start is None else plan.start.identified(found, plan.params)
+    if plan.start is not None:
+        contents[plan.start.name] = plan.start.digest()
+    return Fingerprint(settings, contents)
 
 
 def _settings_of(plan: FitPlan) -> dict[str, str]:
     """Return all settings other than data: versions, parameters, loss, metrics."""
-    objective, params, stopping = plan.objective, plan.params, plan.stopping
+    objective, params, stopping, start = plan.objective, plan.params, plan.stopping, plan.start
+    n_rounds = params.n_estimators
+    if callable(params.learning_rate) and start is not None and not start.total:
+        n_rounds += start.forest.n_rounds  # callables count the rounds of the model, too
     plain = asdict(replace(params, learning_rate=1.0))  # a schedule has a separate text
     # A fit may continue on another device.
     requested = {n: value for n, value in plain.items() if n not in ("n_estimators", "device")}
@@ -327,7 +331,7 @@ def _settings_of(plan: FitPlan) -> dict[str, str]:
             if field.name not in CLOCK_FIELDS
         },
         **{name: text_of(value) for name, value in named.items()},
-        "learning_rate": rate_text(params.learning_rate, params.n_estimators),
+        "learning_rate": rate_text(params.learning_rate, n_rounds),
     }
     for name, text in texts.items():
         if len(text) > _LONGEST:

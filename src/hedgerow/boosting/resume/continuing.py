@@ -32,7 +32,7 @@ import numpy as np
 from hedgerow.arrays import BinArray, FloatArray, IntArray, distinct
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.resolved import ALL_OUTPUTS, ONE_OUTPUT, obstacle_to_vectors
-from hedgerow.boosting.resume.checkpoint import Fingerprint, array_digest
+from hedgerow.boosting.resume.checkpoint import array_digest
 from hedgerow.data import Schema, numbers_of
 from hedgerow.data.binning.bins import SMALLEST_STRIDE, BinSpec
 from hedgerow.data.binning.cut_sample import MOST_CATEGORY_BINS
@@ -43,7 +43,6 @@ from hedgerow.model.model import AVERAGED, BLEND, Model, has_foreign_rules
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective, loss_record
 from hedgerow.params import BoostParams
-from hedgerow.schedules import rate_text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,20 +183,15 @@ class Start:
                 f"and {counts[0]}: give the same."
             )
 
-    def identified(self, fit: Fingerprint, params: BoostParams) -> Fingerprint:
-        """Return the fingerprint of a fit that continues this model."""
+    def digest(self) -> str:
+        """Return a digest of the trees."""
         forest, tables = self.forest, self.forest.categories
         arrays = [*node_arrays(forest).values(), forest.tree_start, forest.base_score]
         arrays += [] if tables is None else [tables.sets, tables.level_bin]
         arrays += [] if forest.vectors is None else [forest.vectors]
         arrays += forest.slopes or []
-        digest = hashlib.blake2b("".join(map(array_digest, arrays)).encode(), digest_size=20)
-        settings = dict(fit.settings)
-        if callable(params.learning_rate) and not self.total:
-            most = forest.n_rounds + params.n_estimators  # callables count the model's rounds too
-            settings["learning_rate"] = rate_text(params.learning_rate, most)
-        contents = {**fit.contents, self.name: digest.hexdigest()}
-        return replace(fit, settings=settings, contents=contents)
+        text = "".join(map(array_digest, arrays))
+        return hashlib.blake2b(text.encode(), digest_size=20).hexdigest()
 
 
 def _loss_text(name: str, record: Mapping[str, Any]) -> str:
