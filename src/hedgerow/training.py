@@ -13,8 +13,7 @@ from hedgerow.booster import Booster, initial_model
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.fit import fit
-from hedgerow.boosting.loop.setup.job import Job
-from hedgerow.boosting.loop.setup.loss_spec import LossSpec
+from hedgerow.boosting.loop.setup.job import Job, LossSpec
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.classes import rescaled
 from hedgerow.boosting.row_data.dataset import Dataset

@@ -135,7 +135,7 @@ def test_parts_put_together_are_the_whole(some_rounds) -> None:
     assert same(joined(singles), whole)
     assert same(joined(singles[:2]), whole.head(2))
     assert whole.head(3) is whole
-    assert (whole.n_outputs, whole.n_rounds, whole.end) == (3, 3, 3)
+    assert (len(whole.base_score), whole.n_rounds, whole.end) == (3, 3, 3)
 
 
 def test_other_versions_are_distinguished(some_rounds) -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from hedgerow import Dataset, train
-from hedgerow.boosting.loop.setup.loss_spec import needs_all_rows
+from hedgerow.boosting.loop.setup.job import needs_all_rows
 from hedgerow.errors import DataError, DataTypeError, HedgerowError, LossError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import RowLoss, make_objective, objective_for

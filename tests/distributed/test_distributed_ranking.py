@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow import DaskHedgerowRanker, Dataset, train
-from hedgerow.boosting.loop.setup.loss_spec import LossSpec
+from hedgerow.boosting.loop.setup.job import LossSpec
 from hedgerow.boosting.row_data.queries import gathered_queries, read_groups, read_qid
 from hedgerow.comm.base import Alone
 from hedgerow.distributed.partition import Partition, checksum_of

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from hedgerow import Dataset, train
-from hedgerow.boosting.loop.setup.loss_spec import LossSpec
+from hedgerow.boosting.loop.setup.job import LossSpec
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone
 from hedgerow.distributed.partition import (

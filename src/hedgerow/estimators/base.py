@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from hedgerow.booster import Booster
     from hedgerow.boosting.external.file_dataset import FileDataset
     from hedgerow.boosting.loop.callbacks import Callback
-    from hedgerow.boosting.loop.setup.job import Job, KnownTargets
-    from hedgerow.boosting.loop.setup.loss_spec import LossSpec
+    from hedgerow.boosting.loop.setup.job import Job, KnownTargets, LossSpec
     from hedgerow.boosting.resume.continuing import Start
     from hedgerow.boosting.row_data.dataset import Dataset
     from hedgerow.boosting.validation.stopping import StoppingParams
@@ -512,7 +511,7 @@ class HedgerowEstimator(ModelFiles, FittedReports, Explanations, InspectionPictu
 
     def _loss_spec(self, classes: AnyArray | None = None) -> LossSpec:
         """Return the loss; ``classes`` are the labels of a classifier with one for each row."""
-        from hedgerow.boosting.loop.setup.loss_spec import LossSpec
+        from hedgerow.boosting.loop.setup.job import LossSpec
 
         self._check_objective()
         chosen = self._default_objective if self.objective == "auto" else self.objective

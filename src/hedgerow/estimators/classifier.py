@@ -22,8 +22,7 @@ from hedgerow.peers import OF_ESTIMATORS_PREDICT, refuse_arguments
 
 if TYPE_CHECKING:
     from hedgerow.booster import Booster
-    from hedgerow.boosting.loop.setup.job import Job, KnownTargets
-    from hedgerow.boosting.loop.setup.loss_spec import LossSpec
+    from hedgerow.boosting.loop.setup.job import Job, KnownTargets, LossSpec
     from hedgerow.boosting.row_data.dataset import Dataset
     from hedgerow.model.model import Model
     from hedgerow.objectives.catalogue import Task
@@ -119,7 +118,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         return read_indicators(rows.y, n_rows, name)
 
     def _loss_spec(self, classes: AnyArray | None = None) -> LossSpec:
-        from hedgerow.boosting.loop.setup.loss_spec import LossSpec
+        from hedgerow.boosting.loop.setup.job import LossSpec
 
         self._check_objective()
         values = self._loss_values()

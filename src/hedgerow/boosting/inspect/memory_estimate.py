@@ -42,7 +42,7 @@ from hedgerow.growing.core.grower import CELL_BYTES, most_slots
 from hedgerow.growing.core.setup import has_constant_hessian, holds_vectors, most_leaves
 from hedgerow.kernels.histograms.vector_histogram import width_of
 from hedgerow.kernels.prediction.slopes import TERMS
-from hedgerow.objectives import PARAMETERS, make_objective
+from hedgerow.objectives import PARAMETERS, objective_for
 from hedgerow.objectives.precomputed import prepared_shape
 from hedgerow.objectives.targets import several_targets
 from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, flat
@@ -267,13 +267,7 @@ def _read_params(
     name = given.get("objective", "squared_error")
     requested = {name: given[name] for name in PARAMETERS if name in given}
     several = isinstance(name, str) and name in ("softmax", "one_vs_all")
-    # A user-defined loss stores g and h of each row, like other losses without a kernel.
-    objective = (
-        make_objective(name, n_outputs if several else 1, parameters=requested)
-        if isinstance(name, str)
-        else make_objective("huber")
-    )
+    objective = objective_for(name, n_outputs if several else 1, requested)
     if objective.n_outputs == 1 and n_outputs > 1:
-        single = objective
-        objective = several_targets(single, n_outputs)
+        objective = several_targets(objective, n_outputs)
     return resolve_strategy(trees, objective), stopping, objective, given.get("n_jobs")

@@ -97,17 +97,24 @@ class Additive:
     def end_round(self) -> None:
         """Update the scores with the trees of the round."""
         if self._waits:
-            for place, tree in enumerate(self.newest()):
-                self._join(tree, place % self._n_outputs, None)
+            self._join_round(len(self._trees) // self._per_round - 1)
 
-    def _join(self, tree: GrownTree, output: int, rows: RowArray | None) -> None:
+    def _join_round(self, number: int, factor: float = 1.0) -> None:
+        """Add ``factor`` times the trees of a round to all scores."""
+        first = number * self._per_round
+        for place, tree in enumerate(self._trees[first : first + self._per_round]):
+            self._join(tree, place % self._n_outputs, None, factor)
+
+    def _join(
+        self, tree: GrownTree, output: int, rows: RowArray | None, factor: float = 1.0
+    ) -> None:
         train, *others = self._sets
         if rows is None:
-            train.add(tree, output)
+            train.add(tree, output, factor=factor)
         elif len(rows) > 0:
             train.add(tree, output, rows)
         for scores in others:
-            scores.add(tree, output)
+            scores.add(tree, output, factor=factor)
 
     def trees(self, n_rounds: int) -> list[GrownTree]:
         """Return the trees as scaled in the model of ``n_rounds`` rounds."""
@@ -130,31 +137,27 @@ class Dropout(Additive):
 
     def __init__(self, sets: Sequence[AddedScores], params: BoostParams, n_outputs: int) -> None:
         super().__init__(sets, params, n_outputs)
+        self._waits = True
         self._factor = np.zeros(0)  # one for each round
         # Change of the factors by each round, for the model of an earlier round.
         self._steps: list[tuple[np.ndarray, float]] = []
         self._dropped = np.zeros(0, dtype=np.int64)
-        self._new: list[GrownTree] = []
 
     def start_round(self, number: int, params: BoostParams) -> None:
         self._params = params
         self._dropped = self._draw(number)
-        self._add_dropped(-1.0)
-
-    def add(self, tree: GrownTree, output: int, rows: RowArray | None) -> None:
-        self._new.append(tree)
+        for dropped in self._dropped.tolist():
+            self._join_round(dropped, -self._factor[dropped])
 
     def end_round(self) -> None:
-        share = self._share(len(self._dropped))
+        n_dropped, share = len(self._dropped), 1.0  # the divisor of all values of these rounds
+        if n_dropped > 0:
+            share = n_dropped + rate_at(self._params.learning_rate, len(self._steps))
         self._steps.append((self._dropped, share))
-        self._factor[self._dropped] *= len(self._dropped) / share
-        self._add_dropped(1.0)
+        self._factor[self._dropped] *= n_dropped / share
         self._factor = np.append(self._factor, 1.0 / share)
-        for place, tree in enumerate(self._new):
-            for scores in self._sets:
-                scores.add(tree, place % self._n_outputs, factor=1.0 / share)
-        self._trees += self._new
-        self._new = []
+        for number in (*self._dropped.tolist(), len(self._factor) - 1):
+            self._join_round(number, self._factor[number])
 
     def trees(self, n_rounds: int) -> list[GrownTree]:
         if n_rounds == 0:
@@ -167,12 +170,6 @@ class Dropout(Additive):
         kept = super().trees(n_rounds)
         return [tree.scaled(factor) for tree, factor in zip(kept, factors.tolist(), strict=True)]
 
-    def _share(self, n_dropped: int) -> float:
-        """Return the divisor of the values of the new tree and the dropped trees."""
-        if n_dropped == 0:
-            return 1.0
-        return n_dropped + rate_at(self._params.learning_rate, len(self._steps))
-
     def _draw(self, number: int) -> np.ndarray:
         """Draw rounds to drop: each with probability ``drop_rate``; none with ``skip_drop``."""
         params = self._params
@@ -182,13 +179,6 @@ class Dropout(Additive):
         chosen = np.flatnonzero(draws[:-1] < params.drop_rate)
         first = np.argsort(draws[chosen], kind="stable")[: params.max_drop]
         return np.sort(chosen[first])
-
-    def _add_dropped(self, sign: float) -> None:
-        for number in self._dropped:
-            first = number * self._per_round
-            for place, tree in enumerate(self._trees[first : first + self._per_round]):
-                for scores in self._sets:
-                    scores.add(tree, place % self._n_outputs, factor=sign * self._factor[number])
 
 
 MODES = {"gbdt": Additive, "dart": Dropout, "rf": Average}

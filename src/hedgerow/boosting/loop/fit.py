@@ -22,8 +22,7 @@ from hedgerow.boosting.loop.driver import FitOptions, FitPlan, GivenRows, grow_f
 from hedgerow.boosting.loop.rank_leaves import check_rule
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
 from hedgerow.boosting.loop.scored import Ranks
-from hedgerow.boosting.loop.setup.job import FitSpec
-from hedgerow.boosting.loop.setup.loss_spec import needs_all_rows
+from hedgerow.boosting.loop.setup.job import FitSpec, needs_all_rows
 from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
 from hedgerow.boosting.resume.checkpoint import Recorder, fingerprint_of
 from hedgerow.boosting.row_data.queries import check_values, split_sample

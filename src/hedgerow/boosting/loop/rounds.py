@@ -86,6 +86,7 @@ class BoostState:
                            it was not grown; None without ``oob_score``
     next_end               the next round that may end the fit: trees of later rounds do not grow
                            ahead
+    ahead                  rounds that may have grown ahead
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class BoostState:
         self._grower: CompiledGrower | None = None
         self._may_run_ahead = may_run_ahead
         self.next_end = NOT_KNOWN
-        self._ahead: RoundsAhead | None = None
+        self.ahead: RoundsAhead | None = None
         self._outside: RowArray = NO_ROWS
         self._searched_at, self._loss_before = self._grown_at, 0.0
         self._unit: float | None = None  # of weights in a line search
@@ -143,12 +144,11 @@ class BoostState:
     def begin(self) -> None:
         """Create the grower, before the first round."""
         self._grower = self._make_grower()
-        updated: list[AddedScores] = [self.train, *self.held_out]
         if self._may_run_ahead and kinds.adds_scores(self.params, self.objective):
-            self._ahead = RoundsAhead.of(self, self._grower)
-            if self._ahead is not None:
-                updated = [self.train]  # batches add their trees to all scores
-        self.mode = MODES[self.params.boosting](updated, self.params, len(self.base))
+            self.ahead = RoundsAhead.of(self, self._grower)
+        others = self.held_out if self.ahead is None else []  # batches add their trees to these
+        sets = [self.train, *others]
+        self.mode = MODES[self.params.boosting](sets, self.params, len(self.base))
 
     def _make_grower(self) -> CompiledGrower:
         data, matrix, params = self.data, self.data.matrix, self.params
@@ -165,7 +165,7 @@ class BoostState:
         shared = fit, self._grower_adds_scores
         if isinstance(matrix, BinnedMatrix):
             given = matrix, *shared, data.n_copies, data.numbers
-            if not kinds.on_gpu(params):
+            if params.device != "cuda" or kinds.obstacle_to_gpu(params) is not None:
                 return TreeGrower(*given, data.sums)
             from hedgerow.growing.cuda.grower import CudaGrower
 
@@ -200,18 +200,13 @@ class BoostState:
                 self._grower.close()
             finally:  # again, if an interrupt came before the helpers were told
                 self._grower.close()
-            self._grower = self._ahead = None
+            self._grower = self.ahead = None
 
     # -- rounds ----------------------------------------------------------------------------
 
-    @property
-    def n_ready(self) -> int:
-        """Number of rounds whose trees have grown ahead."""
-        return 0 if self._ahead is None else self._ahead.n_ready
-
     def take_ready(self) -> RestOfBatch | None:
         """Take all rounds that are ready; None if they have to be taken one after the other."""
-        rest = None if self._ahead is None else self._ahead.rest()
+        rest = None if self.ahead is None else self.ahead.rest()
         if rest is not None:
             for place, tree in enumerate(rest.trees):
                 self.mode.add(tree, place % len(self.base), NO_ROWS)
@@ -244,8 +239,8 @@ class BoostState:
         tree, n_outputs = self.n_rounds * n_trees + turn, len(self.base)
         # A tree with vectors is for all outputs, and is grown with output 0.
         output = turn % (n_trees // params.num_parallel_tree)
-        if self._ahead is not None:
-            found = self._ahead.tree(tree, n_outputs, self.next_end)
+        if self.ahead is not None:
+            found = self.ahead.tree(tree, n_outputs, self.next_end)
         else:
             assert self._grower is not None
             if self.train is self._scores:  # trees of a forest grow at its start
@@ -266,8 +261,8 @@ class BoostState:
     def end_round(self) -> None:
         """Update the scores with the trees of the round, and count it."""
         self.mode.end_round()
-        if self._ahead is not None:
-            self._ahead.end_round()
+        if self.ahead is not None:
+            self.ahead.end_round()
         if self.scores_rows_outside:
             self.improvement = self._loss_before - self._loss_outside()
         self.n_rounds += 1
@@ -288,7 +283,7 @@ class BoostState:
                     params.seed, number, params.subsample, n_rows, first_row
                 )
             for turn, tree in enumerate(earlier.of_round(place)):
-                self.mode.add(tree, turn % earlier.n_outputs, None)
+                self.mode.add(tree, turn % len(self.base), None)
             self.mode.end_round()
         self.n_rounds += earlier.n_rounds
 
@@ -312,8 +307,8 @@ class BoostState:
 
     def scores(self) -> Mapping[str, Mapping[str, float]]:
         """Return scores after the last round, by name of the rows and metric."""
-        if self._ahead is not None:
-            return self._ahead.scores()
+        if self.ahead is not None:
+            return self.ahead.scores()
         found = {}
         for part, scores in zip(self.scored, [*self.held_out, self.train], strict=False):
             scores.update()

@@ -91,11 +91,6 @@ class Sample(RowValues):
         return replace(self, weight=None) if ones else self
 
 
-def counted(values: FloatArray, weight: FloatArray | None) -> FloatArray:
-    """Return the values of the rows of positive weight."""
-    return values if weight is None else values[weight > 0.0]
-
-
 def with_own_levels(
     train: Sample,
     validation: Sequence[Sample] = (),

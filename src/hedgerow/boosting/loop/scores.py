@@ -100,13 +100,10 @@ class Scores:
                 if len(rows) > 0 and first == last:
                     continue
                 some = rows[first:last] - np.uint32(place.start)
-                if tree.vectors is None:
-                    own = raw[output : output + 1, place]
-                    add_tree(tree, binned, some, own, 0, self._n_threads)
-                else:
-                    own = np.ascontiguousarray(raw[:, place])
-                    add_tree(tree, binned, some, own, 0, self._n_threads)
-                    raw[:, place] = own
+                outputs = slice(output, output + 1) if tree.vectors is None else slice(None)
+                own = np.ascontiguousarray(raw[outputs, place])
+                add_tree(tree, binned, some, own, 0, self._n_threads)
+                raw[outputs, place] = own
         self._waiting.clear()
 
     def add(
@@ -145,12 +142,11 @@ class Scores:
         predictor = Predictor(forest, table.schema.kinds)
         if len(rows) == 0:
             scores += predictor.raw_scores(numbers_of(table), self._n_threads)
-        elif isinstance(table, MappedTable):
-            for start in range(0, len(rows), BLOCK_ROWS):  # copy one block of rows at a time
-                some = rows[start : start + BLOCK_ROWS]
-                scores[:, some] += predictor.raw_scores(table.values[some], self._n_threads)
-        else:
-            scores[:, rows] += predictor.raw_scores(numbers_of(table.take(rows)), self._n_threads)
+        # One block of the rows of a file is copied at a time.
+        step = BLOCK_ROWS if isinstance(table, MappedTable) else max(1, len(rows))
+        for start in range(0, len(rows), step):
+            some = rows[start : start + step]
+            scores[:, some] += predictor.raw_scores(numbers_of(table.take(some)), self._n_threads)
 
 
 class MeanScores:

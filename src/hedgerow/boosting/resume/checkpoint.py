@@ -88,10 +88,6 @@ class Rounds:
     ended: bool = False
 
     @property
-    def n_outputs(self) -> int:
-        return len(self.base_score)
-
-    @property
     def trees_per_round(self) -> int:
         """Number of trees in each round; 0 without rounds."""
         return len(self.trees) // max(1, self.n_rounds)

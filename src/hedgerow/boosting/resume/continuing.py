@@ -30,10 +30,9 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import BinArray, FloatArray, IntArray, distinct
-from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.resolved import ALL_OUTPUTS, ONE_OUTPUT, obstacle_to_vectors
 from hedgerow.boosting.resume.checkpoint import array_digest
-from hedgerow.data import Schema, numbers_of
+from hedgerow.data import AnyTable, Schema, numbers_of
 from hedgerow.data.binning.bins import SMALLEST_STRIDE, BinSpec
 from hedgerow.data.binning.cut_sample import MOST_CATEGORY_BINS
 from hedgerow.data.categories.columns import chosen_columns
@@ -220,14 +219,16 @@ def check_reading(schema: Schema, categorical: Any, unknown: Any, name: str) -> 
         )
 
 
-def start_scores(forest: Forest, sample: Sample, n_threads: int) -> FloatArray:
+def start_scores(
+    forest: Forest, table: AnyTable, offset: FloatArray | None, n_threads: int
+) -> FloatArray:
     """Return raw scores, shape (n_outputs, n_rows), before the first new tree."""
     # The order of additions is that of the model's fit: base score, offset, tree by tree.
-    raw = np.repeat(forest.base_score[:, None], sample.n_rows, axis=1)
-    if sample.offset is not None:
-        raw += sample.offset
-    predictor = Predictor(forest, sample.table.schema.kinds)
-    predictor.add_scores(numbers_of(sample.table), raw, n_threads)
+    raw = np.repeat(forest.base_score[:, None], table.n_rows, axis=1)
+    if offset is not None:
+        raw += offset
+    predictor = Predictor(forest, table.schema.kinds)
+    predictor.add_scores(numbers_of(table), raw, n_threads)
     return raw
 
 

@@ -223,7 +223,7 @@ class GrownFold:
             best = self.best_round if watch.best is None else watch.best.round
             if state.adds_up:
                 self._keep(state.held_out[0].raw.copy(), best)
-            if ended or state.n_ready == 0:
+            if ended or state.ahead is None or state.ahead.n_ready == 0:
                 return ended
             rest = state.take_ready() if watch.best is None else None
             if rest is not None:  # all at once: no other than the pool may end the fit

@@ -150,11 +150,6 @@ def trees_of_round(params: BoostParams, n_outputs: int) -> int:
     return params.num_parallel_tree * (n_outputs // outputs_of_tree(params, n_outputs))
 
 
-def on_gpu(params: BoostParams) -> bool:
-    """Return whether trees of these parameters are grown on a GPU."""
-    return params.device == "cuda" and obstacle_to_gpu(params) is None
-
-
 def adds_scores(params: BoostParams, objective: Objective) -> bool:
     """Return whether the grower may add a tree unchanged to the scores of its rows."""
     limit = newton_limit(params, objective, params.highest_rate)

@@ -9,7 +9,6 @@ from typing import cast
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray
 from hedgerow.boosting.external.file_table import FileTable, by_dataset, read_together
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
@@ -82,7 +81,8 @@ def prepare(
 
     def data(sample: Sample, matrix: BinnedMatrix | ColumnBlocks | AnyTable) -> TrainingData:
         n_copies = encoded.n_copies if sample is learned else 1
-        raw = None if first is None else start_scores(first, sample, n_threads)
+        given = sample.table, sample.offset, n_threads
+        raw = None if first is None else start_scores(first, *given)
         return TrainingData(
             matrix, sample.target, sample.weight, sample.offset, n_copies, raw,
             numbers_for(params, sample.table),
@@ -143,7 +143,8 @@ def bin_files(
     by_id, found = {id(one.table): one for one in samples}, dict[int, TrainingData]()
     for tables in by_dataset(one.table for one in by_id.values()):
         rows = [by_id[id(table)] for table in tables]
-        starts: list[list[FloatArray]] = [[] for _ in tables]
+        n_outputs_before = 0 if first is None else first.n_outputs
+        starts = [np.zeros((n_outputs_before, one.n_rows)) for one in rows]
         places = [0] * len(tables)
         # This one closes the sinks after an error; the stacks of the datasets close the chunks.
         with ExitStack() as stack:
@@ -164,23 +165,20 @@ def bin_files(
                     if first is not None:
                         offset = rows[k].offset
                         offset = None if offset is None else offset[:, place]
-                        own = Sample(part, rows[k].target[place], offset=offset)
-                        starts[k].append(start_scores(first, own, n_threads))
+                        starts[k][:, place] = start_scores(first, part, offset, n_threads)
                     sinks[k].append(bin_table(part, spec, n_threads), numbers_for(params, part))
             stores = [sink.finish() for sink in sinks]
         give_back_memory()  # buffers of reading are not needed beside a single chunk
-        for one, table, store, scores in zip(rows, tables, stores, starts, strict=True):
+        for one, table, store, start in zip(rows, tables, stores, starts, strict=True):
             table.data.stack.callback(store.close)
             matrix: BinnedMatrix | ChunkStore = store
-            numbers = start = None
+            numbers, raw = None, None if first is None else start
             if table.data.communicator.size == 1 and len(store.chunk_sizes) == 1:
                 (chunk,) = store.chunks()
                 matrix, numbers = chunk.matrix, chunk.numbers if params.linear_leaves else None
-            if first is not None:
-                start = np.concatenate([np.zeros((first.n_outputs, 0)), *scores], axis=1)
             target = np.asfortranarray(one.target)
             found[id(table)] = TrainingData(
-                matrix, target, one.weight, one.offset, start=start, numbers=numbers
+                matrix, target, one.weight, one.offset, start=raw, numbers=numbers
             )
     return found
 
