@@ -202,11 +202,10 @@ class ProgressBar:
 
     def tell(self, record: Mapping[str, Any]) -> None:
         """Show why the fit of this record ended before its last round, and its best round."""
-        state, words = self._latest, []
-        if record.get("stopped_by") in _REASONS:
-            words.append(_REASONS[record["stopped_by"]])
+        state = self._latest
         if state is None:
             return
+        words = [text for reason, text in _REASONS.items() if reason == record.get("stopped_by")]
         shown = min(record.get("best_round") or state.round, state.round)
         if shown < state.round:
             words.append(f"best round {shown}")

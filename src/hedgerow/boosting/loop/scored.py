@@ -67,19 +67,20 @@ class Tally:
         self._metrics, self._objective, self._rows = metrics, objective, rows
         self.n_rows = count_rows(len(rows.target), rows.communicator)[1]
         self._known: tuple[FloatArray, FloatArray | None] | None = None
-        gathered = [metric for metric in metrics if metric.sums is None]
+        self._summed = [(each, each.sums) for each in metrics if each.sums is not None]
+        self._gathered = [metric for metric in metrics if metric.sums is None]
         needed = self.n_rows * (objective.n_outputs + 2)
-        if gathered and needed > MOST_GATHERED:
+        if self._gathered and needed > MOST_GATHERED:
             from hedgerow.metrics import METRICS
 
             summed = [name for name, metric in METRICS.items() if metric.sums is not None]
             raise ParameterError(
-                f"eval_metric {gathered[0].name!r} needs the scores of all {self.n_rows:,} rows at "
-                f"once, which are {needed:,} numbers (at most {MOST_GATHERED:,}): give fewer "
-                "validation rows (validation_fraction), or a metric that is a sum over rows: "
+                f"eval_metric {self._gathered[0].name!r} needs the scores of all {self.n_rows:,} "
+                f"rows at once, which are {needed:,} numbers (at most {MOST_GATHERED:,}): give "
+                "fewer validation rows (validation_fraction), or a metric that is a sum over rows: "
                 f"'loss', {', '.join(map(repr, summed))}."
             )
-        centered = any(metric.sums is not None and metric.sums.uses_center for metric in metrics)
+        centered = any(sums.uses_center for _, sums in self._summed)
         self._center: Center = 0.0
         if centered and isinstance(objective, SeveralTargets):
             each = range(objective.n_outputs)
@@ -89,32 +90,27 @@ class Tally:
 
     def scores(self, raw: FloatArray) -> dict[str, float]:
         """Return the score of each metric; ``raw`` are those of this rank's rows."""
-        summed = [metric for metric in self._metrics if metric.sums is not None]
-        gathered = [metric for metric in self._metrics if metric.sums is None]
-        found, others = dict[str, float](), self._rows.communicator
-        parts: list[ExactSum] = []
-        if len(self._rows.target) > 0:
-            target, weight = self._rows.target, self._rows.weight
-            prediction = raw if all(m.from_raw for m in summed) else self._objective.predict(raw)
-            for metric in summed:
-                assert metric.sums is not None
+        found, others, parts = dict[str, float](), self._rows.communicator, list[ExactSum]()
+        target, weight = self._rows.target, self._rows.weight
+        if len(target) > 0:
+            from_raw = all(metric.from_raw for metric, _ in self._summed)
+            prediction = raw if from_raw else self._objective.predict(raw)
+            for metric, sums in self._summed:
                 given = raw if metric.from_raw else prediction
-                parts += metric.sums.sums(target, given, weight, self._center)
-        n_sums = sum(metric.sums.n_sums for metric in summed if metric.sums is not None)
-        sums = iter(merged(parts or [ExactSum()] * n_sums, others)) if summed else iter(())
-        for metric in summed:
-            assert metric.sums is not None
-            score = metric.sums.finish(*islice(sums, metric.sums.n_sums))
+                parts += sums.sums(target, given, weight, self._center)
+        n_sums = sum(sums.n_sums for _, sums in self._summed)
+        totals = iter(merged(parts or [ExactSum()] * n_sums, others) if n_sums > 0 else ())
+        for metric, sums in self._summed:
+            score = sums.finish(*islice(totals, sums.n_sums))
             found[metric.name] = not_nan(metric.name, score)
-        if gathered:
+        if self._gathered:
             if self._known is None:  # targets and weights do not change
                 self._known = self._rows.gathered()
+            # The scores of a row are adjacent, so that parts can be joined.
+            flat = gather_numbers(np.ascontiguousarray(raw.T).reshape(-1), others)
+            everyone = np.ascontiguousarray(flat.reshape(-1, len(raw)).T)
             target, weight = self._known
-            everyone = raw
-            if others.size > 1:  # the scores of a row are adjacent, so that parts can be joined
-                flat = gather_numbers(np.ascontiguousarray(raw.T).reshape(-1), others)
-                everyone = np.ascontiguousarray(flat.reshape(-1, len(raw)).T)
-            found |= evaluate(gathered, self._objective, target, everyone, weight)
+            found |= evaluate(self._gathered, self._objective, target, everyone, weight)
         return {metric.name: found[metric.name] for metric in self._metrics}
 
 
