@@ -74,7 +74,7 @@ def fit(
             return plan.finish(plan.start.model)
         own, rows = with_rows_aside(plan, given)
         chosen, prepared = None, None
-        if own.stopping.by_folds and own.limits is not None:
+        if own.stopping.by_folds:
             faster = of_folds(own.params, own.stopping.search.stride)
             folds = FoldRows(rows[0], objective, faster, own.n_threads)
             chosen = ModelSelection(own, folds, budget).choose()
