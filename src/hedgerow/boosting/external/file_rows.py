@@ -200,14 +200,14 @@ class RowReader:
         if weight is not None:
             found["weight"] = weight[some].copy()  # a function may yield one array again
         if roles.offset:
-            columns = [self._column(batch, name, "offset") for name in roles.offset]
-            parts = map(vector_of, columns, roles.offset, ["offset"] * len(columns))
-            offset = check_offset(np.column_stack([*parts]), batch.n_rows, len(columns))
+            named = [(_column(batch, name, "offset"), name) for name in roles.offset]
+            parts = [vector_of(column, name, "offset") for column, name in named]
+            offset = check_offset(np.column_stack(parts), batch.n_rows, len(parts))
             assert offset is not None
             found["offset"] = offset[:, some].copy()
         for value in FURTHER:
             if value.name in roles.of_rows:
-                own = self._column(batch, roles.of_rows[value.name], value.name).as_array()[some]
+                own = _column(batch, roles.of_rows[value.name], value.name).as_array()[some]
                 reading = Reading({value.name: own}, len(own))
                 found[value.field] = value.read_part(own, f"{part.name}: {value.name}", reading)
         return found
@@ -242,14 +242,13 @@ class RowReader:
                 f"{role}={name!r} names a column, but batches are tuples that hold the {role} "
                 f"themselves: leave {role} out."
             )
-        if name not in batch.columns:
-            raise no_column("a batch", name, role, tuple(batch.columns))
-        return batch.columns[name]
+        return _column(batch, name, role)
 
-    def _column(self, batch: Batch, name: str, role: str) -> ReadColumn:
-        column = self._vector(batch, None, name, role)
-        assert column is not None
-        return column
+
+def _column(batch: Batch, name: str, role: str) -> ReadColumn:
+    if name not in batch.columns:
+        raise no_column("a batch", name, role, tuple(batch.columns))
+    return batch.columns[name]
 
 
 def _is_truth(column: ReadColumn) -> bool:
