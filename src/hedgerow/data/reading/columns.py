@@ -33,7 +33,7 @@ from hedgerow.data.schema import ColumnKind, Temporal
 from hedgerow.errors import DataError, DataTypeError
 from hedgerow.kernels.tables.keys import floats_of_keys, is_missing, keys_of_floats, missing_of
 
-_FEW_ROWS = 128
+_FEW_ROWS = 500
 """Up to this many rows, :func:`stack` converts columns of the same type together."""
 LARGEST_INT = int(np.iinfo(np.int64).max)
 """Largest integer that an int64 key holds; the smallest is ``MISSING_KEY + 1``."""

@@ -49,6 +49,9 @@ _FEW_ROWS, _MOST_ROWS = 200, 2000
 """Text of more rows is encoded by Arrow, if it has the text already, and if it has to be imported.
 Shorter pandas frames are converted to objects."""
 
+_FEW_COLUMNS = 12
+"""Series of fewer pandas columns take less time than an array of them."""
+
 FrameLibrary: TypeAlias = 'Literal["pandas", "polars", "pyarrow"] | None'
 """A data frame library; None means a dict of lists."""
 
@@ -171,8 +174,8 @@ def read_columns(frame: Frame) -> AnyArray | list[ReadColumn]:
 
 def _read_pandas_frame(frame: Frame) -> AnyArray | list[ReadColumn]:
     table, names = frame.table, frame.names
-    # A series of each column takes ten times as long as an array of many; if there are few rows,
-    # even as one of Python objects.
+    # A series of each column takes ten times as long as an array of very many; if there are few
+    # rows, even as one of Python objects.
     dtypes, found = table.dtypes.tolist(), dict[int, ReadColumn]()
     is_short = len(table) <= _FEW_ROWS and any(dtype != dtypes[0] for dtype in dtypes)
     objects = table.to_numpy(dtype=object) if is_short else None
@@ -189,6 +192,8 @@ def _read_pandas_frame(frame: Frame) -> AnyArray | list[ReadColumn]:
         whole = len(places) == len(names)
         if objects is not None:
             block = objects[:, places].astype(dtype)
+        elif frame.named and not whole and len(places) < _FEW_COLUMNS:
+            continue
         else:
             block = (table if whole else table.take(places, axis=1)).to_numpy()
         numbers = plain_numbers(block, [names[j] for j in places])
