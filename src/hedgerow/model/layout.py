@@ -78,11 +78,8 @@ class WalkTables(NamedTuple):
     # int64, two per node; threshold, then ``left child << 32 | slot``; in a leaf the largest
     # integer and the leaf itself
     nodes: IntArray
-    value: FloatArray  # float64, one per node
-    # int64, one per node for vector or linear leaves, else empty; index of the node in the forest
-    node: IntArray
-    # int32, one per node; index of the node in its tree, as in the forest
-    number: npt.NDArray[np.int32]
+    value: FloatArray  # float64, one per node; empty if leaves hold vectors or lines
+    node: IntArray  # int64, one per node; index of the node in the forest
     root: Uint64Array  # root, depth: uint64, one per tree
     depth: Uint64Array
 
@@ -223,7 +220,6 @@ def walk_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> WalkTabl
     """Build the tables of the walk; ``threshold`` has the width of the keys."""
     start = forest.tree_start
     inner = np.flatnonzero(forest.feature >= 0)
-    # The inner nodes of a tree are one fewer than its leaves.
     first_child = splits.tree[inner] + 1 + 2 * np.arange(len(inner))
     n_nodes = len(splits.tree)
     position = np.empty(n_nodes, dtype=np.int64)
@@ -236,15 +232,12 @@ def walk_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> WalkTabl
     at = position[inner]
     nodes[at, 0] = threshold[inner]
     nodes[at, 1] = first_child << 32 | splits.slot[inner]
-    value, number = np.empty(n_nodes), np.empty(n_nodes, dtype=np.int32)
-    value[position] = forest.value
-    node = np.empty(0 if holds_numbers(forest) else n_nodes, dtype=np.int64)
-    if len(node) > 0:
-        node[position] = np.arange(n_nodes)
-    number[position] = np.arange(n_nodes) - start[splits.tree]
+    node = np.empty(n_nodes, dtype=np.int64)
+    node[position] = np.arange(n_nodes)
+    value = forest.value[node if holds_numbers(forest) else node[:0]]
     root = start[:-1].astype(np.uint64)
     depth = depths(splits, forest.n_trees)
-    return WalkTables(splits.slots, nodes.reshape(-1), value, node, number, root, depth)
+    return WalkTables(splits.slots, nodes.reshape(-1), value, node, root, depth)
 
 
 def depths(splits: Splits, n_trees: int) -> Uint64Array:

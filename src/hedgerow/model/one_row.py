@@ -59,7 +59,7 @@ class RowScorer:
         self._numbers = struct.Struct("d" * n_features)
         coding_of = np.array([kind == "int" for kind in kinds], dtype=np.uint8)
         codings = np.array([CODINGS[np.dtype(name)] for name in ("f8", "i8")])
-        order = np.argsort(walk[6], kind="stable").astype(np.uint64)
+        order = np.argsort(walk[5], kind="stable").astype(np.uint64)
         self._columns = (coding_of, codings, order)
         self._free: list[Space] = []
 
@@ -74,7 +74,7 @@ class RowScorer:
         numbers = np.zeros(self.shape) if self._needs_numbers else floats
         bins = np.zeros(len(self._lookups), dtype=np.uint8)
         sets = (self._reader.row_of_set, self._reader.sets) if self._reader else NO_SETS
-        scratch = np.zeros(len(self._walk[5]) + len(self._walk[0]), dtype=np.uint64)
+        scratch = np.zeros(len(self._walk[4]) + len(self._walk[0]), dtype=np.uint64)
         leaves = (*self._leaves, numbers)
         arguments = (words, self._columns, self._walk, (bins, *sets), scratch, leaves)
         views = words.data.cast("B"), numbers.reshape(-1).data.cast("B")

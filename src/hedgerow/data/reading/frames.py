@@ -45,12 +45,9 @@ _WHOLE |= {"Boolean", "bool"}
 _ONE_FLOAT = ({"Float64"}, {"Float32"})
 """Types of polars and Arrow."""
 
-_FEW_ROWS, _MOST_ROWS = 200, 2000
+_FEW_ROWS, _MOST_ROWS, _FEW_COLUMNS = 200, 2000, 12
 """Text of more rows is encoded by Arrow, if it has the text already, and if it has to be imported.
-Shorter pandas frames are converted to objects."""
-
-_FEW_COLUMNS = 12
-"""Series of fewer pandas columns take less time than an array of them."""
+Shorter pandas frames are converted to objects, fewer columns of other frames are read singly."""
 
 FrameLibrary: TypeAlias = 'Literal["pandas", "polars", "pyarrow"] | None'
 """A data frame library; None means a dict of lists."""
@@ -174,8 +171,7 @@ def read_columns(frame: Frame) -> AnyArray | list[ReadColumn]:
 
 def _read_pandas_frame(frame: Frame) -> AnyArray | list[ReadColumn]:
     table, names = frame.table, frame.names
-    # A series of each column takes ten times as long as an array of very many; if there are few
-    # rows, even as one of Python objects.
+    # An array takes less time than series of many columns, if there are few rows even of objects.
     dtypes, found = table.dtypes.tolist(), dict[int, ReadColumn]()
     is_short = len(table) <= _FEW_ROWS and any(dtype != dtypes[0] for dtype in dtypes)
     objects = table.to_numpy(dtype=object) if is_short else None

@@ -30,15 +30,7 @@ _ONE = np.uint64(1)
 def add_one_row(
     words: kt.Int64_1D,
     columns: tuple[kt.UInt8_1D, kt.Int64_2D, kt.UInt64_1D],
-    tables: tuple[
-        kt.Int64_1D,
-        kt.Int64_1D,
-        kt.Float64_1D,
-        kt.Int64_1D,
-        kt.Int32_1D,
-        kt.UInt64_1D,
-        kt.UInt64_1D,
-    ],
+    tables: tuple[kt.Int64_1D, kt.Int64_1D, kt.Float64_1D, kt.Int64_1D, kt.UInt64_1D, kt.UInt64_1D],
     categories: CategorySets,
     space: kt.UInt64_1D,
     leaves: Leaves,
@@ -47,7 +39,7 @@ def add_one_row(
     """Add all trees to the scores of one row."""
     # ``space``, uint64 (n_trees + n_slots,), belongs to this call alone.
     coding_of, codings, order = columns
-    slots, nodes, value, node, _, roots, depths = tables
+    slots, nodes, value, node, roots, depths = tables
     bins, bins_start, sets = categories
     n_trees, n_outputs, zero = np.uint64(len(roots)), np.uint64(len(scores)), np.uint64(0)
     ends = words_as(space, 0, n_trees, np.uint64)
@@ -90,7 +82,7 @@ def add_one_row(
         for _ in range(depths[tree]):
             a = step(nodes, keys, zero, a)
         ends[tree] = a
-    if len(node) == 0:
+    if len(value) > 0:
         for output in range(n_outputs):
             total = scores[output, 0]
             for tree in range(output, n_trees, n_outputs):

@@ -293,15 +293,7 @@ def walk_tree(
 @kernel
 def walk_trees(
     rows: KeyRows,
-    tables: tuple[
-        kt.Int64_1D,
-        kt.Int64_1D,
-        kt.Float64_1D,
-        kt.Int64_1D,
-        kt.Int32_1D,
-        kt.UInt64_1D,
-        kt.UInt64_1D,
-    ],
+    tables: tuple[kt.Int64_1D, kt.Int64_1D, kt.Float64_1D, kt.Int64_1D, kt.UInt64_1D, kt.UInt64_1D],
     scores: kt.Float64_2D,
     block: int,
     start: int,
@@ -315,7 +307,7 @@ def walk_trees(
 ) -> None:
     """Add trees like :func:`add_masked_trees`, by walking; for few rows or large trees."""
     # If ``found``, int32 (n_rows, n_trees), is not empty, it gets the leaves, and no score changes.
-    slots, nodes, value, node, number, roots, depths = tables
+    slots, nodes, value, node, roots, depths = tables
     n_slots, n_outputs = np.uint64(len(slots)), np.uint64(len(scores))
     stop = np.uint64(stop)
     block = max(_ONE, min(np.uint64(block), stop - np.uint64(start)))
@@ -328,8 +320,8 @@ def walk_trees(
             walk_tree(nodes, roots[tree], depths[tree], keys, n_slots, n, ends)
             if len(found) > 0:
                 for i in range(n):
-                    found[row + i, tree] = number[ends[i]]
-            elif len(node) == 0:
+                    found[row + i, tree] = node[ends[i]] - np.int64(roots[tree])
+            elif len(value) > 0:
                 output = tree % n_outputs
                 for i in range(n):
                     scores[output, row + i] += value[ends[i]]
