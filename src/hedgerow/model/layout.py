@@ -114,7 +114,7 @@ def find_splits(forest: Forest) -> Splits:
     # threshold. This fails only for the largest integer as threshold, which means "all but missing
     # go left". Such a split is mirrored to "missing goes left, all others right".
     sizes = np.diff(forest.tree_start)
-    tree = np.repeat(np.arange(forest.n_trees), sizes)
+    tree = np.repeat(np.arange(forest.n_trees, dtype=np.int64), sizes)
     base = np.repeat(forest.tree_start[:-1], sizes)
     node = np.arange(len(base))
     inner = forest.feature >= 0
@@ -220,20 +220,21 @@ def walk_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> WalkTabl
     """Build the tables of the walk; ``threshold`` has the width of the keys."""
     start = forest.tree_start
     inner = np.flatnonzero(forest.feature >= 0)
-    first_child = splits.tree[inner] + 1 + 2 * np.arange(len(inner))
     n_nodes = len(splits.tree)
+    number = np.arange(n_nodes, dtype=np.int64)
+    first_child = splits.tree[inner] + 1 + 2 * number[: len(inner)]
     position = np.empty(n_nodes, dtype=np.int64)
     position[start[:-1]] = start[:-1]
     position[splits.left[inner]] = first_child
     position[splits.right[inner]] = first_child + 1
     nodes = np.empty((n_nodes, 2), dtype=np.int64)
     nodes[:, 0] = _LARGEST
-    nodes[:, 1] = np.arange(n_nodes) << 32
+    nodes[:, 1] = number << 32
     at = position[inner]
     nodes[at, 0] = threshold[inner]
     nodes[at, 1] = first_child << 32 | splits.slot[inner]
     node = np.empty(n_nodes, dtype=np.int64)
-    node[position] = np.arange(n_nodes)
+    node[position] = number
     value = forest.value[node if holds_numbers(forest) else node[:0]]
     root = start[:-1].astype(np.uint64)
     depth = depths(splits, forest.n_trees)
