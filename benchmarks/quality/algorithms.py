@@ -67,8 +67,6 @@ class Variant:
         Changes of the recipe's values that are not parameters of an estimator.
     keeps : callable
         Return whether cross-validation tries a candidate.
-    tries_rare : bool
-        Whether cross-validation tries the candidates that must lead clearly.
     """
 
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -79,7 +77,6 @@ class Variant:
     last_rounds: float = 0.0
     recipe: dict[str, Any] = field(default_factory=dict)
     keeps: Callable[[dict[str, Any]], bool] = lambda values: True
-    tries_rare: bool = True
 
     @property
     def same_rounds(self) -> bool:
@@ -117,7 +114,7 @@ VARIANTS = {
     "no symmetric trees tried": _exclude_candidates(grow_policy="symmetric"),
     "no smaller trees tried": Variant(keeps=lambda values: values.get("max_leaves") is None),
     "no categories one by one": _exclude_candidates(max_cat_to_onehot=254),
-    "nothing rare tried": Variant(tries_rare=False),
+    "nothing rare tried": Variant(keeps=lambda values: "lead" not in values),
     "small steps": Variant(recipe={"stride": 1.0}),
     "nothing tried, small steps": Variant(recipe={"stride": 1.0}, keeps=lambda values: False),
     "folds at twice the rate": Variant(recipe={"stride": 2.0}),
@@ -150,7 +147,7 @@ VARIANTS = {
     "reg_lambda=1": Variant({"reg_lambda": 1.0}),
     "subsample=1": Variant({"subsample": 1.0}),
     "patience of 120": Variant(recipe={"patience": 120}),
-    "judged at equal learning": Variant(recipe={"at_equal_learning": True}),
+    "judged at equal rounds": Variant(recipe={"at_equal_rounds": True}),
     "three models": Variant(n_models=3),
     "half the rate": Variant(rate_factor=0.5),
     "two models of half the rounds": Variant(n_models=2, rate_factor=2.0),
@@ -196,18 +193,13 @@ def repeat_params(model: Any, variant: Variant) -> dict[str, Any]:
 def override_defaults(variant: Variant) -> Iterator[None]:
     """Replace the default recipe and candidates by the variant's while the context is open."""
     recipe, candidates = defaults.recipe, defaults.candidates_for
-    rare_candidates = defaults.rare_candidates
 
     def filtered_candidates(size: Any, params: Any) -> list[dict[str, Any]]:
         return [values for values in candidates(size, params) if variant.keeps(values)]
 
-    def rare(size: Any) -> list[dict[str, Any]]:
-        return rare_candidates(size) if variant.tries_rare else []
-
     with (
         patch.object(defaults, "recipe", lambda size: {**recipe(size), **variant.recipe}),
         patch.object(defaults, "candidates_for", filtered_candidates),
-        patch.object(defaults, "rare_candidates", rare),
     ):
         yield
 

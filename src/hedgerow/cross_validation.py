@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.validation.cross import FoldStopping, grow_folds
 from hedgerow.boosting.validation.folds import Fold, among_weighted, folds_of, forward_folds
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
-from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
 from hedgerow.errors import ParameterError, brief
 from hedgerow.objectives.catalogue import task_of
 from hedgerow.peers import OF_CV, advised
@@ -162,7 +162,7 @@ def _of_folds(
     keep_models: bool,
 ) -> CrossValidation:
     """Read the rows and train on all folds."""
-    stopping, limits = stopping_of(settings), FoldStopping(keep_trees=keep_models)
+    stopping, best = stopping_of(settings), None
     trees, threads = trees_of(settings), resolve_threads(settings.get("n_jobs"))
     divided = FitOptions(StoppingParams("cv"), n_jobs=threads)  # no rows are held out
     spec = job.read(loss_of(settings).read, trees, divided)
@@ -170,8 +170,8 @@ def _of_folds(
     inner = among_weighted(splits, spec.train.weight, "folds")
     rows, plan = rows_of_folds(spec, trees, stopping, settings.get("eval_metric"), threads)
     if stopping.early_stopping and not isinstance(stopping.early_stopping, str):
-        limits = replace(limits, limits=(stopping.patience, stopping.min_delta), pooled=True)
-    grown = grow_folds(plan, rows, inner, limits)
+        best = BestRound(plan.metrics[0], stopping.patience, stopping.min_delta)
+    grown = grow_folds(plan, rows, inner, FoldStopping(best, keep_trees=keep_models))
     models = [spec.finish(fold.model) for fold in grown.folds if keep_models]
     histories = [fold.watch.history for fold in grown.folds]
     curves = {
@@ -182,13 +182,16 @@ def _of_folds(
         for name_of_rows in (ONLY, TRAINING)
         if name_of_rows in histories[0]
     }
-    if grown.best is not None:
-        best = grown.best.round
+    if best is not None:
+        best_round = best.round
     else:
-        mean = np.mean(curves[ONLY][plan.metrics[0].name], axis=1)
-        best = 1 + int(np.argmax(mean) if plan.metrics[0].higher_is_better else np.argmin(mean))
+        mean, metric = np.mean(curves[ONLY][plan.metrics[0].name], axis=1), plan.metrics[0]
+        best_round = 1 + int(np.argmax(mean) if metric.higher_is_better else np.argmin(mean))
     return CrossValidation(
-        curves, best, tuple(map(Booster, models)), tuple((fold.train, fold.test) for fold in splits)
+        curves,
+        best_round,
+        tuple(map(Booster, models)),
+        tuple((fold.train, fold.test) for fold in splits),
     )
 
 

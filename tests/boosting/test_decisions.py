@@ -21,10 +21,8 @@ from hedgerow import (
     train,
 )
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.validation.fold_rows import FoldRows
+from hedgerow.boosting.validation.folds import divided
 from hedgerow.data import read_any
-from hedgerow.objectives import make_objective
-from hedgerow.params import BoostParams
 from tests.helpers.examples import examples
 
 
@@ -179,8 +177,7 @@ PLAIN_TREES: dict[str, Any] = {"linear_leaves": False, "feature_crosses": None}
 
 def folds_of(X: Any, y: np.ndarray, seed: int) -> list[tuple[list[int], list[int], Any]]:
     """Return the rows of the folds, and their weights."""
-    sample, squares = Sample(read_any(X), y), make_objective("squared_error")
-    found = FoldRows(sample, squares, BoostParams(), 1).divided(5, True, seed)[0]
+    found = divided(Sample(read_any(X), y), 5, True, seed)[0]
     return [(f.train.tolist(), f.test.tolist(), f.test_weight is None) for f in found]
 
 

@@ -40,7 +40,8 @@ def test_defaults_are_automatic_and_reported() -> None:
     model = HedgerowClassifier(random_state=1).fit(X, y)
     expected = recipe(DataSize(len(y)))
     chosen = model.chosen_params_
-    del expected["max_depth"]  # only reported for symmetric trees
+    for name in ("easy_rounds", "least_patience", "max_depth"):  # reported for symmetric trees
+        del expected[name]
     expected["multi_strategy"] = "auto"  # of no meaning for two classes
     expected["feature_crosses"] = None
     assert chosen.pop("folds") == list(expected.pop("folds"))

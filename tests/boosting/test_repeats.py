@@ -13,12 +13,9 @@ from hedgerow import HedgerowClassifier
 from hedgerow.boosting.automatic.recipe import plain_values
 from hedgerow.boosting.automatic.repeats import find_repeats
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.validation.fold_rows import FoldRows
-from hedgerow.boosting.validation.folds import Fold
+from hedgerow.boosting.validation.folds import Fold, divided
 from hedgerow.data import read_any
 from hedgerow.errors import DataError
-from hedgerow.objectives import make_objective
-from hedgerow.params import BoostParams
 from tests.helpers.examples import examples
 
 PLAIN = plain_values() | {"early_stopping": False}
@@ -36,10 +33,8 @@ def are_observations(*columns: Any, is_classes: bool = True) -> bool:
     return found is not None and found.row is not None
 
 
-def divided(sample: Sample, n_folds: int = 5, is_classes: bool = True) -> list[Fold]:
-    squares = make_objective("squared_error")
-    rows = FoldRows(sample, squares, BoostParams(), 1)
-    return rows.divided(n_folds, is_classes, 0)[0]
+def folds_of(sample: Sample, n_folds: int = 5, is_classes: bool = True) -> list[Fold]:
+    return divided(sample, n_folds, is_classes, 0)[0]
 
 
 # -- copies or observations ----------------------------------------------------
@@ -96,7 +91,7 @@ def test_copies_are_in_one_fold_whatever_their_class() -> None:
     y = (x % 2).astype(float)
     y[4] = 1.0 - y[4]
     assert not are_observations(x, y)
-    folds = divided(sample_of(x, y))
+    folds = folds_of(sample_of(x, y))
     assert len(folds) == 5
     for fold in folds:
         assert not set(x[fold.train]) & set(x[fold.test])
@@ -125,7 +120,7 @@ def test_a_weight_of_k_is_divided_as_k_rows_are(
     found = []
     for sample in (repeated, weighted):
         try:
-            found.append(divided(sample, n_folds, is_classes))
+            found.append(folds_of(sample, n_folds, is_classes))
         except DataError:  # one row, or one of each class, is too few
             found.append(None)
     if None in found:  # only where no class has rows of two values
@@ -151,7 +146,7 @@ def test_observations_are_dealt_out_by_chance() -> None:
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 100, 1000), rng.integers(0, 2, 1000)
     found = []
-    for fold in divided(sample_of(x, y)):
+    for fold in folds_of(sample_of(x, y)):
         sizes = [np.bincount(x[rows], minlength=100) for rows in (fold.train, fold.test)]
         ones = [np.bincount(x[r], weights=y[r], minlength=100) for r in (fold.train, fold.test)]
         there = (sizes[0] > 0) & (sizes[1] > 0)
@@ -164,7 +159,7 @@ def test_observations_are_dealt_out_by_chance() -> None:
 def test_huge_weights_are_divided_in_time() -> None:
     x, y = np.repeat(np.arange(14), 2), np.tile([0, 1], 14)
     weight = np.arange(28) * 1e9 + 1e8
-    folds = divided(sample_of(x, y, weight))
+    folds = folds_of(sample_of(x, y, weight))
     tested = sum(np.bincount(f.test, weights=f.test_weight, minlength=28) for f in folds)
     np.testing.assert_allclose(tested, weight)
 

@@ -34,7 +34,7 @@ from hedgerow.boosting.row_data.targets import has_columns
 from hedgerow.boosting.validation.cross import FoldStopping, GrownFold, GrownFolds, grow_folds
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold, among_weighted, folds_of
-from hedgerow.boosting.validation.stopping import StoppingParams, budget_of
+from hedgerow.boosting.validation.stopping import BestRound, StoppingParams, budget_of
 from hedgerow.cuda.arrays import on_host
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.estimators import labels
@@ -184,7 +184,7 @@ def cross_fit(
     arguments = {**locals(), "groups": None}  # groups divide the folds
     _check(estimator, stopping, model)
     requested: StoppingParams = estimator._stopping()  # the clock begins
-    limits = _limits(requested, stopping)
+    _check_stopping(requested, stopping)
     estimator._check_objective()
     if isinstance(estimator, HedgerowClassifier) and has_columns(y):
         raise DataError(
@@ -195,7 +195,7 @@ def cross_fit(
         raise ParameterError("qid has an effect only on a HedgerowRanker: use groups instead.")
     threads = resolve_threads(estimator.n_jobs if n_jobs is None else n_jobs)
     with estimator._job(arguments).opened() as job:
-        return _of_folds(job, estimator, cv, groups, requested, limits, model, threads)
+        return _of_folds(job, estimator, cv, groups, requested, stopping, model, threads)
 
 
 def _of_folds(
@@ -204,7 +204,7 @@ def _of_folds(
     cv: Any,
     groups: Any,
     requested: StoppingParams,
-    limits: FoldStopping,
+    stopping: Stopping,
     how: Merge | None,
     n_threads: int,
 ) -> CrossFit:
@@ -235,11 +235,17 @@ def _of_folds(
             ))
             for fold in inner
         ]  # fmt: skip
+    best, limits = None, None
+    if requested.is_on(True) and stopping == "pooled":
+        best = BestRound(plan.metrics[0], requested.patience, requested.min_delta)
+    elif requested.is_on(True):
+        limits = (requested.patience, requested.min_delta)
+    ends = FoldStopping(best, limits)
     if (budget := budget_of(requested)) is not None:
         n_refit = rows.sample.n_rows if how == "refit" else 0  # for which time is left
         n_grown = sum(len(fold.train) for fold in inner)
-        limits = replace(limits, is_late=budget.deadline(n_grown / (n_grown + n_refit)))
-    grown = grow_folds(plan, rows, inner, limits)
+        ends = replace(ends, is_late=budget.deadline(n_grown / (n_grown + n_refit)))
+    grown = grow_folds(plan, rows, inner, ends)
     models = [
         spec.finish(corrected(one.model, fold.by_class))
         for fold, one in zip(inner, grown.folds, strict=True)
@@ -297,20 +303,16 @@ def _check(estimator: Any, stopping: str, model: str | None) -> None:
         )
 
 
-def _limits(requested: StoppingParams, stopping: str) -> FoldStopping:
+def _check_stopping(requested: StoppingParams, stopping: Stopping) -> None:
     if requested.by_folds:
         raise ParameterError(
             "early_stopping='cv' draws separate folds: with cross_fit use early_stopping=True, "
             "which uses the test rows of each fold."
         )
-    if not requested.is_on(True):
-        if stopping == "fold":
-            raise ParameterError(
-                "stopping='fold' has no effect with early_stopping=False: leave it out."
-            )
-        return FoldStopping()
-    limits = (requested.patience, requested.min_delta)
-    return FoldStopping(limits, stopping == "pooled")
+    if stopping == "fold" and not requested.is_on(True):
+        raise ParameterError(
+            "stopping='fold' has no effect with early_stopping=False: leave it out."
+        )
 
 
 def _out_of_fold(

@@ -22,6 +22,7 @@ from hedgerow.boosting.automatic.blending import asks_for_several, members_of, m
 from hedgerow.boosting.automatic.cost import allowance_of, within_time
 from hedgerow.boosting.automatic.recipe import (
     AUTOMATIC,
+    CLEARLY,
     FEWEST_ROWS,
     HIGHEST_RATE,
     MEDIUM,
@@ -29,7 +30,6 @@ from hedgerow.boosting.automatic.recipe import (
     Values,
     candidates_for,
     plain_params,
-    rare_candidates,
     recipe,
 )
 from hedgerow.boosting.loop.setup.resolved import (
@@ -57,14 +57,6 @@ _OF_TINY = frozenset(
 )
 """Parameters of the recipe for tiny tables with a fixed number of rounds: a plain leaf would hold
 most of the rows."""
-
-_LEAST_PATIENCE = 10
-_EASY_ROUNDS = 500
-"""Models of more rounds have a larger learning rate."""
-
-_CLEARLY = 1.0
-"""Standard errors by which plain and rare settings must lead.  The recipe is better on most tables,
-so a small lead of these settings is mostly chance."""
 
 _ROWS_TOO_MANY_FOR_BLEND, _CLASSES_TOO_MANY_FOR_BLEND = 3_000, 8
 """From these numbers on, ``blend="auto"`` means one kind of trees
@@ -104,14 +96,13 @@ def choose(
             return members[0].params, replace(stopping, members=members)
         return params, stopping
     size = _but_for_obstacles(size, params, automatic, objective)
-    no_clock = stopping.time_budget is None
+    seconds, values = stopping.time_budget, recipe(size)
     # Another run may continue the trees of a recorded fit, so they may not depend on the clock.
-    one_kind = is_recorded and not no_clock
-    values: Values = {"easy_rounds": None if one_kind else _EASY_ROUNDS}
-    values |= {"least_patience": _LEAST_PATIENCE, **recipe(size)}
-    if not (no_clock or one_kind):
-        assert stopping.time_budget is not None
-        values = within_time(values, size, stopping.time_budget, stopping.began, has_validation)
+    one_kind = is_recorded and seconds is not None
+    if one_kind:
+        values["easy_rounds"] = None
+    elif seconds is not None:
+        values = within_time(values, size, seconds, stopping.began, has_validation)
     lead = values.pop("lead", None)
     if "patience" not in automatic:
         values["least_patience"] = None
@@ -119,63 +110,61 @@ def choose(
         times = values["learning_rate"] / params.learning_rate
         values |= {
             "n_estimators": math.ceil(values["n_estimators"] * times),
-            "patience": max(math.ceil(values["patience"] * times), _LEAST_PATIENCE),
+            "patience": max(math.ceil(values["patience"] * times), 10),
             "stride": max(1.0, min(values["stride"], HIGHEST_RATE / params.learning_rate)),
             "easy_rounds": None,
         }
     several = isinstance(objective, SeveralTargets)
     if several or size.n_outputs == 1 or obstacle_to_vectors(params) is not None:
         del values["multi_strategy"]  # "auto" has a meaning of its own here
-    free, symmetric = automatic | {"max_depth"}, is_symmetric(params)
-    if symmetric:
+    free = automatic if params.max_depth is not None else automatic | {"max_depth"}
+    if is_symmetric(params):
         values |= {"max_leaves": None, "max_depth": None}  # the defaults of symmetric trees
-    explicit_depth = params.max_depth
-    if explicit_depth is not None:
-        del values["max_depth"]
     search = Search(**_only(_OF_SEARCH, values), is_cautious=True)
     chosen = _only(free, values)
     patience, way = chosen.pop("patience", stopping.patience), chosen.pop("early_stopping", "cv")
     if has_validation and "early_stopping" in automatic:
         way = "auto"
+    if is_symmetric(params):
+        free -= {"max_leaves"}
     stopping = replace(stopping, early_stopping=way, patience=patience, search=search)
     params = replace(params, **chosen)
-    if one_kind or not (stopping.by_folds and rowwise and no_clock):
+    blends = stopping.by_folds and rowwise and seconds is None
+    if not blends:
         _refuse_blend(stopping)
     if one_kind or not stopping.by_folds:
         return params, stopping
-    if symmetric:
-        free -= {"max_leaves"}
+    pays = size.n_rows < _ROWS_TOO_MANY_FOR_BLEND and size.n_outputs < _CLASSES_TOO_MANY_FOR_BLEND
+    allowance = None
+    if "learning_rate" in automatic:
+        allowance = allowance_of(size, resolve(params, objective), search.folds[1])
     search = replace(
         search,
-        candidates=_candidates(params, size, free, lead, explicit_depth is None),
+        candidates=_candidates(params, size, free, lead),
         tries_crosses="feature_crosses" in automatic
         and size.by_crosses
         and not size.by_lists
         and FEWEST_ROWS <= size.n_rows < MEDIUM,
+        most_members=(
+            most_members(stopping.blend) if blends and (pays or stopping.blend != "auto") else 1
+        ),
+        allowance=allowance,
     )
-    pays = size.n_rows < _ROWS_TOO_MANY_FOR_BLEND and size.n_outputs < _CLASSES_TOO_MANY_FOR_BLEND
-    if rowwise and no_clock and (pays or stopping.blend != "auto"):
-        search = replace(search, most_members=most_members(stopping.blend))
-    if "learning_rate" in automatic:
-        allowance = allowance_of(size, resolve(params, objective), search.folds[1])
-        search = replace(search, allowance=allowance)
     return params, replace(stopping, search=search)
 
 
 def _candidates(
-    params: BoostParams, size: DataSize, free: frozenset[str], lead: float | None, any_depth: bool
+    params: BoostParams, size: DataSize, free: frozenset[str], lead: float | None
 ) -> tuple[Candidate, ...]:
     """Return the candidates that change only parameters in ``free``."""
-
-    def found(values: list[Values], lead: float | None) -> list[Candidate]:
-        fitting = [changes for changes in values if free.issuperset(changes)]
-        return [Candidate(replace(params, **changes), lead) for changes in fitting]
-
-    tried = found(candidates_for(size, params), lead) + found(rare_candidates(size), _CLEARLY)
-    plain = plain_params(params, free, size) if any_depth else None
-    if plain is not None:
-        tried.append(Candidate(plain, _CLEARLY, is_plain=True))
-    return tuple(tried)
+    found = []
+    for changes in candidates_for(size, params):
+        own_lead = changes.pop("lead", lead)
+        if free.issuperset(changes):
+            found.append(Candidate(replace(params, **changes), own_lead))
+    if (plain := plain_params(params, free, size)) is not None:
+        found.append(Candidate(plain, CLEARLY, is_sieved=True))
+    return tuple(found)
 
 
 def _refuse_blend(stopping: StoppingParams) -> None:

@@ -84,57 +84,26 @@ class TestedRows:
         self, grown: Sequence[GrownFold], raw: Sequence[FloatArray] | None = None
     ) -> FloatArray:
         """Return the loss of each row with the trees up to the best round, or with raw scores."""
-        raw = [fit.raw for fit in grown] if raw is None else raw
-        parts = zip(self._folds, grown, raw, strict=True)
-        return np.concatenate([self._loss(fold, fit, scores) for fold, fit, scores in parts])
-
-    def start_losses(self, grown: Sequence[GrownFold]) -> FloatArray:
-        """Return the loss of each row with the start values alone."""
-        losses, offset = [], self._sample.offset
-        for fold, fit in zip(self._folds, grown, strict=True):
-            start = np.repeat(fit.base[:, None], len(fold.test), axis=1)
-            if offset is not None:
-                start = start + offset[..., fold.test]
-            losses.append(self._loss(fold, fit, start))
+        raw, sample, losses = [fit.raw for fit in grown] if raw is None else raw, self._sample, []
+        for fold, fit, scores in zip(self._folds, grown, raw, strict=True):
+            objective, given = fit.watch.objective, (sample.target[fold.test], scores)
+            if hasattr(objective, "shared_losses"):  # which divide the losses of queries
+                query = None if sample.query is None else sample.query[fold.test]
+                losses.append(objective.shared_losses(*given, query))
+            else:
+                losses.append(objective.losses(*given))
         return np.concatenate(losses)
-
-    def _loss(self, fold: Fold, fit: GrownFold, raw: FloatArray) -> FloatArray:
-        objective, target = fit.watch.objective, self._sample.target[fold.test]
-        if not hasattr(objective, "shared_losses"):  # which divide the losses of queries
-            return objective.losses(target, raw)
-        query = self._sample.query
-        shared: FloatArray = objective.shared_losses(
-            target, raw, None if query is None else query[fold.test]
-        )
-        return shared
 
     def mean(self, losses: FloatArray) -> float:
         """Return the weighted mean of losses of rows."""
         return float(np.average(losses, weights=self._mass))
 
-    def difference(self, more: FloatArray, less: FloatArray) -> Difference:
-        """Return the weighted mean of the losses ``more`` minus the losses ``less``."""
-        return self._difference(more - less, slice(None), self._unit)
-
-    def gain(self, grown: Sequence[GrownFold]) -> Difference:
-        """Return by how much the trees up to the best round lower the loss of the start values."""
-        return self.difference(self.start_losses(grown), self.losses(grown))
-
-    def gain_by_fold(self, grown: Sequence[GrownFold]) -> list[Difference]:
-        """Return the gain on each fold."""
-        gain = self.start_losses(grown) - self.losses(grown)
-        ends = np.cumsum([0, *(len(fold.test) for fold in self._folds)])
-        rows = np.arange(ends[-1])
-        found = []
-        for part in starmap(slice, pairwise(ends)):
-            # All rows of a fold may be of one group, so the error is at least that of single rows.
-            one, other = (self._difference(gain, part, by) for by in (self._unit, rows))
-            found.append(replace(one, error=max(one.error, other.error)))
-        return found
-
-    def _difference(self, gain: FloatArray, part: slice, unit: IntArray) -> Difference:
+    def difference(
+        self, gain: FloatArray, part: slice = slice(None), unit: IntArray | None = None
+    ) -> Difference:
+        """Return the weighted mean of differences of rows, by default of all tested ones."""
         mass = self._mass[part]
-        _, unit = np.unique(unit[part], return_inverse=True)
+        _, unit = np.unique((self._unit if unit is None else unit)[part], return_inverse=True)
         total = np.bincount(unit, weights=mass)
         mean = np.bincount(unit, weights=gain[part] * mass) / total
         count = np.bincount(unit, weights=self._count[part] * mass) / total
@@ -144,6 +113,15 @@ class TestedRows:
         scale = math.ldexp(1.0, math.frexp(float(np.abs(away).max()))[1] - 1)
         spread = float(np.sum((away / scale) ** 2 / count))
         return Difference(center, scale * math.sqrt(spread) / float(total.sum()), len(mass))
+
+    def by_fold(self, gain: FloatArray) -> list[Difference]:
+        """Return the mean of the rows of each fold."""
+        ends, found = np.cumsum([0, *(len(fold.test) for fold in self._folds)]), []
+        for part in starmap(slice, pairwise(ends)):
+            # All rows of a fold may be of one group, so the error is at least that of single rows.
+            one, other = (self.difference(gain, part, unit) for unit in (None, np.arange(ends[-1])))
+            found.append(replace(one, error=max(one.error, other.error)))
+        return found
 
 
 def _weights(sample: Sample, fold: Fold) -> FloatArray:

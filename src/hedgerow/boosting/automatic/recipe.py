@@ -69,8 +69,9 @@ _FEW_LEVELS = 4
 _MOST_LEVELS = 254
 """Statistics of the target replace columns with more categories."""
 _MANY_LISTED = 100_000
-_LEAD_OF_LISTS = 0.7
-"""Standard errors by which a candidate must lead on rankings."""
+_LEAD_OF_LISTS, CLEARLY = 0.7, 1.0
+"""Standard errors by which candidates must lead on rankings, and by which plain trees and those for
+many classes must: the recipe is better on most tables."""
 _STRIDE, _STRIDE_OF_LARGE = 3.0, 2.0
 """Learning rate of the folds over that of the model, below 100,000 rows and above.
 
@@ -80,6 +81,8 @@ scores; 4 was worse.  On flights of 240,000 rows 3 was worse by 1.3%
 """
 _LONGER = 1.15
 """Rounds of the model over those of the folds: small steps overfit later than large ones."""
+_EASY_ROUNDS = 500
+"""Models of more rounds have a larger learning rate."""
 LEVELS = 7
 _FEW_COLUMNS, _MANY_COLUMNS = 100, 500
 """Most columns of symmetric trees, which cannot use bundles, in the recipe.  From the latter on
@@ -155,7 +158,8 @@ def rate_of_rounds(n_rounds: int) -> float:
 
 def recipe(size: DataSize) -> Values:
     """Return the values for data of this size: of parameters, and of the search by folds."""
-    values = _of_few_rows(size) if size.n_rows < _SMALL else _of_many_rows(size)
+    values: Values = {"easy_rounds": _EASY_ROUNDS, "least_patience": 10}
+    values |= _of_few_rows(size) if size.n_rows < _SMALL else _of_many_rows(size)
     if size.n_outputs >= _SHARED_TREES:
         values["multi_strategy"] = ALL_OUTPUTS
     if size.by_lists:  # scores of a few lists vary from round to round
@@ -223,7 +227,7 @@ def _of_many_rows(size: DataSize) -> Values:
         "folds": (10, 1 if large else 2),
         "rounds_factor": _LONGER if size.squares else 1.0,
         "stride": _STRIDE if size.n_rows < _LARGE else _STRIDE_OF_LARGE,
-        "at_equal_learning": size.n_rows * size.n_outputs >= _MANY_SCORES,
+        "at_equal_rounds": size.n_rows * size.n_outputs >= _MANY_SCORES,
     }
 
 
@@ -255,6 +259,13 @@ def candidates_for(size: DataSize, params: BoostParams) -> list[Values]:
             found = [{**levels(4), **lines}, *found, levels(6)]
         if by_level:
             found.append(one_by_one)
+        # These are much better on few tables.  Folds have few rows of each class: without a
+        # required lead they choose these too often.
+        if size.n_outputs >= _SHARED_TREES and may_be_symmetric:
+            found.append({**levels(6), "lead": CLEARLY})
+        if size.n_outputs >= _SHARED_TREES:
+            few_columns = {"min_samples_leaf": 1, "colsample_bynode": 0.3}
+            found.append({"max_leaves": 16, **few_columns, "lead": CLEARLY})
     elif size.squares:
         # Eight levels took the most time and gained 0.1% in the mean (best on 3 of 14 tables).
         if symmetric and size.n_rows < MEDIUM:
@@ -269,16 +280,6 @@ def candidates_for(size: DataSize, params: BoostParams) -> list[Values]:
     elif symmetric and size.n_outputs == 1:
         found.append(by_six_levels)
     return found
-
-
-def rare_candidates(size: DataSize) -> list[Values]:
-    """Return candidates for many classes of few rows, which are much better on few tables."""
-    if size.n_outputs < _SHARED_TREES or not FEWEST_ROWS <= size.n_rows < _SMALL:
-        return []
-    # Folds have few rows of each class: without a required lead they choose these too often.
-    few_columns: Values = {"max_leaves": 16, "min_samples_leaf": 1, "colsample_bynode": 0.3}
-    may_be_symmetric = size.by_levels and size.n_features < _MANY_COLUMNS
-    return [levels(6), few_columns] if may_be_symmetric else [few_columns]
 
 
 def plain_params(params: BoostParams, free: frozenset[str], size: DataSize) -> BoostParams | None:

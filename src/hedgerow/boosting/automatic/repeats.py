@@ -28,9 +28,8 @@ rows, in the order in which they first occur, so no unit or name changes the fol
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -45,7 +44,6 @@ MOST_CELLS = 10_000_000
 """Largest number of hashed values, which takes about 0.1 s.  Zeros are never hashed."""
 
 KEY_STREAM = 4
-_BLOCK_ROWS = 1 << 16
 
 
 def row_keys(table: AnyTable, seed: int) -> npt.NDArray[np.uint64] | None:
@@ -53,9 +51,8 @@ def row_keys(table: AnyTable, seed: int) -> npt.NDArray[np.uint64] | None:
     values = table.value if isinstance(table, SparseTable) else table.values
     zero_missing = table.schema.zero_missing
     if values.size > MOST_CELLS:
-        starts = range(0, len(values), _BLOCK_ROWS)
-        blocks = (is_recorded(values[i : i + _BLOCK_ROWS], zero_missing) for i in starts)
-        if sum(map(np.count_nonzero, blocks)) > MOST_CELLS:
+        blocks = np.array_split(values, values.size // MOST_CELLS + 1)
+        if sum(np.count_nonzero(is_recorded(part, zero_missing)) for part in blocks) > MOST_CELLS:
             return None
     columns = hash_rows(seed, KEY_STREAM, table.n_features)
     keys = np.zeros(table.n_rows, dtype=np.uint64)
@@ -75,8 +72,7 @@ def _hashes(
     numbers = values.astype(np.float64)
     numbers[np.isnan(numbers)] = np.nan  # one bit pattern for all NaN
     bits = numbers.view(np.uint64)
-    with np.errstate(over="ignore"):
-        hashed = mix(mix(bits + start) + start)
+    hashed = mix(mix(bits + start) + start)
     hashed[~is_recorded(values, zero_missing)] = 0
     return hashed
 
@@ -134,40 +130,35 @@ def find_repeats(sample: Sample, seed: int, is_classes: bool) -> Repeats | None:
     if n_different < 2 or (times is None and n_different == len(keys)):
         return None
     number = first_seen(keys)
-    are_observations = _differ(number, target, times, is_classes)
+    pair = first_seen(_hashes_of_targets(target) + hash_numbers(0, COPY_STREAM, number))
+    are_observations = _differ(number, pair, times, is_classes)
     # Few columns are looked at, and only if keys and targets do not decide.
     if not (are_observations or _repeat_by_chance(sample.table, number, times)):
         return Repeats(number)
     row = np.arange(len(keys))
     if times is not None:
         row = np.repeat(row, np.minimum(times, max(1, _MOST_DEALT // len(keys))))
-    return Repeats(number, row, _order(number, target, row, seed))
+    return Repeats(number, row, _order(pair[row], seed))
 
 
 def _counts_of_values(table: AnyTable, times: IntArray | None) -> Iterator[IntArray | FloatArray]:
     """Yield, for each column, how many rows have each of its values."""
     zero_missing = table.schema.zero_missing
     total = table.n_rows if times is None else times.sum()
-
-    def counted(values: AnyArray, row: AnyArray) -> IntArray | FloatArray:
-        _, value = np.unique(values, return_inverse=True)
-        counts = np.bincount(value, weights=None if times is None else times[row])
+    columns: Iterable[tuple[AnyArray, AnyArray | slice]]
+    if isinstance(table, SparseTable):
+        row_of = np.repeat(np.arange(table.n_rows), np.diff(table.row_start))
+        order = np.argsort(table.column, kind="stable")
+        parts = np.split(order, np.cumsum(np.bincount(table.column))[:-1])
+        columns = ((table.value[own], row_of[own]) for own in parts)
+    else:
+        columns = ((column, slice(None)) for column in table.values.T)
+    for values, row in columns:
+        recorded = is_recorded(values, zero_missing)
+        _, value = np.unique(values[recorded], return_inverse=True)
+        counts = np.bincount(value, weights=None if times is None else times[row][recorded])
         others = total - counts.sum()  # the zeros
-        return np.append(counts, others) if others > 0 else counts
-
-    if not isinstance(table, SparseTable):
-        for column in table.values.T:
-            kept = is_recorded(column, zero_missing)
-            yield counted(column[kept], kept)
-        return
-    recorded = is_recorded(table.value, zero_missing)
-    row = np.repeat(np.arange(table.n_rows), np.diff(table.row_start))[recorded]
-    column, values = table.column[recorded], table.value[recorded]
-    order = np.argsort(column, kind="stable")
-    starts = np.flatnonzero(np.diff(column[order], prepend=-1))
-    for first, stop in pairwise([*starts.tolist(), len(order)]):
-        own = order[first:stop]
-        yield counted(values[own], row[own])
+        yield np.append(counts, others) if others > 0 else counts
 
 
 def _times(weight: FloatArray | None) -> IntArray | None:
@@ -177,15 +168,10 @@ def _times(weight: FloatArray | None) -> IntArray | None:
     return np.minimum(weight, _MOST_DEALT).astype(np.int64)
 
 
-def _differ(number: IntArray, target: FloatArray, times: IntArray | None, is_classes: bool) -> bool:
+def _differ(number: IntArray, pair: IntArray, times: IntArray | None, is_classes: bool) -> bool:
     """Return whether the targets of rows with the same values differ often enough."""
-    targets = _target_keys(target)
     n_times = np.bincount(number, weights=times)
-    order = np.lexsort((targets, number))
-    group, value = number[order], targets[order]
-    is_new = np.ones(len(order), dtype=bool)
-    is_new[1:] = (group[1:] != group[:-1]) | (value[1:] != value[:-1])
-    n_values = np.bincount(group, weights=is_new)
+    n_values = np.bincount(number[np.unique(pair, return_index=True)[1]])
     # One row of each class is a pair by design or a table of shares: no class is repeated.
     differs = (n_values > 1) & (~np.array(is_classes) | (n_times > n_values))
     repeated = n_times[n_times > 1].sum()
@@ -212,29 +198,16 @@ def _repeat_by_chance(table: AnyTable, number: IntArray, times: IntArray | None)
     return n_columns > 1 and observed > 0.0
 
 
-def _target_keys(target: FloatArray) -> npt.NDArray[np.uint64]:
-    """Return a number for each row that is the same for equal targets."""
-    columns = target.reshape(len(target), -1)
+def _hashes_of_targets(target: FloatArray) -> npt.NDArray[np.uint64]:
     keys = np.zeros(len(target), dtype=np.uint64)
-    with np.errstate(over="ignore"):
-        for number, column in enumerate(columns.T):
-            bits = (column + 0.0).view(np.uint64)
-            keys += hash_numbers(number, COPY_STREAM, bits)
+    for number, column in enumerate(target.reshape(len(target), -1).T):
+        keys += hash_numbers(number, COPY_STREAM, (column + 0.0).view(np.uint64))
     return keys
 
 
-def _order(
-    number: IntArray, target: FloatArray, row: IntArray, seed: int
-) -> npt.NDArray[np.uint64]:
-    """Return hashes of the number of a value with a target and, of equals in both, the number."""
-    with np.errstate(over="ignore"):
-        pairs = _target_keys(target) + hash_numbers(0, COPY_STREAM, number.astype(np.uint64))
-    pair = first_seen(pairs)[row].astype(np.uint64)
+def _order(pair: IntArray, seed: int) -> npt.NDArray[np.uint64]:
+    """Return hashes of the pairs of values and target and, of equal ones, of their number."""
     order = np.argsort(pair, kind="stable")
-    place = np.arange(len(order))
-    is_new = np.ones(len(order), dtype=bool)
-    is_new[1:] = pair[order][1:] != pair[order][:-1]
     copy = np.empty(len(order), dtype=np.uint64)
-    copy[order] = place - np.maximum.accumulate(np.where(is_new, place, 0))
-    with np.errstate(over="ignore"):
-        return hash_numbers(seed, COPY_STREAM, hash_numbers(seed, COPY_STREAM, pair) + copy)
+    copy[order] = np.arange(len(order)) - np.searchsorted(pair[order], pair[order])
+    return hash_numbers(seed, COPY_STREAM, hash_numbers(seed, COPY_STREAM, pair) + copy)

@@ -41,7 +41,6 @@ from hedgerow.boosting.validation.stopping import BestRound
 from hedgerow.data.inputs import Inputs
 from hedgerow.errors import LossError
 from hedgerow.growing.core.tree import GrownTree, joined
-from hedgerow.metrics import Metric
 from hedgerow.metrics.queries import query_rows, query_weights
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -65,18 +64,16 @@ have to be recomputed."""
 class FoldStopping:
     """Stopping rule of the folds.
 
-    limits        None: all rounds are done
-    pooled        whether all folds keep the same number of rounds, chosen by the pooled score
-    best          tracker of the best round; None: one made from ``limits``
-    is_late       tells, after each round of a fold, whether time is over.  Without early stopping,
-                  and with a pooled score, all folds then keep the same number of rounds.
+    best          tracker of the pooled score, which chooses the same number of rounds for all folds
+    limits        patience and smallest improvement, if each fold stops by its own score
+    is_late       tells, after each round of a fold, whether time is over.  Without ``limits`` all
+                  folds then keep the same number of rounds.
     after_rounds  receives the number of rounds that all folds completed, and their pooled score
     keep_trees    whether the folds keep forests and models
     """
 
-    limits: tuple[int, float] | None = None
-    pooled: bool = False
     best: BestRound | None = None
+    limits: tuple[int, float] | None = None
     is_late: Callable[[], bool] = lambda: False
     after_rounds: Callable[[int, float], None] = lambda n_rounds, score: None
     keep_trees: bool = True
@@ -91,10 +88,9 @@ def grow_folds(
     if sample.n_rows * sample.table.schema.n_features < _CELLS_SIDE_BY_SIDE:
         n_threads = 1
     at_once = min(n_threads, len(folds))
-    limits = None if stopping.pooled else stopping.limits
-    shared = replace(plan, n_threads=n_threads // at_once, callbacks=(), limits=limits)
+    shared = replace(plan, n_threads=n_threads // at_once, callbacks=(), limits=stopping.limits)
     grown = [GrownFold(shared, rows, fold, number, stopping) for number, fold in enumerate(folds)]
-    found = GrownFolds(grown, plan.metrics[0], stopping)
+    found = GrownFolds(grown, stopping)
     try:
         take_turns([fold.advance for fold in grown], at_once, found.after_step)
         for fold in grown:
@@ -114,17 +110,13 @@ def pooled(scores: Sequence[float], masses: Sequence[float]) -> float:
 
 
 class GrownFolds:
-    """All folds, the rounds that all of them have completed, and the best one of these.
+    """All folds, and the best of the rounds that all of them have completed.
 
-    best      the best round by the pooled score, if that decides
-    n_rounds  number of rounds that all folds completed
-    late      whether the time limit ended the folds
+    late  whether the time limit ended the folds
     """
 
-    def __init__(self, folds: Sequence[GrownFold], metric: Metric, stopping: FoldStopping) -> None:
+    def __init__(self, folds: Sequence[GrownFold], stopping: FoldStopping) -> None:
         self.folds, self._stopping, self.best = folds, stopping, stopping.best
-        if self.best is None and stopping.pooled and stopping.limits is not None:
-            self.best = BestRound(metric, *stopping.limits)
         self.n_rounds, self.late = 0, False
 
     @once
@@ -171,10 +163,10 @@ class GrownFold:
 
     After the last round:
 
-    base     float64 (n_outputs,): raw score before the first tree
     forest   up to the best round, and its model, if trees are kept
     inputs   inputs of the trees, including statistics that no tree uses
-    raw      float64 (n_outputs, n_test): raw scores of the test rows, from the forest
+    start    float64 (n_outputs, n_test): raw scores of the test rows before the first tree
+    raw      the same, from the forest
     scores   scores of the test rows, from the forest, by name of the metric
     trees    up to the best round, as in the model
 
@@ -183,9 +175,9 @@ class GrownFold:
     """
 
     watch: Watch
-    base: FloatArray
     forest: Forest
     model: Model
+    start: FloatArray
     raw: FloatArray
     scores: dict[str, float]
     trees: list[GrownTree]
@@ -200,52 +192,45 @@ class GrownFold:
         self._number, self._stopping = number, stopping
         self.best_round, self.next_end, self.mass = 0, NOT_KNOWN, 0.0
         self.curve: list[float] = []
-        self._recent, self._n_noted = deque[FloatArray](), 0  # raw scores after the latest rounds
+        self._recent = deque[FloatArray]()  # raw scores after the latest rounds
         self._states: Generator[BoostState, None, None] | None = None
         self._ready: Ready | None = None
 
     def advance(self) -> bool:
         """Run a round, and others that are ready; return True if the last one was among them."""
-        if self._states is None:
-            self._begin()
-        assert self._ready is not None
-        assert self._states is not None
+        if self._states is None or self._ready is None:
+            rows = self._rows.fold(self._fold, self._plan.n_threads)
+            self._ready = make_ready(self._plan, rows, may_run_ahead=True)
+            self.watch, self._states = self._ready.watch, rounds(self._ready.state)
+            self.mass = _mass(rows.validation[0])
         state, watch, last = self._ready.state, self.watch, self._plan.params.n_estimators
         state.next_end = self.next_end
-        name = watch.metrics[0].name
         while True:
             try:
                 next(self._states)
                 ended = watch.after_round(state) or state.n_rounds == last
             except LossError as error:
                 raise LossError(f"fold {self._number}, {error}") from error.__cause__
-            self.curve.append(watch.history[watch.rows][name][-1])
-            best = self.best_round if watch.best is None else watch.best.round
+            self.curve = watch.history[watch.rows][watch.metrics[0].name]
             if state.adds_up:
-                self._keep(state.held_out[0].raw.copy(), best)
+                self._keep(state, state.held_out[0].raw.copy())
             if ended or state.ahead is None or state.ahead.n_ready == 0:
                 return ended
             rest = state.take_ready() if watch.best is None else None
             if rest is not None:  # all at once: no other than the pool may end the fit
                 watch.note_scores(rest.scores, len(rest.raw))
-                for raw in rest.raw:
-                    self._keep(raw, best)
-                self.curve += rest.scores[watch.rows][name]
+                self._keep(state, *rest.raw)
                 return state.n_rounds == last
 
-    def _begin(self) -> None:
-        """Take the rows of the fold, and make its loop."""
-        rows = self._rows.fold(self._fold, self._plan.n_threads)
-        self._ready = ready = make_ready(self._plan, rows, may_run_ahead=True)
-        self.watch, self._states = ready.watch, rounds(ready.state)
-        self.mass = _mass(rows.validation[0])
-
-    def _keep(self, raw: FloatArray, best: int) -> None:
-        """Keep raw scores after the next round, which do not change; drop those before ``best``."""
-        recent = self._recent
-        recent.append(raw)
-        self._n_noted += 1
-        while self._n_noted - len(recent) + 1 < best or len(recent) * raw.nbytes > _RECENT_BYTES:
+    def _keep(self, state: BoostState, *raw: FloatArray) -> None:
+        """Keep raw scores after the latest rounds; drop those before the best round."""
+        recent, best = self._recent, self.watch.best
+        recent.extend(raw)
+        best_round = self.best_round if best is None else best.round
+        while (
+            state.n_rounds - len(recent) + 1 < best_round
+            or len(recent) * raw[0].nbytes > _RECENT_BYTES
+        ):
             recent.popleft()
 
     def finish(self, all_folds: GrownFolds) -> None:
@@ -266,8 +251,10 @@ class GrownFold:
         if state.n_rows < 2 * state.params.min_samples_leaf:
             kept = 0  # too few rows for a split
         raw = np.ascontiguousarray(self._scores_after(state, kept))
-        self.scores, self.raw = state.scored[0].score(watch.objective, raw), raw
-        self.base, self.trees, self.n_inputs = state.base, state.mode.trees(kept), state.n_features
+        start = state.held_out[0].restarted(state.base).raw
+        self.scores = state.scored[0].score(watch.objective, raw)
+        self.start, self.raw = start, raw
+        self.trees, self.n_inputs = state.mode.trees(kept), state.n_features
         self.inputs, self.n_copies = rows.inputs, rows.seen.n_copies
         if self._stopping.keep_trees:
             self.forest = state.freeze(kept)
@@ -286,7 +273,7 @@ class GrownFold:
 
     def _scores_after(self, state: BoostState, n_rounds: int) -> FloatArray:
         """Return raw scores of the test rows from the first ``n_rounds`` rounds alone."""
-        place = n_rounds - 1 - (self._n_noted - len(self._recent))
+        place = n_rounds - 1 - (state.n_rounds - len(self._recent))
         if 0 <= place < len(self._recent):
             return self._recent[place]
         unseen = state.held_out[0]

@@ -16,46 +16,30 @@ sorted for each fold.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import fields, replace
-from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import IntArray
-from hedgerow.boosting.automatic.repeats import find_repeats
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup.training_matrix import PreparedRows, bins_of_columns, prepare
 from hedgerow.boosting.row_data.classes import with_class_weights
 from hedgerow.boosting.row_data.statistics import choose_columns, kept_columns
-from hedgerow.boosting.validation.folds import (
-    Fold,
-    deal_observations,
-    draw_folds,
-    lists_in_any_order,
-)
+from hedgerow.boosting.validation.folds import Fold
 from hedgerow.data import AnyTable, BinnedMatrix, Table
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.growing.core.setup import SumsPool
-from hedgerow.metrics.queries import first_seen
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 
 _OF_TREES = (
-    "n_estimators",
-    "learning_rate",
-    "max_leaves",
-    "max_depth",
-    "min_samples_leaf",
-    "reg_lambda",
-    "subsample",
-    "colsample_bynode",
-    "grow_policy",
-    "max_cat_to_onehot",
+    *("n_estimators", "learning_rate", "max_leaves", "max_depth", "min_samples_leaf"),
+    *("reg_lambda", "subsample", "colsample_bynode", "grow_policy", "max_cat_to_onehot"),
 )
 """Parameters that do not affect the form of the rows for the grower."""
+_OF_FORM = [field.name for field in fields(BoostParams) if field.name not in _OF_TREES]
 
 _KEPT_CELLS = 1_000_000
 """A fold of fewer values, copies included, is kept in memory, in some megabytes.
@@ -81,7 +65,7 @@ class FoldRows:
         schema, is_hist = sample.table.schema, params.tree_method == "hist"
         self.whole: PreparedRows | None = None
         self._kept: BinSpec | None = None
-        self._kept_folds: dict[int, tuple[Fold, PreparedRows]] = {}
+        self._kept_folds: dict[Fold, PreparedRows] = {}
         self._sums = SumsPool()
         groups = choose_columns(schema, sample.n_rows, objective, params)
         if is_hist and groups:
@@ -93,7 +77,7 @@ class FoldRows:
 
     def for_trees(self, params: BoostParams) -> FoldRows:
         """Return the rows for other parameters; prepare again only if their form differs."""
-        if form_of(params) != form_of(self.params):
+        if params.unlike(self.params, _OF_FORM):
             return FoldRows(self.sample, self._objective, params, self.n_threads)
         other = copy(self)
         other.params = params
@@ -105,12 +89,11 @@ class FoldRows:
 
     def fold(self, fold: Fold, n_threads: int = 1) -> PreparedRows:
         """Return the rows of one fold; those of small tables are kept for further calls."""
-        kept = self._kept_folds.get(id(fold))
-        if kept is not None and kept[0] is fold:
-            return kept[1]
-        found = self._make_fold(fold, n_threads)
-        if found.seen.matrix.n_rows * found.seen.matrix.n_features < _KEPT_CELLS:
-            self._kept_folds[id(fold)] = (fold, found)
+        found = self._kept_folds.get(fold)
+        if found is None:
+            found = self._make_fold(fold, n_threads)
+            if found.seen.matrix.n_rows * found.seen.matrix.n_features < _KEPT_CELLS:
+                self._kept_folds[fold] = found
         return found
 
     def _make_fold(self, fold: Fold, n_threads: int) -> PreparedRows:
@@ -142,27 +125,6 @@ class FoldRows:
         unseen = _taken(data, test, rows, fold.test)
         return PreparedRows(train, train, seen, (unseen,), (test,), whole.inputs)
 
-    def divided(
-        self, n_folds: int, stratify: bool, seed: int, given: Sequence[Fold] = ()
-    ) -> tuple[list[Fold], IntArray | None]:
-        """Return folds, and numbers that rows of one observation share; None: each row is one."""
-        sample, own = self.sample, list(given)
-        if sample.query is not None:
-            folds = own or draw_folds(sample.target, n_folds, False, seed, sample.query)
-            return lists_in_any_order(folds, seed), sample.query
-        groups = None if sample.group is None else first_seen(sample.group)
-        if own:
-            return own, groups
-        if groups is not None:
-            return draw_folds(sample.target, n_folds, stratify, seed, groups), groups
-        repeats = find_repeats(sample, seed, stratify)
-        if repeats is None:
-            return draw_folds(sample.target, n_folds, stratify, seed), None
-        if repeats.row is not None:
-            return deal_observations(sample, n_folds, stratify, repeats), None
-        alike = repeats.number
-        return draw_folds(sample.target, n_folds, stratify, seed, alike=alike), alike
-
 
 def _taken(
     data: TrainingData, sample: Sample, matrix: BinnedMatrix | AnyTable, rows: IntArray
@@ -172,8 +134,3 @@ def _taken(
         # Fortran order, for which the kernels are compiled; brackets would change it.
         numbers = np.take(numbers.T, rows, axis=1).T
     return TrainingData(matrix, sample.target, sample.weight, sample.offset, numbers=numbers)
-
-
-def form_of(params: BoostParams) -> list[Any]:
-    """Return the parameters that determine the form of the rows for the grower."""
-    return [getattr(params, f.name) for f in fields(params) if f.name not in _OF_TREES]

@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray, distinct
-from hedgerow.boosting.automatic.repeats import Repeats
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
+from hedgerow.boosting.automatic.repeats import Repeats, find_repeats
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.job import FitSpec
 from hedgerow.boosting.row_data.queries import read_qid
@@ -65,23 +65,34 @@ class Fold:
     by_class: FloatArray | None = None
 
 
+def divided(
+    sample: Sample, n_folds: int, stratify: bool, seed: int, given: Sequence[Fold] = ()
+) -> tuple[list[Fold], IntArray | None]:
+    """Return folds, and numbers that rows of one observation share; None: each row is one."""
+    target, blocks = sample.target, sample.query
+    if blocks is None and sample.group is not None:
+        blocks = first_seen(sample.group)
+    if given or blocks is not None:
+        folds = list(given) or draw_folds(target, n_folds, stratify, seed, blocks)
+        return folds if sample.query is None else lists_in_any_order(folds, seed), blocks
+    repeats = find_repeats(sample, seed, stratify)
+    if repeats is None:
+        return draw_folds(target, n_folds, stratify, seed), None
+    if repeats.row is not None:
+        return deal_observations(sample, n_folds, stratify, repeats), None
+    alike = repeats.number  # copies of a row stay in one fold, also across classes
+    hashes = hash_rows(seed, FOLD_STREAM, int(alike.max()) + 1)
+    return _folds_by(_dealt(target, n_folds, stratify, hashes, alike)), alike
+
+
 def draw_folds(
-    target: FloatArray,
-    n_folds: int,
-    stratify: bool,
-    seed: int,
-    groups: IntArray | None = None,
-    alike: IntArray | None = None,
+    target: FloatArray, n_folds: int, stratify: bool, seed: int, groups: IntArray | None = None
 ) -> list[Fold]:
     """Divide all rows into ``n_folds`` folds of about the same size; fewer if there are fewer."""
-    # ``alike`` has equal numbers for copies of a row, which stay in one fold, also across classes.
     if groups is not None:
-        number = _folds_of_groups(first_seen(groups), n_folds, seed)
-    else:
-        n_hashed = len(target) if alike is None else int(alike.max()) + 1
-        hashes = hash_rows(seed, FOLD_STREAM, n_hashed)
-        number = _dealt(target, n_folds, stratify, hashes, alike)
-    return _folds_by(number, "row (or one of each class)" if groups is None else "group")
+        return _folds_by(_folds_of_groups(first_seen(groups), n_folds, seed), "group")
+    hashes = hash_rows(seed, FOLD_STREAM, len(target))
+    return _folds_by(_dealt(target, n_folds, stratify, hashes))
 
 
 def forward_folds(time: FloatArray, n_folds: int, start: float) -> list[Fold]:
@@ -108,7 +119,7 @@ def deal_observations(sample: Sample, n_folds: int, stratify: bool, repeats: Rep
     assert row is not None
     assert hashes is not None
     number = _dealt(sample.target[row], n_folds, stratify, hashes)
-    folds = _folds_by(number, "row (or one of each class)")
+    folds = _folds_by(number)
     if len(row) == sample.n_rows:
         return folds
     n_observed = np.bincount(row, minlength=sample.n_rows)
@@ -153,34 +164,27 @@ def folds_to_test(folds: list[Fold], target: FloatArray, n_tested: int) -> list[
     if len(first) == len(folds) or can_judge(first, target):
         return first
     # Otherwise those that test most rows with other targets, as of a rare class.
-    same = target[first[0].test[0]]
-    n_others = [np.count_nonzero(_rows_unlike(target[fold.test], same)) for fold in folds]
+    unlike = (target != target[first[0].test[0]]).reshape(len(target), -1).any(axis=1)
+    n_others = [np.count_nonzero(unlike[fold.test]) for fold in folds]
     order = np.argsort([-n for n in n_others], kind="stable")
     return [folds[k] for k in order[:n_tested].tolist()]
 
 
 def can_judge(folds: Sequence[Fold], target: FloatArray) -> bool:
     """Return whether tested targets differ, or all targets are the same."""
-    if not _differ(target):
+
+    def differs(target: FloatArray) -> bool:
+        return bool((target != target[0]).any())
+
+    if not differs(target):
         return True
     # Folds that train on one target, because a group has all others, learn nothing.
-    learning = [fold for fold in folds if _differ(target[fold.train])]
+    learning = [fold for fold in folds if differs(target[fold.train])]
     # If all tested targets are the same, each round that predicts it more surely is better.
-    return bool(learning) and _differ(target[np.concatenate([fold.test for fold in learning])])
+    return bool(learning) and differs(target[np.concatenate([fold.test for fold in learning])])
 
 
-def _differ(target: FloatArray) -> bool:
-    """Return whether some targets differ."""
-    return bool(_rows_unlike(target, target[0]).any())
-
-
-def _rows_unlike(target: FloatArray, same: FloatArray) -> BoolArray:
-    """Return the rows whose target, or one of whose targets, is another than ``same``."""
-    unlike: BoolArray = target != same
-    return unlike if unlike.ndim == 1 else np.asarray(unlike.any(axis=1))
-
-
-def _folds_by(number: IntArray, what: str) -> list[Fold]:
+def _folds_by(number: IntArray, what: str = "row (or one of each class)") -> list[Fold]:
     """Return folds that test the rows of their number, and train on all others."""
     n_folds = int(number.max()) + 1
     if n_folds < 2:

@@ -17,9 +17,9 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -52,14 +52,13 @@ _SECONDS = Interval(0.0, math.inf, low_open=True, high_open=True)
 class Candidate(NamedTuple):
     """Other parameters of the trees, which the folds compare with the first ones.
 
-    lead      standard errors by which they must be better; None: any lead is enough
-    is_plain  whether they are the trees of other libraries, which the first fold judges before the
-              others, as it does crosses of columns
+    lead       standard errors by which they must be better; None: any lead is enough
+    is_sieved  whether the first fold judges them before the others
     """
 
     params: BoostParams
     lead: float | None = None
-    is_plain: bool = False
+    is_sieved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +74,8 @@ class Search:
                        ``patience``; None: ``patience`` from the start
     candidates         tried one after the other
     tries_crosses      whether crosses of the columns with the largest gains are tried at the end
-    at_equal_learning  candidates are compared with the best parameters after as much learning
-                       (rounds times rate), not with their best score: slow learners may win
+    at_equal_rounds    candidates are compared with the best parameters after as many rounds, not
+                       with their best score: slow learners may win
     allowance          bounds on the estimated cost; None: nothing is bounded
     is_cautious        use fewer rounds if the gain on the test rows may be due to chance
     most_members       largest number of kinds of trees in the model
@@ -89,7 +88,7 @@ class Search:
     least_patience: int | None = None
     candidates: tuple[Candidate, ...] = ()
     tries_crosses: bool = False
-    at_equal_learning: bool = False
+    at_equal_rounds: bool = False
     allowance: Allowance | None = None
     is_cautious: bool = False
     most_members: int = 1
@@ -241,25 +240,53 @@ def budget_of(stopping: StoppingParams) -> Budget | None:
     return None if seconds is None else Budget(float(seconds), stopping.began)
 
 
+_PATIENCE_SHARE = 0.2
+
+
 @dataclass(slots=True)
 class BestRound:
-    """Tracker of the best round so far and of patience.
+    r"""Tracker of the best round so far, and of what ends a fit: patience, or a better rival.
+
+    Patience may grow with the number of rounds, because later rounds improve the score in longer
+    intervals.  A curve also stops if its distance to the best curve so far (the rival) is large
+    compared with its own recent gain::
+
+        score
+          |  \.
+          |   \.`-.___
+          |     `-.   `------  candidate; its recent gain is that of the later half of the rounds
+          |        `-.     ^
+          |           `-.  |   distance, far more than the recent gain
+          |..............`-v.  rival
 
     metric               metric of the watched score
     patience, min_delta  as in :class:`StoppingParams`
+    least                patience at the first round, which grows by a fifth of the rounds
+    rival                best score of the rival up to each round; the last one also holds for later
+                         rounds
+    judged_from          first round at which the distance to the rival may end the fit
+    farthest             largest distance to the rival, as a multiple of the recent gain
+    to_beat              the fit ends once its score is better than this one
+    bests                best score up to each round
     """
 
     metric: Metric
     patience: int
     min_delta: float
+    least: int | None = None
+    rival: Sequence[float] = ()
+    judged_from: int = 40
+    farthest: float = 1.3
+    to_beat: float | None = None
     round: int = 0
     score: float = math.nan
+    bests: list[float] = field(default_factory=list, repr=False)
     _reference: float = field(default=math.nan, repr=False)
     _reference_round: int = field(default=0, repr=False)
 
-    def again(self) -> Self:
+    def again(self) -> BestRound:
         """Return a tracker with the same parameters, before the first round."""
-        return replace(self, round=0, score=math.nan, _reference=math.nan, _reference_round=0)
+        return BestRound(self.metric, self.patience, self.min_delta)
 
     def observe(self, n_rounds: int, score: float) -> bool:
         """Record the score after ``n_rounds`` rounds; return True if the fit should end."""
@@ -269,25 +296,49 @@ class BestRound:
             score, self._reference, self.min_delta
         ):
             self._reference, self._reference_round = score, n_rounds
-        return n_rounds - self._reference_round >= self.patience
+        self.bests.append(self.score)
+        is_ahead = self.to_beat is not None and self.metric.improves(self.score, self.to_beat)
+        return n_rounds >= self._end_of_patience() or self._is_hopeless() or is_ahead
 
     def next_end(self, n_rounds: int) -> int:
-        """Return the first round that may end the fit, after ``n_rounds`` rounds."""
-        return max(n_rounds + 1, self._reference_round + self.patience)
+        """Return the round in which patience may end, or the first comparison with the rival."""
+        # Later comparisons may end the fit before.
+        end = self._end_of_patience()
+        if self.rival and n_rounds < self.judged_from:
+            end = min(end, self.judged_from)
+        return max(n_rounds + 1, end)
+
+    def _end_of_patience(self) -> int:
+        grown = self.patience
+        if self.least is not None:
+            grown = min(grown, math.ceil(self.least + _PATIENCE_SHARE * self._reference_round))
+        return self._reference_round + grown
+
+    def _is_hopeless(self) -> bool:
+        n = len(self.bests)
+        if n < self.judged_from or not self.rival:
+            return False
+        other = self.rival[min(n, len(self.rival)) - 1]
+        if not self.metric.improves(other, self.score):
+            return False
+        lately = abs(self.score - self.bests[n // 2])
+        return abs(other - self.score) > self.farthest * lately
 
 
 def hash_rows(seed: int, stream: int, n_rows: int, first_row: int = 0) -> npt.NDArray[np.uint64]:
     """Return :func:`hash_numbers` of successive row numbers."""
-    return hash_numbers(seed, stream, np.arange(first_row, first_row + n_rows, dtype=np.uint64))
+    return hash_numbers(seed, stream, np.arange(first_row, first_row + n_rows))
 
 
-def hash_numbers(seed: int, stream: int, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def hash_numbers(
+    seed: int, stream: int, numbers: IntArray | npt.NDArray[np.uint64]
+) -> npt.NDArray[np.uint64]:
     """Return :func:`~hedgerow.kernels.primitives.hashing.hash64` of each number."""
     step = np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
         start = mix(np.array([seed], dtype=np.uint64) + step)
         start = mix(start + np.uint64(stream) * step)
-        return mix(start + (numbers + np.uint64(1)) * step)
+        return mix(start + (numbers.astype(np.uint64) + np.uint64(1)) * step)
 
 
 def mix(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
