@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from hedgerow import Booster, Dataset, load, train
-from hedgerow.boosting.validation.stopping import hash_rows
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.growing.sampling.draws import ROW_STREAM
 from hedgerow.io import model_from_bytes, model_to_bytes
+from hedgerow.kernels.primitives.hashing import hash_range
 from hedgerow.params import BoostParams
 from tests.helpers import engine
 from tests.io.test_model_file import with_metadata
@@ -54,7 +54,7 @@ def test_rounds_follow_the_naive_ones(loss, n_outputs, subsample) -> None:
     for number in range(5):
         at = raw.copy()
         for copy in range(P):
-            draws = hash_rows(params.seed, ROW_STREAM + number * P + copy, N)
+            draws = hash_range(params.seed, ROW_STREAM + number * P + copy, 0, N)
             inside = np.flatnonzero(draws < limit) if subsample < 1.0 else np.arange(N)
             g, h = naive.gradients(loss, y, at)
             for output in range(n_outputs):

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from hedgerow import Dataset, train
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup import resolved as resolved_module
-from hedgerow.boosting.validation.stopping import hash_rows
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
@@ -22,6 +21,7 @@ from hedgerow.growing.core.setup import Fit, make_options, row_arrays, start_sta
 from hedgerow.growing.sampling.draws import ROW_STREAM
 from hedgerow.growing.sampling.goss import draw_rows, make_sampler, unit_scale
 from hedgerow.io import model_to_bytes
+from hedgerow.kernels.primitives.hashing import hash_range
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.helpers import engine
@@ -90,7 +90,7 @@ def drawn(chance, seed, number, n_rows):
     """Return the rows whose hash puts them into a sample with this probability."""
     if chance >= 1.0:
         return np.ones(n_rows, dtype=bool)
-    hashes = hash_rows(seed, ROW_STREAM + number, n_rows)
+    hashes = hash_range(seed, ROW_STREAM + number, 0, n_rows)
     return hashes < np.uint64(2 * int(chance * 2.0**63))
 
 

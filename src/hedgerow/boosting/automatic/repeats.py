@@ -36,8 +36,9 @@ import numpy.typing as npt
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, FloatArray, IntArray, distinct
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.validation.stopping import hash_numbers, hash_rows, mix
+from hedgerow.boosting.validation.stopping import hash_numbers
 from hedgerow.data import AnyTable, SparseTable
+from hedgerow.kernels.primitives.hashing import hash_range, mixed_bits
 from hedgerow.metrics.queries import first_seen
 
 MOST_CELLS = 10_000_000
@@ -54,7 +55,7 @@ def row_keys(table: AnyTable, seed: int) -> npt.NDArray[np.uint64] | None:
         blocks = np.array_split(values, values.size // MOST_CELLS + 1)
         if sum(np.count_nonzero(is_recorded(part, zero_missing)) for part in blocks) > MOST_CELLS:
             return None
-    columns = hash_rows(seed, KEY_STREAM, table.n_features)
+    columns = hash_range(seed, KEY_STREAM, 0, table.n_features)
     keys = np.zeros(table.n_rows, dtype=np.uint64)
     if isinstance(table, SparseTable):
         row = np.repeat(np.arange(table.n_rows), np.diff(table.row_start))
@@ -72,7 +73,7 @@ def _hashes(
     numbers = values.astype(np.float64)
     numbers[np.isnan(numbers)] = np.nan  # one bit pattern for all NaN
     bits = numbers.view(np.uint64)
-    hashed = mix(mix(bits + start) + start)
+    hashed = mixed_bits(mixed_bits(bits + start) + start)
     hashed[~is_recorded(values, zero_missing)] = 0
     return hashed
 

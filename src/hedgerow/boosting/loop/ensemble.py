@@ -31,11 +31,11 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, RowArray
 from hedgerow.boosting.loop.setup.resolved import trees_of_round
-from hedgerow.boosting.validation.stopping import hash_rows
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.growing.core.setup import newton_limit
 from hedgerow.growing.core.tree import GrownTree, joined
 from hedgerow.kernels.prediction.slopes import joined_slopes
+from hedgerow.kernels.primitives.hashing import hash_range
 from hedgerow.model.forest import NODE_FIELDS, CategoryTables, Forest
 from hedgerow.objectives.base import Objective
 from hedgerow.params import BoostParams
@@ -173,7 +173,7 @@ class Dropout(Additive):
     def _draw(self, number: int) -> np.ndarray:
         """Draw rounds to drop: each with probability ``drop_rate``; none with ``skip_drop``."""
         params = self._params
-        draws = hash_rows(params.seed, _DROP_STREAM + number, number + 1) * 2.0**-64
+        draws = hash_range(params.seed, _DROP_STREAM + number, 0, number + 1) * 2.0**-64
         if draws[-1] < params.skip_drop:
             return np.zeros(0, dtype=np.int64)
         chosen = np.flatnonzero(draws[:-1] < params.drop_rate)

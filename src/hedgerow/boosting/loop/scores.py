@@ -9,7 +9,6 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, RowArray
 from hedgerow.boosting.loop.ensemble import make_forest
-from hedgerow.boosting.validation.stopping import hash_rows
 from hedgerow.data import AnyTable, BinnedMatrix, numbers_of
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.blocks import ColumnBlocks
@@ -19,6 +18,7 @@ from hedgerow.growing.core.joining import WalkedRows
 from hedgerow.growing.core.setup import SumsPool
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree, TreeOfTable, add_tree, columns_of_lines
 from hedgerow.growing.sampling.draws import ROW_STREAM
+from hedgerow.kernels.primitives.hashing import hash_range
 from hedgerow.model.predict import Predictor
 
 
@@ -211,5 +211,5 @@ def rows_left_out(
     """Return the places, counted from ``first_row``, of rows that a round's sample leaves out."""
     # They are what growers draw (:func:`hedgerow.growing.sampling.draws.sample_rows`).
     limit = np.uint64(int(subsample * 2.0**63) << 1)
-    draws = hash_rows(seed, ROW_STREAM + number, n_rows, first_row)
+    draws = hash_range(seed, ROW_STREAM + number, first_row, first_row + n_rows)
     return np.flatnonzero(draws >= limit).astype(np.uint32)

@@ -33,8 +33,8 @@ from hedgerow.boosting.automatic.repeats import Repeats, find_repeats
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.job import FitSpec
 from hedgerow.boosting.row_data.queries import read_qid
-from hedgerow.boosting.validation.stopping import hash_rows
 from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
+from hedgerow.kernels.primitives.hashing import hash_range
 from hedgerow.metrics.queries import first_seen
 from hedgerow.objectives.catalogue import task_of
 
@@ -81,7 +81,7 @@ def divided(
     if repeats.row is not None:
         return deal_observations(sample, n_folds, stratify, repeats), None
     alike = repeats.number  # copies of a row stay in one fold, also across classes
-    hashes = hash_rows(seed, FOLD_STREAM, int(alike.max()) + 1)
+    hashes = hash_range(seed, FOLD_STREAM, 0, int(alike.max()) + 1)
     return _folds_by(_dealt(target, n_folds, stratify, hashes, alike)), alike
 
 
@@ -91,7 +91,7 @@ def draw_folds(
     """Divide all rows into ``n_folds`` folds of about the same size; fewer if there are fewer."""
     if groups is not None:
         return _folds_by(_folds_of_groups(first_seen(groups), n_folds, seed), "group")
-    hashes = hash_rows(seed, FOLD_STREAM, len(target))
+    hashes = hash_range(seed, FOLD_STREAM, 0, len(target))
     return _folds_by(_dealt(target, n_folds, stratify, hashes))
 
 
@@ -154,7 +154,7 @@ def lists_in_any_order(folds: list[Fold], seed: int) -> list[Fold]:
     # Rows with equal scores keep their order: in a table sorted by relevance, a model without trees
     # would be the best.
     n_rows = 1 + max(int(fold.test.max()) for fold in folds)
-    hashes = hash_rows(seed, ORDER_STREAM, n_rows)
+    hashes = hash_range(seed, ORDER_STREAM, 0, n_rows)
     return [replace(fold, test=fold.test[np.argsort(hashes[fold.test])]) for fold in folds]
 
 
@@ -218,7 +218,7 @@ def _dealt(
 def _folds_of_groups(codes: IntArray, n_folds: int, seed: int) -> IntArray:
     """Assign groups, largest first, each to the fold with the fewest rows."""
     sizes = np.bincount(codes)
-    hashes = hash_rows(seed, FOLD_STREAM, len(sizes))
+    hashes = hash_range(seed, FOLD_STREAM, 0, len(sizes))
     fewest = [(0, k) for k in range(min(n_folds, len(sizes)))]
     number = np.empty(len(sizes), dtype=np.int64)
     for group in np.lexsort((hashes, -sizes)).tolist():

@@ -28,6 +28,7 @@ from hedgerow.argument_types import check_bool
 from hedgerow.arrays import BoolArray, FloatArray, IntArray, distinct, numbers_reaching
 from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
 from hedgerow.errors import DataError, ParameterError, brief
+from hedgerow.kernels.primitives.hashing import hash_range, mixed_bits
 from hedgerow.params import BoostParams, Interval
 
 if TYPE_CHECKING:
@@ -325,27 +326,18 @@ class BestRound:
         return abs(other - self.score) > self.farthest * lately
 
 
-def hash_rows(seed: int, stream: int, n_rows: int, first_row: int = 0) -> npt.NDArray[np.uint64]:
-    """Return :func:`hash_numbers` of successive row numbers."""
-    return hash_numbers(seed, stream, np.arange(first_row, first_row + n_rows))
-
-
 def hash_numbers(
     seed: int, stream: int, numbers: IntArray | npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.uint64]:
     """Return :func:`~hedgerow.kernels.primitives.hashing.hash64` of each number."""
     step = np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
-        start = mix(np.array([seed], dtype=np.uint64) + step)
-        start = mix(start + np.uint64(stream) * step)
-        return mix(start + (numbers.astype(np.uint64) + np.uint64(1)) * step)
-
-
-def mix(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return :func:`hedgerow.kernels.primitives.hashing.mix64` of each number."""
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
+        start = mixed_bits(np.array([seed], dtype=np.uint64) + step)
+        start = mixed_bits(start + np.uint64(stream) * step)
+        found: npt.NDArray[np.uint64] = mixed_bits(
+            start + (numbers.astype(np.uint64) + np.uint64(1)) * step
+        )
+    return found
 
 
 def rows_aside(
@@ -357,7 +349,8 @@ def rows_aside(
 ) -> BoolArray:
     """Return which rows of this rank are held out; at least one of a class stays in training."""
     others = others or Alone()
-    hashes = hash_rows(seed, VALIDATION_STREAM, len(target), count_rows(len(target), others)[0])
+    first_row = count_rows(len(target), others)[0]
+    hashes = hash_range(seed, VALIDATION_STREAM, first_row, first_row + len(target))
     label: IntArray = np.zeros(len(target), dtype=np.int64)
     n_classes = 1
     if stratify:
@@ -398,5 +391,5 @@ def queries_aside(query: IntArray, fraction: float, seed: int, others: Communica
             "(X_val, y_val, qid_val) or use early_stopping=False."
         )
     count = min(max(1, round(fraction * len(there))), len(there) - 1)
-    order = np.argsort(hash_rows(seed, VALIDATION_STREAM, len(there)), kind="stable")
+    order = np.argsort(hash_range(seed, VALIDATION_STREAM, 0, len(there)), kind="stable")
     return np.isin(place[np.searchsorted(there, query)], order[:count])
