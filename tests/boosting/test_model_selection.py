@@ -300,7 +300,9 @@ def test_a_slow_learner_is_found_abreast(sample: Sample) -> None:
         plan = FitPlan(SQUARES, params, stopping, (LOSS,), folds=folds)
         found[at_equal_rounds] = ModelSelection(plan, rows)
         found[at_equal_rounds].choose()
-    assert found[False].tried[1]["rounds"] == 40  # far from the best score of the first settings
+    assert (
+        found[False].entries[1].tracker.round == 40
+    )  # far from the best score of the first settings
     assert found[False].best.params == params
     assert found[True].best.params == slow
     assert found[True].best.tracker.score < found[False].best.tracker.score
@@ -456,18 +458,18 @@ def selection_of(sample: Sample, budget: stops.Budget | None = None) -> ModelSel
 
 
 def test_alternatives_are_tried_while_there_is_time(sample: Sample) -> None:
-    assert len(selection_of(sample).tried) == 3
-    assert len(selection_of(sample, stops.Budget(3600.0, 0.0, clock=lambda: 0.0)).tried) == 3
+    assert len(selection_of(sample).entries) == 3
+    assert len(selection_of(sample, stops.Budget(3600.0, 0.0, clock=lambda: 0.0)).entries) == 3
     spent = selection_of(sample, stops.Budget(1.0, 0.0, clock=lambda: 1.0))
-    assert len(spent.tried) == 1
-    assert spent.tried[0]["rounds"] == 4  # those of the first batch
+    assert len(spent.entries) == 1
+    assert spent.entries[0].tracker.round == 4  # those of the first batch
 
 
 def test_a_budget_leaves_the_model_its_time(sample: Sample) -> None:
     """Five fits of four fifths of the rows take 0.8 of the time, of which 0.95 are for rounds."""
     for clock, n_tried in ((0.75, 3), (0.77, 1)):
         budget = stops.Budget(1.0, 0.0, clock=iter([0.0, 0.0, *[clock] * 1_000]).__next__)
-        assert len(selection_of(sample, budget).tried) == n_tried
+        assert len(selection_of(sample, budget).entries) == n_tried
 
 
 def test_folds_that_cannot_be_drawn_try_nothing() -> None:

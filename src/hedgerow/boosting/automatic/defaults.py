@@ -58,7 +58,7 @@ _OF_TINY = frozenset(
 """Parameters of the recipe for tiny tables with a fixed number of rounds: a plain leaf would hold
 most of the rows."""
 
-_ROWS_TOO_MANY_FOR_BLEND, _CLASSES_TOO_MANY_FOR_BLEND = 3_000, 8
+_MANY_ROWS, _MANY_CLASSES = 3_000, 8
 """From these numbers on, ``blend="auto"`` means one kind of trees
 (`docs/defaults-experiments.md`)."""
 
@@ -127,30 +127,25 @@ def choose(
         way = "auto"
     if is_symmetric(params):
         free -= {"max_leaves"}
-    stopping = replace(stopping, early_stopping=way, patience=patience, search=search)
     params = replace(params, **chosen)
-    blends = stopping.by_folds and rowwise and seconds is None
+    blends = way == "cv" and rowwise and seconds is None
     if not blends:
         _refuse_blend(stopping)
-    if one_kind or not stopping.by_folds:
-        return params, stopping
-    pays = size.n_rows < _ROWS_TOO_MANY_FOR_BLEND and size.n_outputs < _CLASSES_TOO_MANY_FOR_BLEND
-    allowance = None
-    if "learning_rate" in automatic:
+    if way == "cv" and not one_kind:
+        gains = size.n_rows < _MANY_ROWS and size.n_outputs < _MANY_CLASSES
+        blends = blends and (gains or stopping.blend != "auto")
         allowance = allowance_of(size, resolve(params, objective), search.folds[1])
-    search = replace(
-        search,
-        candidates=_candidates(params, size, free, lead),
-        tries_crosses="feature_crosses" in automatic
-        and size.by_crosses
-        and not size.by_lists
-        and FEWEST_ROWS <= size.n_rows < MEDIUM,
-        most_members=(
-            most_members(stopping.blend) if blends and (pays or stopping.blend != "auto") else 1
-        ),
-        allowance=allowance,
-    )
-    return params, replace(stopping, search=search)
+        search = replace(
+            search,
+            candidates=_candidates(params, size, free, lead),
+            tries_crosses="feature_crosses" in automatic
+            and size.by_crosses
+            and not size.by_lists
+            and FEWEST_ROWS <= size.n_rows < MEDIUM,
+            most_members=most_members(stopping.blend) if blends else 1,
+            allowance=allowance if "learning_rate" in automatic else None,
+        )
+    return params, replace(stopping, early_stopping=way, patience=patience, search=search)
 
 
 def _candidates(

@@ -112,6 +112,8 @@ class Entry:
     params   parameters of the model
     rows     rows in the form that the trees of ``params`` need
     tracker  of the best round of the folds
+    told     the best score, its round, and the parameters that differ from the first ones;
+             ``chosen`` marks the best of several
     """
 
     def __init__(
@@ -119,7 +121,7 @@ class Entry:
         tested: TestedRows,
     ) -> None:  # fmt: skip
         self.params, self.rows, self.grown, self.tracker = params, rows, grown, tracker
-        self._tested = tested
+        self._tested, self.told = tested, dict[str, Any]()
 
     @once
     def losses(self) -> FloatArray:
@@ -165,8 +167,6 @@ class ModelSelection:
     folds    all of them that are tested
     entries  of all candidates that were grown on all folds
     best     the entry with the best score; the first one if scores are equal
-    tried    for each entry the best score, its round, and the parameters that differ from the
-             first; ``chosen`` marks the best of several
     """
 
     best: Entry
@@ -185,7 +185,6 @@ class ModelSelection:
         self._has_classes = task_of(plan.objective) in ("two classes", "classes")
         self._spent = 0.0
         self.entries: list[Entry] = []
-        self.tried: list[dict[str, Any]] = []
 
     def choose(self) -> ChosenRounds:
         """Choose the number of rounds of a fit; its parameters too, if others are to be tried."""
@@ -226,9 +225,9 @@ class ModelSelection:
                 or self.tested.difference(self.best.losses - entry.losses).exceeds(other.lead)
             ):
                 self.best = entry
-        if len(self.tried) > 1:
-            self.tried[self.entries.index(self.best)]["chosen"] = True
-        return self._found({**record, "tried": self.tried})
+        if len(self.entries) > 1:
+            self.best.told["chosen"] = True
+        return self._found({**record, "tried": [entry.told for entry in self.entries]})
 
     def _draw_folds(self) -> int:
         """Draw the folds, and return how many there are, of which some are tested."""
@@ -282,7 +281,7 @@ class ModelSelection:
         n_folds, bar, most = len(folds), plan.bar, params.n_estimators
         n_all = 1 + len(search.candidates) + search.tries_crosses
         trial_name = "1 fold" if n_folds == 1 else f"{n_folds} folds"
-        trial_name += f": candidate {len(self.tried) + 1} of at most {n_all}"
+        trial_name += f": candidate {len(self.entries) + 1} of at most {n_all}"
         began = plan.stopping.began
 
         def report(n_rounds: int, score: float) -> None:
@@ -334,9 +333,9 @@ class ModelSelection:
 
     def _note(self, entry: Entry) -> Entry:
         names = [one.name for one in fields(BoostParams) if one.name not in _WITHOUT_EFFECT]
-        others, best = entry.params.unlike(self.plan.params, names), entry.tracker
-        score = best.score if math.isfinite(best.score) else None
-        self.tried.append({"score": score, "rounds": best.round, **others})
+        score = entry.tracker.score if math.isfinite(entry.tracker.score) else None
+        entry.told |= {"score": score, "rounds": entry.tracker.round}
+        entry.told |= entry.params.unlike(self.plan.params, names)
         self.entries.append(entry)
         return entry
 
@@ -369,8 +368,7 @@ class ModelSelection:
             same_bins = len(bins) == 1 or levels <= min(bins)  # of categories
             return math.isfinite(entry.tracker.score) and self._splits(entry) and same_bins
 
-        places = [k for k, entry in enumerate(self.entries) if fits(entry)]
-        entries = [self.entries[k] for k in places]
+        entries = [entry for entry in self.entries if fits(entry)]
         kinds, best = [entry.grown.folds for entry in entries], entries.index(self.best)
         weights = weights_of(self.tested, kinds, best, self.search.most_members)
         if weights[best] == 1.0:
@@ -380,7 +378,7 @@ class ModelSelection:
             if weights[k] > 0.0:
                 params, n_rounds, _ = self._of_all_rows(entries[k])
                 members.append(Member(params.with_rounds(n_rounds), weights[k]))
-                self.tried[places[k]]["weight"] = weights[k]
+                entries[k].told["weight"] = weights[k]
         return tuple(members)
 
     def _of_all_rows(self, entry: Entry) -> tuple[BoostParams, int, float]:

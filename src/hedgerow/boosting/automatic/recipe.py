@@ -234,6 +234,12 @@ def _of_many_rows(size: DataSize) -> Values:
 # -- what is tried beside the recipe ------------------------------------------------------------
 
 
+_OF_PLAIN_TREES = frozenset({
+    *("grow_policy", "max_leaves", "max_depth", "min_samples_leaf", "reg_lambda"),
+    *("subsample", "colsample_bynode", "linear_leaves", "max_bins"),
+})  # fmt: skip
+
+
 def levels(depth: int) -> Values:
     """Return the shape of symmetric trees of this depth."""
     return {"grow_policy": "symmetric", "max_leaves": None, "max_depth": depth}
@@ -290,19 +296,11 @@ def plain_params(params: BoostParams, free: frozenset[str], size: DataSize) -> B
         return None
     if not FEWEST_ROWS <= size.n_rows < (MEDIUM if size.squares else _SMALL):
         return None
-    values: Values = {
-        "grow_policy": "leafwise",
-        "max_leaves": 31,
-        "max_depth": None,
-        "min_samples_leaf": 20,
-        "reg_lambda": 1.0,
-        "subsample": 1.0,
-        "colsample_bynode": 1.0,
-        "linear_leaves": False,
-        # Beside few rows and many columns, the search for splits in more bins takes most of a fit.
-        "max_bins": 63 if size.n_features >= _MANY_COLUMNS and size.n_rows < _SMALL else 255,
-    }
-    plain = replace(params, **{name: values[name] for name in values if name in free})
+    usual = BoostParams()
+    # Beside few rows and many columns, the search for splits in more bins takes most of a fit.
+    if size.n_features >= _MANY_COLUMNS and size.n_rows < _SMALL:
+        usual = replace(usual, max_bins=_FEW_BINS)
+    plain = replace(params, **{name: getattr(usual, name) for name in free & _OF_PLAIN_TREES})
     return None if plain == params else plain
 
 
