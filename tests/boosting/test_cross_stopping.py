@@ -142,7 +142,8 @@ def test_rounds_are_those_that_folds_by_hand_say() -> None:
     sample = Sample(read_any(X), y)
     repeats = find_repeats(sample, 0, is_classes=False)
     assert repeats is not None
-    folds = deal_observations(sample, 5, False, repeats)
+    assert repeats.observed is not None
+    folds = deal_observations(sample, 5, False, *repeats.observed)
     squares = np.zeros(60)
     by_hand = {**SETTINGS, "early_stopping": False}
     for fold in folds:

@@ -30,7 +30,7 @@ def sample_of(x: Any, y: Any, weight: Any = None) -> Sample:
 
 def are_observations(*columns: Any, is_classes: bool = True) -> bool:
     found = find_repeats(sample_of(*columns), 0, is_classes)
-    return found is not None and found.row is not None
+    return found is not None and found.observed is not None
 
 
 def folds_of(sample: Sample, n_folds: int = 5, is_classes: bool = True) -> list[Fold]:
@@ -75,7 +75,7 @@ def test_rows_that_columns_of_few_values_must_repeat_are_observations() -> None:
         y = (X.sum(axis=1) > X.sum(axis=1).mean()).astype(float)
         found = find_repeats(Sample(read_any(X), y), 0, True)
         assert found is not None
-        assert (found.row is not None) == expected
+        assert (found.observed is not None) == expected
 
 
 def test_hardly_any_repeated_rows_change_nothing() -> None:

@@ -1,14 +1,5 @@
 """The blend: one model that adds the raw scores of several kinds of trees.
 
-::
-
-    candidate           loss of the tested rows   weight
-    8 leaves                  0.412
-    4 leaves                  0.405                0.6    the best one
-    symmetric trees           0.409                0.4
-    larger trees              0.431
-    blend                     0.397
-
 The folds compare kinds of trees, whose errors differ, so a weighted mean of their raw scores is
 often better than the best of them.  The tested rows of the folds determine the weights.  Each
 member is trained on all rows, and the model is one forest, whose leaf values are multiplied by the
@@ -164,9 +155,8 @@ def joined_members(
         kept.append(member)
     if len(kept) == 1:
         return None
-    share = sum(member.weight for member in kept)
-    complete = len(kept) == len(members)
-    weights = [member.weight if complete else member.weight / share for member in kept]
+    share = 1.0 if len(kept) == len(members) else sum(member.weight for member in kept)
+    weights = [member.weight / share for member in kept]
     forest, joined = _joined(grown, weights)
     record = [
         {

@@ -1,11 +1,5 @@
 """The cost of a fit: bounds on it that are estimated from the size of the data, and time budgets.
 
-::
-
-    rate    0.30            .----- fast rounds: the loss still falls after many rounds
-            0.08  ----------'
-                  0        250    350    rounds of the folds
-
 A clock would choose other models on other machines, so bounds are estimates in seconds of one
 thread.  `docs/defaults-experiments.md` has the measurements.
 
@@ -65,8 +59,8 @@ _SLOW, _FAST, _CANDIDATES, _MODEL = 3.0, 1.5, 5.0, 5.0
 """Plain fits that may be spent on rounds at the usual rate, on fast rounds, on all candidates
 together, and on the model."""
 _CANDIDATES_OF_FEW_ROWS = 10.0
-"""The same for all candidates of fewer rows and many columns, which often are much better: with the
-best of four, a loss of 5,000 rows of 300 columns was 0.27, with the first two 0.35."""
+"""The same for all candidates of fewer rows and many columns: the best of four is often much better
+than that of the first two."""
 _SMALL, _CANDIDATES_OF_SMALL, _SHORT_CANDIDATES = 3_000, 3.0, 1.2
 """The same below this number of rows, where fits of LightGBM, too, take a second or two; candidates
 may take at least these seconds."""

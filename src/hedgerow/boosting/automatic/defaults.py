@@ -7,10 +7,7 @@ are kept, and the other values depend on them: an explicit learning rate determi
 rounds.  In all other cases the number of rounds is fixed, and ``"auto"`` is plain, except for a
 rate that depends on the number of rounds, and small leaves on tiny tables.
 
-Training stops when the loss of rows outside the training rows no longer falls.  Small tables use
-the rows of every fold, larger tables those of one fold.  The model is then trained on all rows.
-The folds also choose between the recipe and a few candidates.  `benchmarks/quality` has the
-evidence, `docs/defaults-experiments.md` the figures.
+`benchmarks/quality` has the evidence, `docs/defaults-experiments.md` the figures.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """The recipe: values of all automatic parameters for data of a size, and other kinds of trees.
 
 Values depend on each other: a small learning rate needs many rounds, and a rule to stop them.
-:mod:`hedgerow.boosting.automatic.defaults` decides whether a fit has the recipe.
-
 No recipe is best for all tables of a size.  Symmetric trees with linear leaves suit smooth
 targets, trees of four leaves suit targets with few interactions, and splits of one category
 against the others suit some columns.  So the folds are grown with each candidate
@@ -58,11 +56,8 @@ _SHARED_TREES = 8
 """From this number of classes on, one tree for all is as good as one for each, in half the time.
 Symmetric trees are rarely better there, and linear leaves are not tried."""
 _SETS_OF_FEW_ROWS: Values = {"min_data_per_group": 1, "cat_smooth": 1.0, "cat_l2": 1.0}
-"""Sets of categories below 10,000 rows.
-
-The plain values keep categories of few rows together: in a panel of 100 countries and 12 years, no
-tree could separate two countries.  The rounds that the folds find prevent overfitting instead.
-"""
+"""Sets of categories below 10,000 rows: the plain values keep categories of few rows together.  The
+rounds that the folds find prevent overfitting instead."""
 _FEW_BINS, _MOST_BINS = 63, 255
 _FEW_LEVELS = 4
 """Most categories of a column that splits one category against the others, not sets."""
@@ -73,12 +68,8 @@ _LEAD_OF_LISTS, CLEARLY = 0.7, 1.0
 """Standard errors by which candidates must lead on rankings, and by which plain trees and those for
 many classes must: the recipe is better on most tables."""
 _STRIDE, _STRIDE_OF_LARGE = 3.0, 2.0
-"""Learning rate of the folds over that of the model, below 100,000 rows and above.
-
-From 3,000 to 60,000 rows, fits take 0.7 to 0.8 of the time that they take with 2, at the same
-scores; 4 was worse.  On flights of 240,000 rows 3 was worse by 1.3%
-(`docs/defaults-experiments.md`).
-"""
+"""Learning rate of the folds over that of the model, below 100,000 rows and above.  Below, 4 was
+worse than 3, which takes 0.7 to 0.8 of the time of 2; on flights of 240,000 rows 3 was worse."""
 _LONGER = 1.15
 """Rounds of the model over those of the folds: small steps overfit later than large ones."""
 _EASY_ROUNDS = 500
@@ -158,7 +149,14 @@ def rate_of_rounds(n_rounds: int) -> float:
 
 def recipe(size: DataSize) -> Values:
     """Return the values for data of this size: of parameters, and of the search by folds."""
-    values: Values = {"easy_rounds": _EASY_ROUNDS, "least_patience": 10}
+    values: Values = {
+        "max_cat_to_onehot": _FEW_LEVELS,
+        "multi_strategy": ONE_OUTPUT,
+        "early_stopping": "cv",
+        "stride": _STRIDE if size.n_rows < _LARGE else _STRIDE_OF_LARGE,
+        "easy_rounds": _EASY_ROUNDS,
+        "least_patience": 10,
+    }
     values |= _of_few_rows(size) if size.n_rows < _SMALL else _of_many_rows(size)
     if size.n_outputs >= _SHARED_TREES:
         values["multi_strategy"] = ALL_OUTPUTS
@@ -185,16 +183,12 @@ def _of_few_rows(size: DataSize) -> Values:
         "reg_lambda": 2.0,
         "colsample_bynode": 0.7,
         **_SETS_OF_FEW_ROWS,
-        "max_cat_to_onehot": _FEW_LEVELS,
         "max_bins": _FEW_BINS if size.most_levels <= _FEW_BINS else _MOST_BINS,
-        "multi_strategy": ONE_OUTPUT,
         # Sums of floats differ between a row of weight 2 and two equal rows.
         "linear_leaves": size.squares and size.by_lines and not tiny,
-        "early_stopping": "cv",
         "patience": 60 if few else 40,
         "folds": (5, 2 if size.n_outputs > _MANY_OUTPUTS else 5),
         "rounds_factor": 1.25,
-        "stride": _STRIDE,
     }
 
 
@@ -218,15 +212,11 @@ def _of_many_rows(size: DataSize) -> Values:
         "reg_lambda": 1.0,
         "colsample_bynode": 0.7 if several else 0.9,
         **({} if large else _SETS_OF_FEW_ROWS),
-        "max_cat_to_onehot": _FEW_LEVELS,
         "max_bins": _MOST_BINS,
-        "multi_strategy": ONE_OUTPUT,
         "linear_leaves": size.squares and size.by_lines,
-        "early_stopping": "cv",
         "patience": 20 if several else 60,
         "folds": (10, 1 if large else 2),
         "rounds_factor": _LONGER if size.squares else 1.0,
-        "stride": _STRIDE if size.n_rows < _LARGE else _STRIDE_OF_LARGE,
         "at_equal_rounds": size.n_rows * size.n_outputs >= _MANY_SCORES,
     }
 
@@ -254,7 +244,6 @@ def candidates_for(size: DataSize, params: BoostParams) -> list[Values]:
     symmetric = may_be_symmetric and size.n_outputs < _SHARED_TREES
     one_by_one: Values = {"max_cat_to_onehot": _MOST_LEVELS}
     by_level = size.most_levels > params.max_cat_to_onehot
-    by_six_levels = {**levels(6), "min_samples_leaf": 1}
     found: list[Values] = []
     if size.n_rows < _SMALL:
         if size.n_outputs < _SHARED_TREES:
@@ -276,15 +265,15 @@ def candidates_for(size: DataSize, params: BoostParams) -> list[Values]:
         # Eight levels took the most time and gained 0.1% in the mean (best on 3 of 14 tables).
         if symmetric and size.n_rows < MEDIUM:
             found.append(levels(5))
-    elif size.n_rows * size.n_outputs < _MANY_SCORES:
+    else:
         smaller: Values = {"max_leaves": 15, "min_samples_leaf": 1}
-        found.append(smaller)
+        many = size.n_rows * size.n_outputs >= _MANY_SCORES
+        if not many:
+            found.append(smaller)
         if symmetric and size.n_outputs == 1:
-            found.append(by_six_levels)
-        if by_level:
+            found.append({**levels(6), "min_samples_leaf": 1})
+        if by_level and not many:
             found.append({**smaller, **one_by_one})
-    elif symmetric and size.n_outputs == 1:
-        found.append(by_six_levels)
     return found
 
 

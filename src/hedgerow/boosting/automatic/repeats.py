@@ -111,15 +111,13 @@ _MOST_DEALT = 4_000_000
 class Repeats:
     """Rows with the same values, and the observations that they stand for.
 
-    number  int64 (n_rows,): number of each row's values, in the order in which they first occur
-    row     int64 (n_observations,): the row of each observation; None if rows with the same values
-            are copies
-    hashes  uint64 (n_observations,): hashes that put observations in random order; None for copies
+    number    int64 (n_rows,): number of each row's values, in the order in which they first occur
+    observed  int64 and uint64 (n_observations,): the row of each observation, and hashes that put
+              them in random order; None if rows with the same values are copies
     """
 
     number: IntArray
-    row: IntArray | None = None
-    hashes: npt.NDArray[np.uint64] | None = None
+    observed: tuple[IntArray, npt.NDArray[np.uint64]] | None = None
 
 
 def find_repeats(sample: Sample, seed: int, is_classes: bool) -> Repeats | None:
@@ -139,7 +137,7 @@ def find_repeats(sample: Sample, seed: int, is_classes: bool) -> Repeats | None:
     row = np.arange(len(keys))
     if times is not None:
         row = np.repeat(row, np.minimum(times, max(1, _MOST_DEALT // len(keys))))
-    return Repeats(number, row, _order(pair[row], seed))
+    return Repeats(number, (row, _order(pair[row], seed)))
 
 
 def _counts_of_values(table: AnyTable, times: IntArray | None) -> Iterator[IntArray | FloatArray]:

@@ -48,12 +48,8 @@ from hedgerow.once import once
 from hedgerow.threads import take_turns
 
 _CELLS_SIDE_BY_SIDE = 25_000
-"""Smallest table, in values, whose folds two threads grow faster than one.
-
-Python code, which one thread at a time may run, is a large part of the rounds of smaller tables.
-Speed-up of two threads, on generated tables: 0.8 to 1.0 with 10,000 values or fewer, 0.9 and 1.1
-with 16,000, 1.25 and 1.3 with 30,000, 1.3 and 1.5 with 80,000.
-"""
+"""Smallest table, in values, whose folds two threads grow faster than one: 1.25 times as fast with
+30,000 values, 0.8 times with 10,000, where rounds are mostly Python code."""
 
 _RECENT_BYTES = 32_000_000
 """Largest memory for recent scores of a fold; with many test rows, scores of the best round may

@@ -42,11 +42,8 @@ _OF_TREES = (
 _OF_FORM = [field.name for field in fields(BoostParams) if field.name not in _OF_TREES]
 
 _KEPT_CELLS = 1_000_000
-"""A fold of fewer values, copies included, is kept in memory, in some megabytes.
-
-Kinds of trees are compared on the same folds.  Target statistics of the folds of 431 rows of 39
-columns took a sixth of a default fit.
-"""
+"""A fold of fewer values, copies included, is kept in memory for other kinds of trees.  Target
+statistics of folds of 431 rows took a sixth of a default fit."""
 
 
 class FoldRows:
@@ -68,12 +65,10 @@ class FoldRows:
         self._kept_folds: dict[Fold, PreparedRows] = {}
         self._sums = SumsPool()
         groups = choose_columns(schema, sample.n_rows, objective, params)
-        if is_hist and groups:
-            kept = kept_columns(schema, groups)
-            if kept:
-                self._kept = bins_of_columns(self.sample, kept, params, n_threads)
-        elif is_hist:
+        if is_hist and not groups:
             self.whole = prepare(sample, (), objective, params, n_threads)
+        elif is_hist and (kept := kept_columns(schema, groups)):
+            self._kept = bins_of_columns(sample, kept, params, n_threads)
 
     def for_trees(self, params: BoostParams) -> FoldRows:
         """Return the rows for other parameters; prepare again only if their form differs."""

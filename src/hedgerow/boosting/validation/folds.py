@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
-from hedgerow.boosting.automatic.repeats import Repeats, find_repeats
+from hedgerow.boosting.automatic.repeats import find_repeats
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.job import FitSpec
 from hedgerow.boosting.row_data.queries import read_qid
@@ -78,8 +78,8 @@ def divided(
     repeats = find_repeats(sample, seed, stratify)
     if repeats is None:
         return draw_folds(target, n_folds, stratify, seed), None
-    if repeats.row is not None:
-        return deal_observations(sample, n_folds, stratify, repeats), None
+    if repeats.observed is not None:
+        return deal_observations(sample, n_folds, stratify, *repeats.observed), None
     alike = repeats.number  # copies of a row stay in one fold, also across classes
     hashes = hash_range(seed, FOLD_STREAM, 0, int(alike.max()) + 1)
     return _folds_by(_dealt(target, n_folds, stratify, hashes, alike)), alike
@@ -113,11 +113,10 @@ def forward_folds(time: FloatArray, n_folds: int, start: float) -> list[Fold]:
     return [Fold(np.sort(order[:a]), np.sort(order[a:b])) for a, b in pairwise(ends)]
 
 
-def deal_observations(sample: Sample, n_folds: int, stratify: bool, repeats: Repeats) -> list[Fold]:
+def deal_observations(
+    sample: Sample, n_folds: int, stratify: bool, row: IntArray, hashes: npt.NDArray[np.uint64]
+) -> list[Fold]:
     """Divide observations into ``n_folds`` folds; a row may stand for several observations."""
-    row, hashes = repeats.row, repeats.hashes
-    assert row is not None
-    assert hashes is not None
     number = _dealt(sample.target[row], n_folds, stratify, hashes)
     folds = _folds_by(number)
     if len(row) == sample.n_rows:

@@ -4,12 +4,8 @@ Of each class, the share of rows with the smallest hashes of their row numbers i
 rankings, complete queries are held out.  Ranks number the rows of all of them, in their order, so
 the choice does not depend on how the rows are divided.
 
-Glossary
---------
-watched score   first metric on the validation rows
-best round      round with the best watched score; the model keeps the trees up
-                to it
-patience        number of successive rounds without improvement that ends the fit
+The best round has the best watched score, of the first metric on the validation rows; the model
+keeps the trees up to it.
 """
 
 from __future__ import annotations
@@ -24,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.argument_types import check_bool
+from hedgerow.argument_types import check_bool, is_one_of
 from hedgerow.arrays import BoolArray, FloatArray, IntArray, distinct, numbers_reaching
 from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
 from hedgerow.errors import DataError, ParameterError, brief
@@ -44,9 +40,11 @@ VALIDATION_STREAM = 2
 CLOCK_FIELDS = ("time_budget", "began")
 """Parameters that limit the time of a run, but not its computation."""
 
-_FRACTION = Interval(0.0, 1.0, low_open=True, high_open=True)
-_PATIENCE = Interval(1, 10_000_000, integer=True)
-_MIN_DELTA = Interval(0.0, math.inf, high_open=True)
+_ALLOWED = {
+    "validation_fraction": Interval(0.0, 1.0, low_open=True, high_open=True),
+    "patience": Interval(1, 10_000_000, integer=True),
+    "min_delta": Interval(0.0, math.inf, high_open=True),
+}
 _SECONDS = Interval(0.0, math.inf, low_open=True, high_open=True)
 
 
@@ -126,19 +124,13 @@ class StoppingParams:
 
     def __post_init__(self) -> None:
         choice = self.early_stopping
-        if not isinstance(choice, (bool, np.bool_)) and not (
-            isinstance(choice, str) and choice in ("auto", "cv")
-        ):
+        if not isinstance(choice, bool | np.bool_) and not is_one_of(choice, ("auto", "cv")):
             is_count = isinstance(choice, int | np.integer)
             hint = " The number of rounds without improvement is patience." if is_count else ""
             raise ParameterError(
                 f"early_stopping must be True, False, 'auto' or 'cv'; got {brief(choice)}.{hint}"
             )
-        for name, allowed in (
-            ("validation_fraction", _FRACTION),
-            ("patience", _PATIENCE),
-            ("min_delta", _MIN_DELTA),
-        ):
+        for name, allowed in _ALLOWED.items():
             value = getattr(self, name)
             if value not in allowed:
                 raise ParameterError(f"{name} must be {allowed}; got {brief(value)}.")
@@ -199,11 +191,6 @@ _FOR_ASSEMBLY = 0.05
 
 class Budget:
     """Time that a fit may take, from ``began`` on, in seconds of ``clock``.
-
-    ::
-
-        began                             now                      began + budget
-          | reading | binning | round | round |  ... next round | assembling  |
 
     A round begins only if it is expected to take no longer than the last few, and to leave time to
     assemble the model; the first round always begins.  The clock decides the number of rounds, so
