@@ -22,6 +22,7 @@ from hedgerow.boosting.automatic.recipe import (
     CLEARLY,
     FEWEST_ROWS,
     HIGHEST_RATE,
+    LEAST_PATIENCE,
     MEDIUM,
     DataSize,
     Values,
@@ -107,7 +108,7 @@ def choose(
         times = values["learning_rate"] / params.learning_rate
         values |= {
             "n_estimators": math.ceil(values["n_estimators"] * times),
-            "patience": max(math.ceil(values["patience"] * times), 10),
+            "patience": max(math.ceil(values["patience"] * times), LEAST_PATIENCE),
             "stride": max(1.0, min(values["stride"], HIGHEST_RATE / params.learning_rate)),
             "easy_rounds": None,
         }

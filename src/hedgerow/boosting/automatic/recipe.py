@@ -72,8 +72,8 @@ _STRIDE, _STRIDE_OF_LARGE = 3.0, 2.0
 worse than 3, which takes 0.7 to 0.8 of the time of 2; on flights of 240,000 rows 3 was worse."""
 _LONGER = 1.15
 """Rounds of the model over those of the folds: small steps overfit later than large ones."""
-_EASY_ROUNDS = 500
-"""Models of more rounds have a larger learning rate."""
+LEAST_PATIENCE, _EASY_ROUNDS = 10, 500
+"""Patience at the first round; models of more rounds than these have a larger learning rate."""
 LEVELS = 7
 _FEW_COLUMNS, _MANY_COLUMNS = 100, 500
 """Most columns of symmetric trees, which cannot use bundles, in the recipe.  From the latter on
@@ -155,7 +155,7 @@ def recipe(size: DataSize) -> Values:
         "early_stopping": "cv",
         "stride": _STRIDE if size.n_rows < _LARGE else _STRIDE_OF_LARGE,
         "easy_rounds": _EASY_ROUNDS,
-        "least_patience": 10,
+        "least_patience": LEAST_PATIENCE,
     }
     values |= _of_few_rows(size) if size.n_rows < _SMALL else _of_many_rows(size)
     if size.n_outputs >= _SHARED_TREES:

@@ -21,7 +21,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from hedgerow.arrays import IntArray
+from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup.training_matrix import PreparedRows, bins_of_columns, prepare
@@ -97,15 +97,13 @@ class FoldRows:
         if whole is not None and not hasattr(self._objective, "fit_record"):
             table = Table(np.empty((sample.n_rows, 0)), sample.table.schema)
             sample = replace(sample, table=table)
-        train, test = sample.take(fold.train), sample.take(fold.test)
-        if fold.train_weight is not None:
-            train = replace(train, weight=fold.train_weight)
-        if fold.test_weight is not None:
-            test = replace(test, weight=fold.test_weight)
-        train, test = (
-            with_class_weights(rows, fold.by_class).without_equal_weights()
-            for rows in (train, test)
-        )
+
+        def part(rows: IntArray, weight: FloatArray | None) -> Sample:
+            own = sample.take(rows)
+            own = own if weight is None else replace(own, weight=weight)
+            return with_class_weights(own, fold.by_class).without_equal_weights()
+
+        train, test = part(fold.train, fold.train_weight), part(fold.test, fold.test_weight)
         if whole is None:  # each fold has inputs of its own
             given = train, (test,), self._objective, self.params, n_threads
             return prepare(*given, kept=self._kept)
