@@ -244,8 +244,8 @@ class ModelSelection:
         if self._is_late():
             return True
         if self._has_classes:
-            left = self.tested.mean(best.losses)
-            if left <= _SOLVED * self.tested.mean(best.gain + best.losses):
+            left, gained = map(self.tested.mean, (best.losses, best.gain))
+            if left <= _SOLVED * (left + gained):
                 return True
         expected = self._cost(other, len(self.folds), best.grown.n_rounds)
         return allowance is not None and self._spent + expected > allowance.candidates
@@ -292,9 +292,10 @@ class ModelSelection:
         """Return what ends the folds of a candidate, or the first fold if it is to beat a score."""
         stopping, search, metric = self.plan.stopping, self.search, self._metric
         patience = math.ceil(stopping.patience / search.stride)
-        judge = BestRound(metric, patience, stopping.min_delta, to_beat=to_beat)
+        judge = BestRound(metric, patience, stopping.min_delta)
         if not search.is_cautious:
             return judge
+        judge.to_beat = to_beat
         if search.least_patience is not None:
             judge.least = math.ceil(search.least_patience / search.stride)
         if not self.entries:
