@@ -67,6 +67,8 @@ class Variant:
         Changes of the recipe's values that are not parameters of an estimator.
     keeps : callable
         Return whether cross-validation tries a candidate.
+    tries_rare : bool
+        Whether cross-validation tries the candidates that must lead clearly.
     """
 
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -77,6 +79,7 @@ class Variant:
     last_rounds: float = 0.0
     recipe: dict[str, Any] = field(default_factory=dict)
     keeps: Callable[[dict[str, Any]], bool] = lambda values: True
+    tries_rare: bool = True
 
     @property
     def same_rounds(self) -> bool:
@@ -114,7 +117,7 @@ VARIANTS = {
     "no symmetric trees tried": _exclude_candidates(grow_policy="symmetric"),
     "no smaller trees tried": Variant(keeps=lambda values: values.get("max_leaves") is None),
     "no categories one by one": _exclude_candidates(max_cat_to_onehot=254),
-    "nothing rare tried": Variant(keeps=lambda values: "lead" not in values),
+    "nothing rare tried": Variant(tries_rare=False),
     "small steps": Variant(recipe={"stride": 1.0}),
     "nothing tried, small steps": Variant(recipe={"stride": 1.0}, keeps=lambda values: False),
     "folds at twice the rate": Variant(recipe={"stride": 2.0}),
@@ -195,7 +198,11 @@ def override_defaults(variant: Variant) -> Iterator[None]:
     recipe, candidates = defaults.recipe, defaults.candidates_for
 
     def filtered_candidates(size: Any, params: Any) -> list[dict[str, Any]]:
-        return [values for values in candidates(size, params) if variant.keeps(values)]
+        return [
+            values
+            for values in candidates(size, params)
+            if (variant.tries_rare if "lead" in values else variant.keeps(values))
+        ]
 
     with (
         patch.object(defaults, "recipe", lambda size: {**recipe(size), **variant.recipe}),
