@@ -315,7 +315,7 @@ def test_faults_of_targets_are_named() -> None:
     wrong[7, 1] = np.nan
     with pytest.raises(DataError, match=r"y \(column 1\) contains NaN .* row 7"):
         HedgerowRegressor().fit(X, wrong)
-    with pytest.raises(DataError, match="y_val has 2 columns, but y has 3"):
+    with pytest.raises(DataError, match=r"y_val has 2 column\(s\), but the model predicts 3"):
         HedgerowRegressor().fit(X, Y, X_val=X, y_val=Y[:, :2])
     with pytest.raises(DataError, match="y has 5 values for 900 rows"):
         HedgerowRegressor().fit(X, Y[:5])

@@ -140,7 +140,7 @@ class FileDataset(Dataset):
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the columns, once they are known; those of files are known at once."""
-        return self._names or self._reader.features()
+        return self.given_names or self._reader.features()
 
     @property
     def _requested(self) -> ReadRequest:
@@ -149,7 +149,7 @@ class FileDataset(Dataset):
             self.categorical_features,
             self.unknown_category,
             bool(self._params.zero_as_missing),
-            self._names,
+            self.given_names,
         )
 
     @property
@@ -427,7 +427,7 @@ class FileDataset(Dataset):
     def read_like(self, schema: Schema) -> None:
         """Prepare to read rows with the schema of a model or of training rows."""
         names = self._reader.features()
-        if schema.named and self._names is None:
+        if schema.named and self.given_names is None:
             check_same_names(names, schema.names)
             names = schema.names
         if names:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.cuda.arrays import host_array
-from hedgerow.data.reading.objects import MISSING_TYPES
+from hedgerow.data.reading.objects import MISSING_TYPES, read_column
 from hedgerow.errors import DataError, DataTypeError, brief
 
 _COMPLEX = (complex, np.complexfloating)
@@ -66,15 +65,7 @@ def check_weight(weight: Any, n_rows: int, name: str = "sample_weight") -> Float
     """Convert ``weight`` to float64: finite, non-negative, not all zero; None stays None."""
     if weight is None:
         return None
-    array = numbers_of_rows(weight, name)
-    if array.ndim != 1:
-        how = f" Pass its column, {name}[:, 0]." if array.shape[1:] == (1,) else ""
-        raise DataError(
-            f"{name} must be 1D with one weight for each row, got {array.ndim}D: an array of shape "
-            f"{array.shape}.{how}"
-        )
-    check_length(len(array), n_rows, name)
-    check_finite(array, name)
+    array = check_vector(weight, n_rows, name)
     if (array < 0.0).any():
         row = int(np.argmax(array < 0.0))
         raise DataError(f"{name} must not be negative, but row {row} has {array[row]:g}.")
@@ -117,23 +108,14 @@ def times_of_rows(times: Any, n_rows: int, name: str = "time") -> FloatArray:
     """Convert numbers or dates to finite float64, one for each row: dates to seconds since 1970."""
     array = one_axis(values_of_rows(times, name), name)
     refuse_missing(array, name, "its time")
-    kinds = _types(array)
-    if kinds and all(issubclass(kind, dt.date | np.datetime64) for kind in kinds):
-        items = array.tolist()
-        for row, item in enumerate(items):
-            if getattr(item, "tzinfo", None) is not None:
-                items[row] = item.astimezone(dt.UTC).replace(tzinfo=None)
-        array = np.array(items, dtype="datetime64[us]")
-    if array.dtype.kind == "M":
-        array = array.astype("datetime64[us]").astype(np.int64) / 1e6
-    elif array.dtype.kind == "m":
-        array = array.astype("timedelta64[us]").astype(np.int64) / 1e6
-    elif array.dtype.kind not in "iufO" or any(issubclass(kind, str | bytes) for kind in kinds):
+    column = read_column(array, name)
+    if column.is_text:
         raise DataTypeError(
             f"{name} must hold numbers or dates, got {brief(array[0])}: convert text to dates, for "
             "example by pandas.to_datetime."
         )
-    return check_vector(array, n_rows, name)
+    numbers = column.plain("")
+    return check_vector(numbers if column.temporal is None else numbers / 1e6, n_rows, name)
 
 
 def values_of_rows(values: Any, name: str) -> AnyArray:

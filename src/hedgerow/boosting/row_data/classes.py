@@ -62,25 +62,18 @@ def corrected(model: Model, weights: FloatArray | None) -> Model:
 
 def uncorrected(model: Model) -> Model:
     """Return the model as it was trained."""
-    record = model.training.get(RECORD)
-    if record is None:
-        return model
-    return _without_record(model, np.array(record.get("trained_base", model.forest.base_score)))
+    return rescaled(model, weights_of(model))
 
 
 def rescaled(model: Model, weights: FloatArray | None) -> Model:
     """Return the model on the raw-score scale of a continued fit with these weights."""
-    before = weights_of(model)
+    before, base = weights_of(model), model.forest.base_score
+    if before is None and weights is None:
+        return model
     if before is not None and weights is not None and np.array_equal(before, weights):
-        return uncorrected(model)
-    base = model.forest.base_score
-    if weights is not None and model.objective in _SHIFTED and (weights != weights[0]).any():
+        base = np.array(model.training[RECORD].get("trained_base", base))
+    elif weights is not None and model.objective in _SHIFTED and (weights != weights[0]).any():
         base = base + _shift(model.objective, weights)
-    return _without_record(model, base)
-
-
-def _without_record(model: Model, base: FloatArray) -> Model:
-    """Return the model without class weights, and with this base score."""
     training = {name: value for name, value in model.training.items() if name != RECORD}
     return replace(model, forest=replace(model.forest, base_score=base), training=training)
 
@@ -122,8 +115,7 @@ def weighted_raw(model: Model, raw: FloatArray) -> FloatArray:
     weights = weights_of(model)
     if weights is None or model.objective not in _SHIFTED:
         return raw
-    shifted: FloatArray = raw + _shift(model.objective, weights)[:, None]
-    return shifted
+    return raw + _shift(model.objective, weights)[:, None]
 
 
 def true_probabilities(model: Model, probability: FloatArray) -> FloatArray:

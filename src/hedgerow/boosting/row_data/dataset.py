@@ -106,7 +106,7 @@ class Dataset:
         self.time = time
         self.categorical_features = categorical_features
         self.unknown_category = unknown_category
-        self._names = read_names(feature_names)
+        self.given_names = read_names(feature_names)
 
     def __repr__(self) -> str:
         # The table may be unread, so the text shows only what its container knows at no cost.
@@ -275,11 +275,6 @@ unknown_category, cache_dir, memory_limit
         return self.table().schema.names
 
     @property
-    def given_names(self) -> tuple[str, ...] | None:
-        """Names that the user gave to columns without names."""
-        return self._names
-
-    @property
     def given(self) -> dict[str, Any]:
         """What the user gave for each row, by argument."""
         return {value.name: getattr(self, value.name) for value in ROW_VALUES}
@@ -319,7 +314,7 @@ unknown_category, cache_dir, memory_limit
             zero_missing=zero_missing,
             categorical=self.categorical_features,
             unknown=self.unknown_category,
-            names=self._names,
+            names=self.given_names,
         )
 
     def targets(
@@ -340,8 +335,7 @@ unknown_category, cache_dir, memory_limit
 
         ``called`` returns the name of an argument in messages.
         """
-        found: FloatArray | None = WEIGHT.of(Reading(self.given, n_rows, 1, called))
-        return found
+        return WEIGHT.of(Reading(self.given, n_rows, 1, called))
 
     def sample(
         self,

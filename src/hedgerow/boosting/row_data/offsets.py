@@ -19,6 +19,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.row_data.checks import check_finite
+from hedgerow.data.reading.columns import ReadColumn
 from hedgerow.data.reading.objects import is_named, named_columns, read_column
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
@@ -75,17 +76,21 @@ def take_offset(X: Any, names: Sequence[str]) -> tuple[Any, FloatArray]:
     """Split a table with column names in the other columns, and the named ones as float64."""
     from hedgerow.data.sources.batches import vector_of  # few models have such columns
 
-    features, columns = _split(X, names, is_required=True)
+    features, columns = _split(X, names)
+    if columns is None:
+        raise DataError(
+            f"the offset is column {brief(names[0])}, but X has no named columns: give a "
+            "data frame or a dict of columns."
+        )
     found = []
     for name in names:
-        if columns.get(name) is None:
+        if name not in columns:
             hint = did_you_mean(name, list(features if isinstance(features, dict) else columns))
             raise DataError(
                 f"X has no column {name!r}, which is the offset of the model: add the column.{hint}"
             )
         found.append(vector_of(columns[name], name, "offset"))
-    for name, column in zip(names, found, strict=True):
-        check_finite(column, f"offset column {name!r}")
+        check_finite(found[-1], f"offset column {name!r}")
     return features, np.column_stack(found)
 
 
@@ -110,28 +115,22 @@ def offset_of_rows(model: Model, X: Any, offset: Any) -> tuple[Any, Any]:
 def features_of_rows(model: Model, X: Any) -> Any:
     """Return the table without its offset columns."""
     names = offset_columns(model)
-    return _split(X, names, is_required=False)[0] if names else X
+    return _split(X, names)[0] if names else X
 
 
-def _split(X: Any, names: Sequence[str], *, is_required: bool) -> tuple[Any, dict[str, Any]]:
-    """Return the other columns, and the existing columns among ``names``."""
-    if not is_sparse(X):
-        if is_named(X):
-            table = named_columns(X)
-            chosen = {name: read_column(table[name], name) for name in names if name in table}
-            return {name: table[name] for name in table if name not in chosen}, chosen
-        if not isinstance(X, np.ndarray | list | tuple):
-            from hedgerow.data.reading.frames import as_frame, read_series
+def _split(X: Any, names: Sequence[str]) -> tuple[Any, dict[str, ReadColumn] | None]:
+    """Return the other columns, and those of ``names`` that X has; None if none has a name."""
+    if is_named(X):
+        table = named_columns(X)
+        chosen = {name: read_column(table[name], name) for name in names if name in table}
+        return {name: table[name] for name in table if name not in chosen}, chosen
+    if not isinstance(X, np.ndarray | list | tuple) and not is_sparse(X):
+        from hedgerow.data.reading.frames import as_frame, read_series
 
-            frame = as_frame(X)
-            if frame is not None and frame.named:
-                there = [name for name in names if name in frame.names]
-                chosen = {name: read_series(frame.table[name], name) for name in there}
-                others = [name for name in frame.names if name not in there]
-                return frame.select(others) if there else X, chosen
-    if is_required:
-        raise DataError(
-            f"the offset is column {brief(names[0])}, but X has no named columns: give a "
-            "data frame or a dict of columns."
-        )
-    return X, {}
+        frame = as_frame(X)
+        if frame is not None and frame.named:
+            there = [name for name in names if name in frame.names]
+            chosen = {name: read_series(frame.table[name], name) for name in there}
+            others = [name for name in frame.names if name not in there]
+            return frame.select(others) if there else X, chosen
+    return X, None

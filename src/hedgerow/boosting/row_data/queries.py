@@ -119,16 +119,16 @@ def weight_of_rows(weight: Any, qid: Any, n_rows: int, name: str = "sample_weigh
     return given[codes]
 
 
-def require_queries(qid: Any, name: str = "qid", method: str = "fit") -> None:
-    """Raise ``DataError`` if the rows of a ranking have no queries."""
-    if qid is not None:
-        return
-    of = " of the validation rows" if name == "qid_val" else ""
-    raise DataError(
-        f"a ranking compares rows of the same query, but the queries{of} are missing: "
-        f"{method}(..., {name}=...) takes one value for each row, a number or text, the same for "
-        "rows that compete with each other. If all rows are one list, give all the same value."
-    )
+def require_queries(
+    qid: Any, name: str = "qid", method: str = "fit", ranking: str = "a ranking"
+) -> None:
+    """Raise ``DataError`` if a ranking has no queries, the argument ``name`` of ``method``."""
+    if qid is None:
+        raise DataError(
+            f"{ranking} compares the rows of each query, but {name} is missing: {method}(..., "
+            f"{name}=...) takes one value for each row, a number or text, the same for rows that "
+            "compete with each other. If all rows are one list, give all the same value."
+        )
 
 
 def check_values(
@@ -165,11 +165,11 @@ def check_values(
         )
     if instead and (train.group is not None or train.time is not None):
         raise ParameterError(f"{name} has no effect here: {instead}. Leave {name} out.")
-    named = [(train, "qid"), *((rows, "qid of the validation rows") for rows in validation)]
-    for rows, name in named:
-        if ranking and rows.query is None:
-            raise without_queries(objective, name)
-        if not ranking and rows.query is not None:
+    for rows in (train, *validation):
+        if ranking:
+            of = "" if rows is train else ", for the validation rows,"
+            require_queries(rows.query, "qid", "Dataset", f"objective {objective.name!r}{of}")
+        elif rows.query is not None:
             raise queries_without_effect(objective)
     if ranking and params.oob_score:
         raise ParameterError(
@@ -194,14 +194,6 @@ def queries_without_effect(objective: Objective) -> ParameterError:
     return ParameterError(
         f"qid has no effect with objective {objective.name!r}: use 'lambdarank' or another "
         "objective of rankings, or leave it out."
-    )
-
-
-def without_queries(objective: Objective, name: str) -> DataError:
-    """Return the error for ranking rows without queries; ``name`` is the missing argument."""
-    return DataError(
-        f"objective {objective.name!r} ranks the rows of each query, but {name} is missing: give "
-        "the query of each row."
     )
 
 
@@ -238,8 +230,7 @@ def first_values_aside(
     """Hold out the rows whose values come first in the order of their keys."""
     own, codes, counts = np.unique(keys, return_inverse=True, return_counts=True)
     values, places = np.unique(gather_numbers(own, others), return_inverse=True)
-    sizes = np.zeros(len(values), dtype=np.int64)
-    np.add.at(sizes, places.reshape(-1), gather_numbers(counts.astype(np.int64), others))
+    sizes = np.bincount(places.reshape(-1), gather_numbers(counts.astype(np.int64), others))
     if len(values) < 2:
         raise DataError(
             "early stopping holds out groups or later rows, but all rows are in one group, or of "

@@ -28,7 +28,7 @@ read into memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from typing import Any, cast
@@ -303,9 +303,6 @@ def constraints_of_inputs(params: BoostParams, inputs: Inputs | None) -> BoostPa
     sources, signs = inputs.sources, params.monotone_constraints
     factors, bins = params.feature_penalties, params.max_bins_by_feature
     weights, groups = params.feature_weights, params.interaction_constraints
-    constraints = (signs, factors, bins, weights, groups)
-    if all(value is None for value in constraints):
-        return params
     n_columns = 1 + max(j for source in sources for j in source)
     if groups == PAIRWISE:
         groups = tuple(combinations(range(n_columns), 2))
@@ -317,18 +314,19 @@ def constraints_of_inputs(params: BoostParams, inputs: Inputs | None) -> BoostPa
             for group in groups
         )
         groups = tuple(group for group in together if group)
+
+    def of_inputs(values: Any, joined: Callable[[list[Any]], Any]) -> Any:
+        if values is None:
+            return None
+        return tuple(joined([values[j] for j in source]) for source in sources)
+
     return replace(
         params,
-        monotone_constraints=signs and tuple(signs[s[0]] if len(s) == 1 else 0 for s in sources),
+        monotone_constraints=of_inputs(signs, lambda own: own[0] if len(own) == 1 else 0),
         interaction_constraints=groups,
-        feature_penalties=factors
-        and tuple(math.prod(factors[j] for j in source) for source in sources),
-        feature_weights=weights
-        and tuple(
-            sum(own) / len(own) if min(own) > 0.0 else 0.0
-            for own in ([weights[j] for j in source] for source in sources)
-        ),
-        max_bins_by_feature=bins and tuple(min(bins[j] for j in source) for source in sources),
+        feature_penalties=of_inputs(factors, math.prod),
+        feature_weights=of_inputs(weights, lambda own: sum(own) / len(own) if all(own) else 0.0),
+        max_bins_by_feature=of_inputs(bins, min),
     )
 
 

@@ -22,6 +22,7 @@ from hedgerow.boosting.row_data.checks import (
     check_length,
     check_vector,
     numbers_of_rows,
+    one_axis,
     values_of_rows,
 )
 from hedgerow.comm.base import Alone, Communicator
@@ -83,10 +84,8 @@ def target_column(y: Any, name: str = "y") -> AnyArray:
     from sklearn.utils.validation import column_or_1d
 
     array = values_of_rows(one_column(y), name)
-    if array.ndim > 2 or (array.ndim == 2 and array.shape[1] != 1):
-        raise DataError(f"{name} should be a 1d array, got an array of shape {array.shape}.")
-    found: AnyArray = column_or_1d(array, warn=True)
-    return found
+    one_axis(array, name)
+    return column_or_1d(array, warn=True)
 
 
 def read_targets(y: Any, n_rows: int, name: str = "y") -> Targets:
@@ -178,19 +177,18 @@ def read_times(
             f"{name} needs one column, or two fields (event and time, or lower and upper end), but "
             f"has {len(columns)}{shown}. {_BOTH}"
         )
-    labels = [f"{name} ({label})" for label in names or ("first column", "second column")]
+    truths = [_is_truth(column) for column in columns]
+    words = [label.lower() for label in names or ()]
+    ends = ["lower" in word and "upper" in words[1 - k] for k, word in enumerate(words)]
+    event = None if any(ends) else _event_of(names, truths, name)
+    of_columns = ("lower end", "upper end") if event is None else ("event", "time")
+    labels = [f"{name} ({label})" for label in names or of_columns[:: -1 if event else 1]]
     for label, column in zip(labels, columns, strict=True):
         check_length(len(column), n_rows, label)
-    truths = [_is_truth(column) for column in columns]
-    lower = _place_of(names, "lower", "upper")
-    event = None if lower is not None else _event_of(names, truths, name)
     if event is not None:
-        if names is None:
-            labels[event], labels[1 - event] = f"{name} (event)", f"{name} (time)"
-        return _signed(
-            check_vector(columns[event], n_rows, labels[event]), labels[event],
-            check_vector(columns[1 - event], n_rows, labels[1 - event]), labels[1 - event],
-        )  # fmt: skip
+        order = event, 1 - event
+        happened, time = (check_vector(columns[k], n_rows, labels[k]) for k in order)
+        return _signed(happened, time, [labels[k] for k in order])
     if objective == "cox":
         raise DataError(
             f"{name} has two columns of numbers, but objective 'cox' does not support intervals: "
@@ -199,27 +197,18 @@ def read_times(
     if any(truths):
         label = labels[truths.index(True)]
         raise DataTypeError(f"{label} is an end of intervals, but holds booleans: give numbers.")
-    if names is None:
-        labels = [f"{name} (lower end)", f"{name} (upper end)"]
-    in_order = slice(None, None, -1 if lower == 1 else 1)
-    found = np.column_stack([*map(numbers_of_rows, columns, labels)][in_order])
+    found = np.column_stack([*map(numbers_of_rows, columns, labels)])
+    if ends == [False, True]:
+        found = found[:, ::-1]
     if np.isnan(found).any():
         row = int(np.argmax(np.isnan(found).any(axis=1)))
         raise DataError(
             f"Input {name} contains NaN (the first in row {row}): give 0 for no lower end and "
             "infinity for no upper end."
         )
-    if lower is None and not intervals:  # neither names nor types tell
+    if not any(ends) and not intervals:  # neither names nor types tell
         _refuse_doubtful(found, name, others or Alone())
     return found
-
-
-def _place_of(names: Sequence[str] | None, word: str, other: str) -> int | None:
-    """Return the column whose name has a word, if the name of the other one has the other word."""
-    for k, label in enumerate(names or ()):
-        if word in label.lower() and other in (names or ())[1 - k].lower():
-            return k
-    return None
 
 
 def _event_of(names: Sequence[str] | None, truths: Sequence[bool], name: str) -> int | None:
@@ -247,17 +236,17 @@ def _is_truth(values: AnyArray) -> bool:
     return len(values) > 0 and all(isinstance(value, bool | np.bool_) for value in values)
 
 
-def _signed(event: FloatArray, of_event: str, time: FloatArray, of_time: str) -> FloatArray:
+def _signed(event: FloatArray, time: FloatArray, labels: Sequence[str]) -> FloatArray:
     """Return times, negated for rows without an event."""
     if (time <= 0.0).any():
         row = int(np.argmax(time <= 0.0))
-        raise DataError(f"{of_time}: times must be positive, but row {row} has {time[row]:g}.")
+        raise DataError(f"{labels[1]}: times must be positive, but row {row} has {time[row]:g}.")
     wrong = (event != 0.0) & (event != 1.0)
     if wrong.any():
         row = int(np.argmax(wrong))
         raise DataError(
-            f"{of_event} must hold True and False, or 1 (the event happened) and 0 (censored), but "
-            f"row {row} has {event[row]:g}: write, for example, event == 2 if 2 is the event."
+            f"{labels[0]} must hold True and False, or 1 (the event happened) and 0 (censored), "
+            f"but row {row} has {event[row]:g}: write, for example, event == 2 if 2 is the event."
         )
     return np.where(event == 1.0, time, -time)
 
@@ -278,18 +267,19 @@ def _refuse_doubtful(columns: FloatArray, name: str, others: Communicator) -> No
 # -- in the order of the model ---------------------------------------------------------------
 
 
-def same_targets(seen: Targets, trained: Targets, name: str) -> FloatArray:
-    """Return targets of other rows in the order of the training targets."""
-    if seen.values.shape[1:] != trained.values.shape[1:]:
-        counts = [t.values.shape[1] if t.several else 1 for t in (seen, trained)]
-        own, others = ("1 column" if n == 1 else f"{n} columns" for n in counts)
-        raise DataError(f"{name} has {own}, but y has {others}: give the same number.")
-    if seen.names is None or trained.names is None or seen.names == trained.names:
+def same_targets(
+    seen: Targets, n_targets: int, names: Sequence[str] | None, name: str
+) -> FloatArray:
+    """Return targets of other rows in the order of the training targets, which have these names."""
+    n_columns = seen.values.shape[1] if seen.several else 1
+    if n_columns != n_targets:
+        raise DataError(f"{name} has {n_columns} column(s), but the model predicts {n_targets}.")
+    if seen.names is None or names is None or seen.names == names:
         return seen.values
-    missing = [target for target in trained.names if target not in seen.names]
+    missing = [target for target in names if target not in seen.names]
     if missing:
         raise DataError(f"{name} lacks the column {missing[0]!r}, a target of the training rows.")
-    order = [seen.names.index(target) for target in trained.names]
+    order = [seen.names.index(target) for target in names]
     return np.asfortranarray(seen.values[:, order])
 
 
@@ -306,11 +296,7 @@ def in_order(objective: Objective, found: Targets) -> FloatArray:
         return found.values
     from hedgerow.objectives import SeveralTargets
 
-    n_targets = objective.n_outputs if isinstance(objective, SeveralTargets) else 1
-    n_columns = found.values.shape[1] if found.several else 1
-    if n_columns != n_targets:
-        raise DataError(f"y has {n_columns} column(s), but the model predicts {n_targets}.")
     if not isinstance(objective, SeveralTargets):
-        return found.values
+        return same_targets(found, 1, None, "y")
     names = objective.names if objective.named else None
-    return same_targets(found, Targets(np.empty((0, n_targets)), names), "y")
+    return same_targets(found, objective.n_outputs, names, "y")

@@ -30,7 +30,7 @@ from hedgerow.boosting.resume.continuing import Start, check_reading
 from hedgerow.boosting.row_data.classes import corrected, rescaled, with_class_weights
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import check_both_offset, with_offset_columns
-from hedgerow.boosting.row_data.queries import queries_without_effect, without_queries
+from hedgerow.boosting.row_data.queries import queries_without_effect, require_queries
 from hedgerow.boosting.row_data.row_values import ROW_VALUES
 from hedgerow.boosting.row_data.targets import Targets, same_targets
 from hedgerow.boosting.validation.row_sets import ONLY, reads_batches
@@ -298,7 +298,7 @@ class LossSpec:
             named = make_objective(self.objective, n_classes, parameters=self.parameters)
             ranks = named.name in RANKING
             if ranks and not self.has_queries:
-                raise without_queries(named, "qid")
+                require_queries(None, "qid", "train", f"objective {named.name!r}")
             if self.has_queries and not ranks:
                 raise queries_without_effect(named)
 
@@ -338,7 +338,7 @@ class LossSpec:
         )
 
         def read(rows: Dataset, n_rows: int, y: str) -> FloatArray:
-            return same_targets(targets_of(rows, n_rows, y, targets), targets, y)
+            return same_targets(targets_of(rows, n_rows, y, targets), n_targets, targets.names, y)
 
         return KnownTargets(targets.values, objective, read)
 
