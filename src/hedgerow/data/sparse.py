@@ -101,7 +101,9 @@ class SparseTable:
 
     def entries(self) -> Entries:
         """Return read-only views for kernels, so that they are compiled for only one type."""
-        return entries_of(self.row_start, self.column, self.value)
+        row_start, column = map(np.ascontiguousarray, (self.row_start, self.column))
+        value = values_of_list(np.ascontiguousarray(self.value))
+        return Entries(read_only(row_start), read_only(column), value)
 
     def take(self, rows: AnyArray) -> SparseTable:
         """Copy the rows at the positions ``rows``."""
@@ -130,12 +132,6 @@ class SparseTable:
         absent = views_of(np.full(1, self.default_bin, dtype=self.value.dtype))
         spread_entries(self.entries(), position, absent, views_of(table), start, stop)
         return table
-
-
-def entries_of(row_start: IntArray, column: npt.NDArray[np.int32], value: AnyArray) -> Entries:
-    """Return read-only views for kernels, so that they are compiled for only one type."""
-    row_start, column = (read_only(np.ascontiguousarray(part)) for part in (row_start, column))
-    return Entries(row_start, column, values_of_list(np.ascontiguousarray(value)))
 
 
 def count_entries(entries: Entries, rows: IntArray, n_features: int) -> IntArray:

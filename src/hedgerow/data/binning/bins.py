@@ -304,19 +304,18 @@ def fit_sample(sample: cs.CutSample, max_bins: int | Sequence[int], n_threads: i
 
 def _most_bins(max_bins: int | Sequence[int], n_features: int) -> IntArray:
     """Return the largest number of value bins of each feature."""
-    single = not isinstance(max_bins, Sequence)
-    each = list(max_bins) if isinstance(max_bins, Sequence) else [max_bins]
-    if not single and len(each) != n_features:
+    each = max_bins if isinstance(max_bins, Sequence) else [max_bins] * n_features
+    if len(each) != n_features:
         raise ParameterError(
             f"max_bins has {len(each)} numbers for {n_features} features: give one integer, or "
             "one for each feature."
         )
-    for most in each:
+    for most in set(each):
         if isinstance(most, bool) or not 2 <= most <= MOST_BINS or int(most) != most:
             raise ParameterError(
                 f"max_bins must be an integer from 2 to {MOST_BINS}, got {brief(most)}."
             )
-    return np.array(each * n_features if single else each, dtype=np.int64)
+    return np.array(each, dtype=np.int64)
 
 
 def _bin_levels(
@@ -345,11 +344,8 @@ def _bin_levels(
     return found
 
 
-def joined_bins(first: BinSpec, second: BinSpec, schema: Schema, at: int | None = None) -> BinSpec:
-    """Return the bins of the columns of two tables together; ``schema`` has all columns."""
-    # The columns of the second table stand before column ``at`` of the first; by default at the
-    # end.
-    at = first.n_features if at is None else at
+def joined_bins(first: BinSpec, second: BinSpec, schema: Schema, at: int) -> BinSpec:
+    """Insert the bins of other columns before column ``at``; ``schema`` has all columns."""
 
     def together(of: Callable[[BinSpec], tuple[AnyArray, IntArray]]) -> tuple[AnyArray, IntArray]:
         values, start = of(first)
@@ -393,15 +389,10 @@ def _columns_of(values: AnyArray, rows: IntArray, n_threads: int) -> AnyArray:
     return columns
 
 
-def integer_mass(weight: FloatArray) -> FloatArray:
+def integer_mass(weight: FloatArray, largest: float | None = None) -> FloatArray:
     """Scale weights by a power of two and round them to integers, whose sums are exact."""
-    weight = np.asarray(weight, dtype=np.float64)
-    return integer_mass_at(weight, float(weight.max()))
-
-
-def integer_mass_at(weight: FloatArray, largest: float) -> FloatArray:
-    """Scale weights as if the largest of them were ``largest``, and round them."""
-    _, exponent = math.frexp(largest)
+    # ``largest`` is that of all rows, if these are not all.
+    _, exponent = math.frexp(weight.max() if largest is None else largest)
     return np.rint(np.ldexp(weight, _WEIGHT_BITS - exponent))
 
 

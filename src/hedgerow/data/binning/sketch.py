@@ -37,7 +37,6 @@ All additions have a fixed order, so the same input gives the same bytes on ever
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -116,13 +115,7 @@ class QuantileSketch:
         between = add_up(self.rank_high[1:], -self.rank_low[:-1])
         between = add_up(add_up(between, -self.weight[1:]), -self.weight[:-1])
         gap = max(float(own.max()), float(between.max(initial=0.0)))
-        total = self._total_low()
-        if gap >= total:
-            return 1.0
-        error = gap / total
-        if Fraction(error) * Fraction(total) < Fraction(gap):
-            error = float(np.nextafter(error, np.inf))
-        return error
+        return min(1.0, float(np.nextafter(gap / self._total_low(), np.inf))) if gap > 0.0 else 0.0
 
     def bounds(self, keys: npt.ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return bounds of ``r-``, ``r+`` and the weight of any values, kept or not."""

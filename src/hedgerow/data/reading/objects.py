@@ -15,7 +15,7 @@ import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray
 from hedgerow.cuda.arrays import on_host
-from hedgerow.data.categories.columns import encode_if_texts, encode_texts, text_column
+from hedgerow.data.categories.columns import encode_texts, text_column
 from hedgerow.data.reading import columns as col
 from hedgerow.errors import DataError, DataTypeError, brief
 
@@ -30,16 +30,19 @@ _MOST_DAYS = 106_751_990
 def read_objects(column: AnyArray, name: str) -> col.ReadColumn:
     """Read an array of objects."""
     items = column.tolist()
-    if (texts := encode_if_texts(items)) is not None:
-        return texts
+    encoded = encode_texts(items)
+    if encoded is not None:
+        return encoded
     missing = _missing(items)
-    sort = _sort(items, missing, name)
+    rows = range(len(items)) if missing is None else np.flatnonzero(~missing).tolist()
+    present = items if missing is None else [items[row] for row in rows]
+    sort = _sort(present, rows, name)
     if sort == "text":
-        return encode_texts(items, missing)
-    present = items if missing is None else _present(items, missing)
+        texts = np.full(len(items), None)
+        texts[rows] = as_objects([str(item) for item in present])
+        return read_objects(texts, name)
     if not present:
         return col.ReadColumn(np.full(len(items), np.nan), sort=None)
-    rows = range(len(items)) if missing is None else np.flatnonzero(~missing).tolist()
     if sort == "numbers":
         values = _numbers(present, rows, name)
     else:
@@ -48,15 +51,11 @@ def read_objects(column: AnyArray, name: str) -> col.ReadColumn:
         column = col.plain_numbers(values[:, None], [name])[:, 0]
     else:
         all_rows = np.zeros((len(items), 1), dtype=values.dtype)
-        all_rows[~missing, 0] = values
+        all_rows[rows, 0] = values
         column = col.with_missing(col.plain_numbers(all_rows, [name])[:, 0], missing)
     if sort == "dates" and has_zone(present[0]):
         sort = "zoned dates"
     return col.ReadColumn(column, sort=sort, is_small=values.dtype.kind == "b")
-
-
-def _present(items: Sequence[Any], missing: BoolArray) -> list[Any]:
-    return [item for item, gone in zip(items, missing.tolist(), strict=True) if not gone]
 
 
 def _missing(items: Sequence[Any]) -> BoolArray | None:
@@ -96,16 +95,13 @@ def sort_of(kind: type) -> col.Sort | None:
     return None
 
 
-def _sort(items: Sequence[Any], missing: BoolArray | None, name: str) -> col.Sort:
-    """Return the common sort of all items that are not missing; raise if there is none."""
-    present = items if missing is None else _present(items, missing)
-    sorts = {kind: sort_of(kind) for kind in set(map(type, present))}
+def _sort(items: Sequence[Any], rows: Sequence[int], name: str) -> col.Sort:
+    """Return the common sort of items that are not missing; raise if there is none."""
+    sorts = {kind: sort_of(kind) for kind in set(map(type, items))}
     if len(set(sorts.values())) <= 1 and None not in sorts.values():
         return next(filter(None, sorts.values()), "numbers")
     first: dict[str, tuple[int, Any]] = {}
-    for row, item in enumerate(items):
-        if missing is not None and missing[row]:
-            continue
+    for row, item in zip(rows, items, strict=True):
         sort = sorts[type(item)]
         if sort is None:
             cure = "Convert the column to numbers or text, or drop it."
@@ -127,7 +123,7 @@ def _sort(items: Sequence[Any], missing: BoolArray | None, name: str) -> col.Sor
 
 
 def _moments(items: Sequence[Any], sort: str, rows: Sequence[int], name: str) -> AnyArray:
-    """Convert dates, durations or times to an array; ``rows`` and ``name`` are for messages."""
+    """Convert dates, durations or times to an array; ``rows`` are their row numbers."""
     if sort == "dates":
         zoned = list(map(has_zone, items))
         if any(zoned) and not all(zoned):

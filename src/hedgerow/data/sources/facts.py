@@ -17,7 +17,7 @@ from typing import get_args
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.data.categories import levels as lv
 from hedgerow.data.categories.columns import check_unicode
 from hedgerow.data.external.memory import shown_bytes
@@ -89,8 +89,7 @@ class ColumnFacts:
             (self.empty_sorts, later.empty_sorts),
             (self.exact, later.exact),
         ):
-            for key, at in other.items():
-                own.setdefault(key, at)
+            own |= other | own  # the first of each
         self.inexact = self.inexact or later.inexact
         self.has_floats |= later.has_floats
         self.largest = max(self.largest, later.largest)
@@ -175,40 +174,41 @@ class LevelCounts:
     def __init__(self, name: str, most_bytes: int) -> None:
         self._name, self._most_bytes = name, most_bytes
         self._places: dict[lv.Level, int] = {}
-        self._mass: FloatArray = np.zeros(64)
+        self.mass: FloatArray = np.zeros(0)  # sum of weights of each level, by its number
         self._n_letters = 0
 
     def add(self, column: ReadColumn, mass: FloatArray | None) -> IntArray:
         """Add some rows; return the number of the level of each row, -1 if missing."""
         if column.codes is None:
             column = ReadColumn(*np.unique(column.values, return_inverse=True))
-        numbers = self._numbers(column.values, column.occurs())
+        values, occurs = column.values, column.occurs()
+        if isinstance(values, np.ndarray):
+            occurs &= ~is_missing(values)
+            found: list[lv.Level] = (values[occurs] + values.dtype.type(0)).tolist()  # no -0.0
+        else:
+            found = [values[place] for place in np.flatnonzero(occurs).tolist()]
+        numbers = np.full(len(values), lv.MISSING_CODE, dtype=np.int64)
+        numbers[occurs] = self._numbers(found)
         codes = column.spread(numbers)
         present = codes >= 0
-        np.add.at(self._mass, codes[present], 1.0 if mass is None else mass[present])
+        weights = None if mass is None else mass[present]
+        self.mass += np.bincount(codes[present], weights, len(self.mass))
         return codes
 
-    def _numbers(self, values: Sequence[str] | AnyArray, occurs: AnyArray) -> IntArray:
-        """Return the number of each value that occurs; number new levels."""
-        numbers = np.full(len(values), lv.MISSING_CODE, dtype=np.int64)
-        if isinstance(values, np.ndarray):
-            occurs = occurs & ~is_missing(values)
-            chosen = np.flatnonzero(occurs)
-            found: list[lv.Level] = (values[chosen] + values.dtype.type(0)).tolist()  # no -0.0
-        else:
-            chosen = np.flatnonzero(occurs)
-            every = list(values)
-            found = [every[place] for place in chosen.tolist()]
-        before, find = len(self._places), self._places.setdefault
-        numbers[chosen] = [find(value, len(self._places)) for value in found]
-        self._grow(before, found)
+    def merge(self, levels: Sequence[lv.Level], mass: FloatArray) -> IntArray:
+        """Add the levels of later rows; return their numbers in this object."""
+        numbers = self._numbers(levels)
+        self.mass[numbers] += mass  # no number twice
         return numbers
 
-    def _grow(self, before: int, found: Sequence[lv.Level]) -> None:
+    def _numbers(self, levels: Sequence[lv.Level]) -> IntArray:
+        """Return the number of each level; number new levels."""
+        before, find = len(self._places), self._places.setdefault
+        numbers = np.array([find(value, len(self._places)) for value in levels], dtype=np.int64)
         n_levels = len(self._places)
         if n_levels == before:
-            return
-        self._n_letters += sum(len(value) for value in found if isinstance(value, str))
+            return numbers
+        self._n_letters += sum(len(value) for value in levels if isinstance(value, str))
         needed = n_levels * _BYTES_PER_LEVEL + self._n_letters
         if needed > self._most_bytes and n_levels > lv.MOST_LEVELS:
             raise DataError(
@@ -216,26 +216,12 @@ class LevelCounts:
                 f"not fit into {shown_bytes(self._most_bytes)}: leave the column out (drop=), join "
                 "rare categories, or raise memory_limit."
             )
-        if n_levels > len(self._mass):
-            grown = np.zeros(max(n_levels, 2 * len(self._mass)))
-            grown[: len(self._mass)] = self._mass
-            self._mass = grown
-
-    def merge(self, levels: Sequence[lv.Level], mass: FloatArray) -> IntArray:
-        """Add the levels of later rows; return their numbers in this object."""
-        before, find = len(self._places), self._places.setdefault
-        numbers = np.array([find(value, len(self._places)) for value in levels], dtype=np.int64)
-        self._grow(before, levels)
-        self._mass[numbers] += mass  # no number twice
+        self.mass = np.append(self.mass, np.zeros(n_levels - before))
         return numbers
 
     def values(self) -> list[lv.Level]:
         """Return the levels in the order of their numbers."""
         return list(self._places)
-
-    def mass(self) -> FloatArray:
-        """Return the sum of weights of each level, in the order of the numbers."""
-        return self._mass[: len(self._places)]
 
     def finish(self, most: int, refuse_more: bool) -> tuple[Sequence[lv.Level], IntArray]:
         """Return the levels of the model in ascending order, and the code of each number."""
@@ -253,7 +239,7 @@ class LevelCounts:
                     f"{most:,}: with unknown_category='missing' the most frequent "
                     "are kept; or drop the column or join rare categories."
                 )
-            heavy = self.mass()[order]
+            heavy = self.mass[order]
             kept = np.sort(np.argsort(-heavy, kind="stable")[:most])
             ordered = lv.canonical(tuple(ordered[place] for place in kept.tolist()))
             order = [order[place] for place in kept.tolist()]

@@ -26,7 +26,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.binning import cut_sample as cs
-from hedgerow.data.binning.bins import integer_mass_at
+from hedgerow.data.binning.bins import integer_mass
 from hedgerow.data.binning.few_values import FewValues
 from hedgerow.data.categories import columns as categories
 from hedgerow.data.categories.levels import MISSING_CODE, MOST_LEVELS
@@ -95,7 +95,7 @@ class _Surveyed:
         """Warn of a column of text that would hold numbers without a few of its values."""
         texts = self.levels.values()
         if self.chosen is None and texts and isinstance(texts[0], str):
-            found = categories.nearly_numbers(list(map(str, texts)), self.levels.mass())
+            found = categories.nearly_numbers(list(map(str, texts)), self.levels.mass)
             if found is not None:
                 categories.warn_of_categories(self.label, f"{found}; {brief(found.odd)} is none")
 
@@ -148,7 +148,7 @@ class Survey:
             return
         mass = None
         if weight is not None and self._largest_weight is not None:
-            mass = integer_mass_at(weight, self._largest_weight)
+            mass = integer_mass(weight, self._largest_weight)
         whole = np.ones(n_rows, np.int64) if mass is None else mass.astype(np.int64)
         parts, coded = [], []
         hashes, absent = np.zeros(n_rows, np.uint64), cs.absent_term(self.requested.zero_missing)
@@ -195,7 +195,7 @@ class Survey:
         for own, other in zip(self.columns, (later.columns[place] for place in order), strict=True):
             own.facts.merge(other.facts)
             own.facts.check(own.label, own.chosen)
-            codes = own.levels.merge(other.levels.values(), other.levels.mass())
+            codes = own.levels.merge(other.levels.values(), other.levels.mass)
             new_codes.append(np.append(codes, MISSING_CODE))
         self.few.merge(later.few.arrays(), np.argsort(order))
         for block in later.sample.blocks:
@@ -217,7 +217,7 @@ class Survey:
                 "columns": [
                     {
                         "facts": asdict(column.facts),
-                        "levels": [column.levels.values(), column.levels.mass()],
+                        "levels": [column.levels.values(), column.levels.mass],
                     }
                     for column in self.columns
                 ],
@@ -303,7 +303,7 @@ class Survey:
             for part, coded in parts
         ]
         level_mass[j] = np.zeros(len(levels))
-        level_mass[j][codes[:-1][codes[:-1] >= 0]] = surveyed.levels.mass()[codes[:-1] >= 0]
+        level_mass[j][codes[:-1][codes[:-1] >= 0]] = surveyed.levels.mass[codes[:-1] >= 0]
         found = codes[np.concatenate(numbers)]
         column = Column(name, kind, levels, temporal=temporal)
         return column, categories.code_column(found, len(levels), self.requested.unknown)
