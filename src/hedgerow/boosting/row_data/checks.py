@@ -9,7 +9,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.cuda.arrays import host_array
-from hedgerow.data.reading.objects import MISSING_TYPES, read_column
+from hedgerow.data.reading.objects import MISSING_TYPES, missing_items, read_column
 from hedgerow.errors import DataError, DataTypeError, brief
 
 _COMPLEX = (complex, np.complexfloating)
@@ -172,14 +172,8 @@ def number_values(given: Any, n_rows: int, name: str, what: str) -> tuple[IntArr
 
 def refuse_missing(values: AnyArray, name: str, what: str = "one") -> None:
     """Raise ``DataError`` if one of the values is missing."""
-    if values.dtype.kind == "O":
-        items = values.tolist()
-        missing = np.array([type(v).__name__ in MISSING_TYPES or v != v for v in items], bool)
-    elif values.dtype.kind in "fcmM":
-        missing = values != values  # NaN and NaT
-    else:
-        return
-    if missing.any():
+    missing = missing_items(values.tolist()) if values.dtype.kind == "O" else values != values
+    if missing is not None and missing.any():
         row = int(np.argmax(missing))
         raise DataError(
             f"{name} is missing in {int(missing.sum())} of {len(values)} rows, the first is row "

@@ -117,8 +117,7 @@ def sample_of(
         few, level_mass = few_of_entries(table), {}
     else:
         add_to_hashes(values_of_table(table.values), factors, is_int, absent, hashes, n_threads)
-        looked_at = np.where(np.arange(table.n_features) < len(numbers), most_values, -1)
-        few = few_of_columns(table, looked_at, n_threads)
+        few = few_of_columns(table.values, np.where(factors > 0, most_values, -1), n_threads)
         n_levels = [len(column.levels) for column in table.schema.columns]
         level_mass = {
             j: masses_of_levels(table.values[:, j], n, mass)
@@ -226,8 +225,7 @@ def codes_of(values: AnyArray, n_levels: int) -> IntArray:
     # An unknown category has the code ``n_levels``, a missing value ``n_levels + 1``.
     floats = floats_of_column(values, "category")
     missing = np.isnan(floats)
-    codes: IntArray = np.where(missing, n_levels + 1, floats).astype(np.int64)
-    return codes
+    return np.where(missing, n_levels + 1, floats).astype(np.int64)
 
 
 _CELLS, _CELL_SHIFT = 1 << 12, np.uint64(52)  # of hashes, by their first bits

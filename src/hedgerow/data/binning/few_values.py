@@ -12,7 +12,6 @@ import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
 from hedgerow.data.reading.columns import as_floats, keys_by_kind
-from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import SparseTable, count_entries
 from hedgerow.kernels.tables.contents import N_SLOTS, note_entries, note_values
@@ -38,27 +37,19 @@ _NO_ROWS: IntArray = np.zeros(0, dtype=np.int64)
 _NO_MASS: FloatArray = np.zeros(0)
 
 
-def few_of_columns(table: Table, most: IntArray, n_threads: int) -> dict[int, AnyArray]:
-    """Return the values of each column of numbers that has no more than ``most``."""
-    values = table.values
-    most = np.where([kind == "category" for kind in table.schema.kinds], -1, most)
-    slots, counts = _space(table.n_features)
-    given = values_of_table(values)
+def few_of_columns(values: AnyArray, most: IntArray, n_threads: int = 1) -> dict[int, AnyArray]:
+    """Return the ascending values of each column of a table that has no more than ``most``."""
+    slots = np.full((values.shape[1], N_SLOTS), MISSING_KEY)
+    counts, given = np.zeros(len(slots), dtype=np.int64), values_of_table(values)
     run_blocks(
         lambda start, stop: note_values(given, len(values), most, slots, counts, start, stop),
-        table.n_features, n_threads, 1,
+        len(slots), n_threads, 1,
     )  # fmt: skip
-    return {j: _held(slots[j], values.dtype) for j in np.flatnonzero(counts <= most).tolist()}
-
-
-def _space(n_columns: int) -> tuple[IntArray, IntArray]:
-    return np.full((n_columns, N_SLOTS), MISSING_KEY), np.zeros(n_columns, dtype=np.int64)
-
-
-def _held(slots: IntArray, dtype: np.dtype) -> AnyArray:
-    """Return the values in the slots of a column, ascending."""
-    held = np.sort(slots[slots != MISSING_KEY])
-    return held if dtype == np.int64 else floats_of_keys(held).astype(dtype)
+    found: dict[int, AnyArray] = {}
+    for j in np.flatnonzero(counts <= most).tolist():
+        held = np.sort(slots[j][slots[j] != MISSING_KEY])
+        found[j] = held if values.dtype == np.int64 else floats_of_keys(held).astype(values.dtype)
+    return found
 
 
 class FewValues:
@@ -81,14 +72,11 @@ class FewValues:
         self._widen(j + 1)
         if self._many[j]:
             return
-        slots, counts = _space(1)
-        values = values_of_table(column[:, None])
-        note_values(values, len(column), np.array([MOST_VALUES]), slots, counts, 0, 1)
-        if counts[0] > MOST_VALUES:
-            self._many[j] = 1
+        few = few_of_columns(column[:, None], np.array([MOST_VALUES]))
+        if 0 in few:
+            self._append(np.full(len(few[0]), j), few[0])
         else:
-            found = _held(slots[0], column.dtype)
-            self._append(np.full(len(found), j), found)
+            self._many[j] = 1
 
     def add_entries(self, entries: Entries, n_features: int, rows: tuple[int, int]) -> None:
         """Add some sparse rows; later rows may have more columns."""

@@ -33,7 +33,7 @@ def read_objects(column: AnyArray, name: str) -> col.ReadColumn:
     encoded = encode_texts(items)
     if encoded is not None:
         return encoded
-    missing = _missing(items)
+    missing = missing_items(items)
     rows = range(len(items)) if missing is None else np.flatnonzero(~missing).tolist()
     present = items if missing is None else [items[row] for row in rows]
     sort = _sort(present, rows, name)
@@ -58,7 +58,7 @@ def read_objects(column: AnyArray, name: str) -> col.ReadColumn:
     return col.ReadColumn(column, sort=sort, is_small=values.dtype.kind == "b")
 
 
-def _missing(items: Sequence[Any]) -> BoolArray | None:
+def missing_items(items: Sequence[Any]) -> BoolArray | None:
     """Return the mask of missing items; None if no item has a type that can be missing."""
     types = set(map(type, items))
     always = {kind for kind in types if kind.__name__ in MISSING_TYPES}
