@@ -137,10 +137,10 @@ def test_csv_errors(tmp_path: Path) -> None:
     ):
         path.write_text(text)
         with pytest.raises((DataError, StorageError), match=match):
-            open_files(str(path), Roles("a"))
+            open_files(str(path), Roles(("a",)))
     path.write_text("0,1\n1,2\n")  # as pandas numbers columns
     with pytest.raises(DataError, match=r"Its columns: 0, 1\.$"):
-        open_files(str(path), Roles("a"))
+        open_files(str(path), Roles(("a",)))
     for content, match in (
         (b"a,b\n1,2\n3\n", "row 2 has 1 values"),
         (b"a,b\n1,\xff\xfe\n", "column 2, row 1: this is not text in UTF-8"),
@@ -156,7 +156,7 @@ def test_csv_errors(tmp_path: Path) -> None:
 
 
 def survey_of(table: pa.Table, batch: int) -> Survey:
-    request = ReadRequest(Roles("y", "w"), categorical="auto")
+    request = ReadRequest(Roles(("y",), "w"), categorical="auto")
     survey = Survey(request, seed=1, memory_limit=LIMIT, largest_weight=2.5)
     parts = [table.slice(start, batch) for start in range(0, table.num_rows, batch)]
     for found in FunctionPart(lambda: iter(parts)).batches(None, LIMIT):

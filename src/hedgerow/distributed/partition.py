@@ -102,9 +102,8 @@ def columns_of(first: Description, present: Collection[str]) -> dict[str, Any]:
     targets = _names_aside(first, "target", first.n_targets) if first.n_targets > 1 else ()
     further = [value.name for value in FURTHER if value.name in present]
     roles = Roles(
-        target=next(iter(targets), None),
+        targets=targets,
         offset=_names_aside(first, "offset", first.n_offsets),
-        further=targets[1:],
         of_rows={name: _names_aside(first, name, 1)[0] for name in further},
         named=False,
     )

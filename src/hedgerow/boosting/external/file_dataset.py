@@ -119,7 +119,7 @@ class FileDataset(Dataset):
         self.communicator: Communicator = communicator or Alone()
         self.is_weighted = False
         roles = source.roles
-        self.target_names = roles.targets if roles.further and roles.named else None
+        self.target_names = roles.targets if len(roles.targets) > 1 and roles.named else None
         self.offset = roles.offset or None
         for value in FURTHER:
             setattr(self, value.name, roles.of_rows.get(value.name))

@@ -104,13 +104,13 @@ def levels_of(column: ReadColumn, name: str) -> tuple[Sequence[lv.Level], IntArr
     codes = np.full(len(values), lv.MISSING_CODE, dtype=np.int64)
     if not isinstance(values, np.ndarray):
         check_unicode(values, name)
-        used = np.flatnonzero(column.occurs()).tolist()
+        used = np.flatnonzero(column.counts()).tolist()
         kept = sorted(used, key=values.__getitem__)  # by code points, which is the order of UTF-8
         codes[kept] = np.arange(len(kept))
         return tuple([values[place] for place in kept]), column.spread(codes)
     present = ~is_missing(values)
     if column.codes is not None:
-        present &= column.occurs()
+        present &= column.counts() > 0
     found, codes[present] = np.unique(values[present], return_inverse=True)
     return lv.number_levels(found), column.spread(codes)
 
@@ -186,8 +186,7 @@ def warn_of_odd_text(part: ReadColumn, name: str) -> None:
     if isinstance(part.values, np.ndarray) or not may_be_numbers(part.values[:_FEW_TEXTS]):
         return
     assert part.codes is not None
-    counts = np.bincount(part.codes[part.codes >= 0], minlength=len(part.values))
-    found = nearly_numbers(part.values, counts)
+    found = nearly_numbers(part.values, part.counts())
     if found is not None:
         code = next(code for code, text in enumerate(part.values) if text == found.odd)
         row = ordinal(int(np.argmax(part.codes == code)) + 1)

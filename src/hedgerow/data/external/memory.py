@@ -33,7 +33,6 @@ _GROUPS = (
 
 def memory_bytes(limit: int | float | str | None, name: str = "memory_limit") -> int:
     """Convert a limit to bytes: a number, text with a unit, or None for half of the free memory."""
-    # ``name`` is that of the parameter, for errors.
     if limit is None:
         return int(DEFAULT_SHARE * available_memory())
     found: float = math.nan

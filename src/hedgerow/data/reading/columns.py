@@ -93,10 +93,10 @@ class ReadColumn:
             gone = is_missing(self.values)
         return gone if self.codes is None else np.append(gone, True)[self.codes]
 
-    def occurs(self) -> BoolArray:
-        """Return which of the different values a row has."""
+    def counts(self) -> IntArray:
+        """Return the number of rows of each of the different values."""
         assert self.codes is not None
-        return np.bincount(self.codes[self.codes >= 0], minlength=len(self.values)) > 0
+        return np.bincount(self.codes[self.codes >= 0], minlength=len(self.values))
 
     def plain(self, message: str) -> AnyArray:
         """Return the numbers; raise ``DataTypeError(message)`` if there is text."""
@@ -171,7 +171,6 @@ def too_far(name: str, value: object, row: int) -> DataError:
 
 def text_message(name: str, type_name: object, *, named: bool = False) -> str:
     """Return the error text for a column of text, lists or other objects."""
-    # ``named`` says whether ``categorical_features`` selects columns.
     if named:
         return (
             f"column {name!r} has type {type_name}, but is not among categorical_features: name "

@@ -73,10 +73,10 @@ class RowFile:
 
     def append(self, values: AnyArray) -> None:
         """Append rows; if they have a wider type, the rows before them are rewritten."""
-        wide = values.dtype if self._dtype is None else np.result_type(self._dtype, values.dtype)
         if self._dtype is None:
-            self._dtype, self._width = wide, values.shape[1:]
-        elif wide != self._dtype:
+            self._dtype, self._width = values.dtype, values.shape[1:]
+        wide = np.result_type(self._dtype, values.dtype)
+        if wide != self._dtype:
             before = self.finish()
             self._file, self._dtype = BlockFile(self._folder), wide
             for start in range(0, len(before), BLOCK_ROWS):

@@ -34,7 +34,6 @@ _FEW = 100
 
 def parse(texts: Any, decimal: str = ".") -> tuple[TextKind, Any]:
     """Return the kind of an Arrow column of text and the column in the type of that kind."""
-    # ``decimal`` is the decimal mark.
     if texts.null_count == len(texts):
         return "nothing", convert(texts, "nothing")
     for kind in _KINDS:
@@ -86,9 +85,9 @@ def convert(texts: Any, kind: TextKind, decimal: str = ".") -> Any:
         texts = pc.utf8_trim(texts, " \t")
         column = _cast(texts, target)
     # Arrow takes hexadecimals such as 0x1F, which are no numbers elsewhere.
-    letters = "xX" if column is not None and kind == "int" else ""
-    if any(pc.any(pc.match_substring(texts, letter)).as_py() for letter in letters):
-        return None
+    if column is not None and kind == "int":
+        has_letter = pc.any(pc.match_substring(texts, "x", ignore_case=True)).as_py()
+        return None if has_letter else column
     return column
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from hedgerow.data.sources.base import Batch
+from hedgerow.data.sources.base import Batch, check_names
 from hedgerow.data.sources.batches import read_columns
 from hedgerow.data.sources.paths import DataFile, Fingerprint, changed, check_unchanged, fingerprint
 from hedgerow.errors import DataError, HedgerowError, ParameterError, StorageError
@@ -101,13 +101,11 @@ class ArrowPart:
         is_of = arrow(self.name).types
         with storage_errors(self.name, self._kind), ExitStack() as stack:
             schema = self._open(stack)[0]
-        names = tuple(schema.names)
-        for name in names:
-            if names.count(name) > 1:
-                raise DataError(f"{self.name}: two columns are called {name!r}; rename one.")
-            if name in self._partition:
+        for name in self._partition:
+            if name in schema.names:
                 raise DataError(f"{self.name}: column {name!r} is in the file and in its path.")
-        self._names = (*names, *self._partition)
+        check_names(self.name, schema.names)
+        self._names = (*schema.names, *self._partition)
         self._width = 8.0 * len(self._partition)
         for kind in schema.types:
             is_number = is_of.is_primitive(kind) or is_of.is_boolean(kind) or is_of.is_decimal(kind)
@@ -222,19 +220,16 @@ class ArrowPart:
 
 def partition_values(files: Sequence[DataFile]) -> list[dict[str, str | int | None]]:
     """Return the columns named by the paths; integers if all values of a column are."""
-    names = {name for file in files for name, _ in file.partition}
-    values = {
-        n: {v for f in files for m, v in f.partition if m == n and v is not None} for n in names
-    }
-    whole = {
-        name
-        for name, texts in values.items()
-        if all(_INTEGER.fullmatch(text) and -(2**31) <= int(text) < 2**31 for text in texts)
-    }
+    given = [dict(file.partition) for file in files]
+    whole = {name for values in given for name in values}
+    for values in given:
+        whole -= {n for n, text in values.items() if not (text is None or _is_small(text))}
     return [
-        {
-            name: int(value) if value is not None and name in whole else value
-            for name, value in file.partition
-        }
-        for file in files
+        {n: text if text is None or n not in whole else int(text) for n, text in values.items()}
+        for values in given
     ]
+
+
+def _is_small(text: str) -> bool:
+    """Return whether a text is an integer of 32 bits."""
+    return bool(_INTEGER.fullmatch(text)) and -(2**31) <= int(text) < 2**31

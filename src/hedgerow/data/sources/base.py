@@ -10,6 +10,7 @@ role     the purpose of a column: feature, target, weight, offset
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -50,14 +51,13 @@ class Part(Protocol):
 class Roles:
     """The role of each column."""
 
-    target: str | None = None  # None if batches carry the target themselves (tuples)
+    targets: tuple[str, ...] = ()  # none if batches carry the target themselves (tuples)
     weight: str | None = None
     offset: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()  # columns not used
     # features in this order.  None means all other columns, in the order of
     # the first file.
     features: tuple[str, ...] | None = None
-    further: tuple[str, ...] = ()  # second and later targets
     # columns of further values of rows, by argument of :class:`hedgerow.Dataset`
     of_rows: Mapping[str, str] = field(default_factory=dict)
     named: bool = True  # False if the names of targets and offsets are not the user's
@@ -67,28 +67,21 @@ class Roles:
         kept = {role: name for role, name in self.of_rows.items() if role not in values}
         return replace(self, of_rows=kept)
 
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """The columns of all targets; empty if batches carry the target themselves."""
-        return () if self.target is None else (self.target, *self.further)
+    def _aside(self) -> list[tuple[str, str]]:
+        """Return role and name of the columns that are read but are not features."""
+        weight = () if self.weight is None else (self.weight,)
+        several = ("target", self.targets), ("weight", weight), ("offset", self.offset)
+        return [*((role, n) for role, names in several for n in names), *self.of_rows.items()]
 
     def aside(self) -> tuple[str, ...]:
         """Return the columns that are read but are not features."""
-        weight = () if self.weight is None else (self.weight,)
-        return (*self.targets, *weight, *self.offset, *self.of_rows.values())
+        return tuple(name for _, name in self._aside())
 
     def features_of(self, names: Sequence[str], where: str) -> tuple[str, ...]:
         """Return the features of a table with these columns."""
-        for role, wanted in (
-            ("target", list(self.targets)),
-            ("weight", [self.weight] if self.weight is not None else []),
-            ("offset", list(self.offset)),
-            ("features", list(self.features or ())),
-            *((role, [name]) for role, name in self.of_rows.items()),
-        ):
-            for name in wanted:
-                if name not in names:
-                    raise no_column(where, name, role, names)
+        for role, name in (*self._aside(), *(("features", name) for name in self.features or ())):
+            if name not in names:
+                raise no_column(where, name, role, names)
         if self.features is not None:
             return self.features
         left = tuple(n for n in names if n not in self.aside() and n not in self.drop)
@@ -174,16 +167,12 @@ class ReadRequest:
 
 
 def check_names(path: str, names: Sequence[str]) -> None:
-    """Raise for a table without columns, and for repeated names."""
-    if not names:
-        raise DataError(f"{path} is empty: its first line must name the columns.")
-    seen: set[str] = set()
-    for name in filter(str.strip, names):
-        if name in seen:
+    """Raise ``DataError`` if two columns have one name that is not empty."""
+    for name, count in Counter(filter(str.strip, names)).items():
+        if count > 1:
             raise DataError(
                 f"{path}: two columns are called {name!r}; rename one of them.{header_hint(names)}"
             )
-        seen.add(name)
 
 
 def make_roles(
@@ -198,27 +187,22 @@ def make_roles(
         return value
 
     def several(value: Any, role: str) -> tuple[str, ...]:
-        given = [value] if isinstance(value, str) else listed(value)
-        if given is None:
-            raise ParameterError(f"{role} must be the name of a column; got {brief(value)}.")
-        names = tuple(given)
+        given = [] if value is None else [value] if isinstance(value, str) else listed(value)
+        names = tuple(one(name, role) for name in ([value] if given is None else given))
         for name in names:
-            one(name, role)
             if names.count(name) > 1:
                 raise ParameterError(f"{role} names column {name!r} twice.")
         return names
 
-    targets = () if target is None else several(target, "target")
     of_rows = {role: name for role, name in (given or {}).items() if name is not None}
-    offset = of_rows.pop("offset", None)
+    offset = several(of_rows.pop("offset", None), "offset")
     named = {role: one(name, role) for role, name in of_rows.items()}
     roles = Roles(
-        targets[0] if targets else None,
+        several(target, "target"),
         named.pop("weight", None),
-        () if offset is None else several(offset, "offset"),
+        offset,
         several(drop, "drop"),
         None if features is None else several(features, "features"),
-        targets[1:],
         named,
     )
     aside = (*roles.aside(), *roles.drop)

@@ -61,10 +61,7 @@ def vector_of(column: ReadColumn, name: str, role: str) -> npt.NDArray[np.float6
     """Convert a target, weight or offset to float64."""
     hint = ""
     if not isinstance(column.values, np.ndarray):
-        codes = column.codes
-        assert codes is not None
-        counts = np.bincount(codes[codes >= 0], minlength=len(column.values))
-        found = nearly_numbers(column.values, counts)
+        found = nearly_numbers(column.values, column.counts())
         hint = "" if found is None else f" {found}, but not {brief(found.odd)}."
     numbers = column.plain(
         f"{role} column {name!r} has type {column.dtype}, but must hold numbers.{hint}"

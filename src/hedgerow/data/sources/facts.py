@@ -181,7 +181,7 @@ class LevelCounts:
         """Add some rows; return the number of the level of each row, -1 if missing."""
         if column.codes is None:
             column = ReadColumn(*np.unique(column.values, return_inverse=True))
-        values, occurs = column.values, column.occurs()
+        values, occurs = column.values, column.counts() > 0
         if isinstance(values, np.ndarray):
             occurs &= ~is_missing(values)
             found: list[lv.Level] = (values[occurs] + values.dtype.type(0)).tolist()  # no -0.0

@@ -48,7 +48,7 @@ def open_files(paths: Paths, roles: Roles, *, types_known: bool = False) -> Sour
     """Find the files and check their columns."""
     parts = open_parts(paths, types_known=types_known)
     first, *others = parts
-    if roles.target is None:
+    if not roles.targets:
         raise ParameterError(
             f"{first.name} has named columns: say which one is the target (target='name')."
         )
