@@ -26,7 +26,8 @@ from hedgerow.boosting.row_data.offsets import features_of_rows, offset_columns,
 from hedgerow.convert.exporting import Exports
 from hedgerow.convert.reading import load_any, warn_of_classes
 from hedgerow.cuda.arrays import gpu_array
-from hedgerow.data import SparseTable, numbers_of, read_any
+from hedgerow.data import SparseTable, read_any
+from hedgerow.data.inputs import numbers_for_trees
 from hedgerow.data.reading.table import UnseenCounts
 from hedgerow.errors import (
     ModelFormatError,
@@ -325,10 +326,7 @@ class Booster(
         table = read_any(X, self._schema, reader=reader)
         self._unseen.add(table.unseen)
         n_threads = self._threads(table.n_rows, n_jobs)
-        numbers, inputs = numbers_of(table), self.model.inputs
-        if inputs is None:
-            return numbers, n_threads
-        return inputs.values(numbers, self._schema, n_threads), n_threads
+        return numbers_for_trees(table, self.model.inputs, n_threads), n_threads
 
     @property
     def unseen_categories(self) -> dict[str, int]:

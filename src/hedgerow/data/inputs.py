@@ -42,7 +42,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args, overload
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -51,7 +51,7 @@ from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.data.reading.columns import floats_of_column
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Column, Schema
-from hedgerow.data.sparse import AnyTable, SparseTable, with_columns
+from hedgerow.data.sparse import AnyTable, SparseTable, numbers_of, with_columns
 from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.kernels.tables.statistics import look_up
 from hedgerow.once import once
@@ -215,29 +215,15 @@ class Inputs:
         columns += [Column(cross.label(schema)) for cross in self.crosses]
         return replace(schema, columns=tuple(columns))
 
-    @overload
     def values(
         self,
         values: AnyArray,
         schema: Schema,
         n_threads: int = 1,
         ordered: FloatArray | None = None,
-    ) -> AnyArray: ...
-
-    @overload
-    def values(self, values: SparseTable, schema: Schema, n_threads: int = 1) -> SparseTable: ...
-
-    def values(
-        self,
-        values: AnyArray | SparseTable,
-        schema: Schema,
-        n_threads: int = 1,
-        ordered: FloatArray | None = None,
-    ) -> AnyArray | SparseTable:
+    ) -> AnyArray:
         """Compute the inputs of a table, or of training rows with these values of statistics."""
         # ``ordered`` is float64 (n_values, n_copies * n_rows): the result has as many rows.
-        if isinstance(values, SparseTable):
-            return self._of_sparse(values, schema, n_threads)
         n_copies = 1 if ordered is None else ordered.shape[1] // len(values)
         block = np.empty((self.n_inputs, n_copies * len(values)))
         begin, first = len(self.kept), self.n_inputs - len(self.crosses)
@@ -265,12 +251,13 @@ class Inputs:
     ) -> AnyTable:
         """Return the table of the inputs, of the same kind."""
         if isinstance(table, SparseTable):
-            return self.values(table, table.schema, n_threads)
+            return self._of_sparse(table, n_threads)
         values = self.values(table.values, table.schema, n_threads, ordered)
         return Table(values, self.schema(table.schema))
 
-    def _of_sparse(self, table: SparseTable, schema: Schema, n_threads: int) -> SparseTable:
+    def _of_sparse(self, table: SparseTable, n_threads: int) -> SparseTable:
         """Append the crosses to a sparse table, which has no categories and so no statistics."""
+        schema = table.schema
         used = sorted({j for cross in self.crosses for j in cross.columns})
         of_used = replace(schema, columns=tuple(schema.columns[j] for j in used))
         crosses = tuple(
@@ -293,6 +280,13 @@ class Inputs:
                 copies[1:, start:stop] = copies[0, start:stop]
 
         run_blocks(task, len(values), n_threads, _ROWS_PER_THREAD)
+
+
+def numbers_for_trees(
+    table: AnyTable, inputs: Inputs | None, n_threads: int = 1
+) -> AnyArray | SparseTable:
+    """Return the inputs of the trees, or the columns of the table if these are the inputs."""
+    return numbers_of(table if inputs is None else inputs.of_table(table, n_threads))
 
 
 def _with_kept(block: FloatArray, values: AnyArray, kept: Sequence[int]) -> AnyArray:

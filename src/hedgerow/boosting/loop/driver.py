@@ -55,8 +55,7 @@ from hedgerow.boosting.row_data.queries import bound_metrics, with_queries
 from hedgerow.boosting.row_data.statistics import assembled, constraints_of_inputs
 from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.boosting.validation.stopping import BestRound, Budget, StoppingParams
-from hedgerow.data import numbers_of
-from hedgerow.data.inputs import Inputs
+from hedgerow.data.inputs import Inputs, numbers_for_trees
 from hedgerow.errors import InterruptedFitWarning
 from hedgerow.metrics import Metric, MetricChoice
 from hedgerow.model.forest import Forest
@@ -224,12 +223,10 @@ def raw_of_rows(
     predictor: Predictor, rows: Sample, inputs: Inputs | None, n_threads: int
 ) -> FloatArray:
     """Return raw scores of rows, which are read again, as new rows."""
-    table, schema, start = rows.table, rows.table.schema, 0
+    table, start = rows.table, 0
     parts = []
     for block in blocks_of(table):
-        values = numbers_of(block)
-        if inputs is not None:
-            values = inputs.values(values, schema, n_threads)
+        values = numbers_for_trees(block, inputs, n_threads)
         raw, stop = predictor.raw_scores(values, n_threads), start + block.n_rows
         parts.append(raw if rows.offset is None else raw + rows.offset[:, start:stop])
         start = stop

@@ -38,7 +38,7 @@ from hedgerow.boosting.row_data.classes import (
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import offset_of_rows
 from hedgerow.boosting.row_data.queries import queries_without_effect, with_queries
-from hedgerow.data import SparseTable, numbers_of
+from hedgerow.data.inputs import numbers_for_trees
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.growing.core.setup import newton_limit
 from hedgerow.kernels.primitives.exact_sum import exact_sum
@@ -153,9 +153,7 @@ def _values(
     raw = np.repeat(base[:, None], sample.n_rows, axis=1)
     if sample.offset is not None:
         raw += sample.offset
-    values: AnyArray | SparseTable = numbers_of(sample.table)
-    if model.inputs is not None:
-        values = model.inputs.values(values, model.schema, n_threads)
+    values = numbers_for_trees(sample.table, model.inputs, n_threads)
     kinds = model.split_schema.kinds
     bound = objective.bound_to(sample.target, sample.weight)
     waits = forest.n_parallel > 1 or bound.coupled
