@@ -156,11 +156,11 @@ def test_csv_errors(tmp_path: Path) -> None:
 
 
 def survey_of(table: pa.Table, batch: int) -> Survey:
-    request = ReadRequest(Roles(("y",), "w"), categorical="auto")
+    roles, request = Roles(("y",), "w"), ReadRequest()
     survey = Survey(request, seed=1, memory_limit=LIMIT, largest_weight=2.5)
     parts = [table.slice(start, batch) for start in range(0, table.num_rows, batch)]
     for found in FunctionPart(lambda: iter(parts)).batches(None, LIMIT):
-        names = request.roles.features_of(tuple(found.columns), "table")
+        names = roles.features_of(tuple(found.columns), "table")
         survey.begin(names, True, False)
         weight = np.asarray(found.columns["w"].values)
         survey.add(found, None, weight, "table")

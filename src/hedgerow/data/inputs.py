@@ -112,6 +112,7 @@ Operation: TypeAlias = Literal["product", "difference", "ratio"]
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
 _SIGNS: dict[Operation, str] = {"product": "*", "difference": "-", "ratio": "/"}
+_UFUNCS = {"product": np.multiply, "difference": np.subtract, "ratio": np.divide}
 
 
 class Cross(NamedTuple):
@@ -138,13 +139,9 @@ class Cross(NamedTuple):
             for j in (self.first, self.second)
         )
         with np.errstate(all="ignore"):
-            if self.operation == "product":
-                np.multiply(a, b, out=out)
-            elif self.operation == "difference":
-                np.subtract(a, b, out=out)
-            else:
-                np.divide(a, b, out=out)
-                out[b == 0.0] = np.nan
+            _UFUNCS[self.operation](a, b, out=out)
+        if self.operation == "ratio":
+            out[b == 0.0] = np.nan
 
     def of_row(self, values: Any) -> float:
         """Return the cross of a single row of Python numbers."""

@@ -126,8 +126,8 @@ def write_predictions(
     check_batch_rows(batch_rows)
     check_output(target)
     files = model_files(paths, columns_of(model), columns)
-    for path in files.paths:
-        if os.path.realpath(path) == os.path.realpath(target):
+    for file in files.files:
+        if os.path.realpath(file.name) == os.path.realpath(target):
             raise ParameterError(f"{target} is one of the files to predict: name another output.")
     line = ProgressLine(len(files.files), shown=progress)
     try:
@@ -168,7 +168,8 @@ def _predicted(
         line.add(rows.path, rows.n_rows)
     if line.n_rows == 0:
         raise DataError(
-            f"{files.paths[0]} has no rows to predict, nor has any other file: check the paths."
+            f"{files.files[0].name} has no rows to predict, nor has any other file: check the "
+            "paths."
         )
 
 

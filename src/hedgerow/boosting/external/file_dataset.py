@@ -145,7 +145,6 @@ class FileDataset(Dataset):
     @property
     def _requested(self) -> ReadRequest:
         return ReadRequest(
-            self.source.roles,
             self.categorical_features,
             self.unknown_category,
             bool(self._params.zero_as_missing),

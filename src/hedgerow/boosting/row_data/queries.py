@@ -176,17 +176,16 @@ def check_values(
             "out-of-bag rows are parts of queries, which cannot be scored: use oob_score=False, "
             "and validation rows for early stopping."
         )
-    nothing = "there is nothing to rank: rows that compete with each other need the same qid"
-    alone = "groups has no effect: rows that belong together need the same value"
-    for values, what, so in (
-        (train.query, "queries in qid", nothing),
-        (train.group, "groups", alone),
-    ):
-        n_rows = 0 if values is None or others.size > 1 else len(values)
-        if values is not None and n_rows > 1 and len(distinct(values)) == n_rows:
-            warnings.warn(
-                f"each of the {n_rows} {what} has one row, so {so}.", HedgerowWarning, stacklevel=2
-            )
+    what, so = "groups", "groups has no effect: rows that belong together need the same value"
+    if ranking:
+        what = "queries in qid"
+        so = "there is nothing to rank: rows that compete with each other need the same qid"
+    values = train.query if ranking else train.group
+    n_rows = 0 if values is None or others.size > 1 else len(values)
+    if values is not None and n_rows > 1 and len(distinct(values)) == n_rows:
+        warnings.warn(
+            f"each of the {n_rows} {what} has one row, so {so}.", HedgerowWarning, stacklevel=2
+        )
 
 
 def queries_without_effect(objective: Objective) -> ParameterError:

@@ -246,11 +246,12 @@ def choose_columns(
     # ``schema`` has only levels that occur in the rows.
     wanted, several = params.target_statistics, isinstance(objective, SeveralTargets)
     present = [j for j, kind in enumerate(schema.kinds) if kind == "category"]
+    n_levels = {j: schema.n_levels(j) for j in present}
+    least = MANY_LEVELS if wanted == "auto" else 2
+    singles = [j for j in present if n_levels[j] > least]
+    if not wanted or (wanted == "auto" and (several or not singles)):
+        return []
     n_means, obstacle = n_means_of(objective), None
-    if wanted == "auto" and (several or all(schema.n_levels(j) <= MANY_LEVELS for j in present)):
-        return []
-    if not wanted:
-        return []
     if not present:
         raise ParameterError(
             "target_statistics=True needs a category column, but the table has none: name them "
@@ -267,9 +268,6 @@ def choose_columns(
         if wanted == "auto":
             return []
         raise ParameterError(f"target_statistics=True {obstacle}: use target_statistics=False.")
-    n_levels = {j: schema.n_levels(j) for j in present}
-    least = MANY_LEVELS if wanted == "auto" else 2
-    singles = [j for j in present if n_levels[j] > least]
     groups: list[tuple[int, ...]] = [(j,) for j in singles]
     if params.statistics_order == 2:
         pairs = _pairs(singles, n_levels, n_rows)

@@ -81,14 +81,11 @@ class CutSample:
         assert isinstance(self.table, Table)
         schema = self.table.schema
         own = replace(schema, columns=tuple(schema.columns[j] for j in columns))
-        return replace(
-            self,
-            table=Table(self.table.values[:, list(columns)], own),
-            few={place: self.few[j] for place, j in enumerate(columns) if j in self.few},
-            level_mass={
-                place: self.level_mass[j] for place, j in enumerate(columns) if j in self.level_mass
-            },
-        )
+        table = Table(self.table.values[:, list(columns)], own)
+        place = {j: number for number, j in enumerate(columns)}
+        few = {place[j]: values for j, values in self.few.items() if j in place}
+        masses = {place[j]: mass for j, mass in self.level_mass.items() if j in place}
+        return replace(self, table=table, few=few, level_mass=masses)
 
 
 def sample_of(

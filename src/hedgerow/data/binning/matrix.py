@@ -102,15 +102,13 @@ class BinnedMatrix:
     @property
     def features_per_tile(self) -> int:
         """Columns in each tile; the last may have fewer."""
-        if self.paired:
-            return 2 * self.bytes_per_tile
-        return -(-self.n_columns // self.n_tiles)
+        return 2 * self.bytes_per_tile if self.paired else self.bytes_per_tile
 
     @property
     def bytes_per_tile(self) -> int:
         """Bytes used by a row of each tile; the last may use fewer."""
         n_bytes = (self.n_columns + 1) // 2 if self.paired else self.n_columns
-        return -(-n_bytes // self.by_row.shape[0])
+        return -(-n_bytes // self.n_tiles)
 
     @property
     def tile_width(self) -> int:

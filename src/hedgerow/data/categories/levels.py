@@ -58,13 +58,11 @@ class LevelIndex:
     """Index from values to codes, for the ascending levels of a column."""
 
     def __init__(self, levels: Sequence[Level]) -> None:
-        self._levels = levels
-        self._numbers: AnyArray = np.empty(0)
-        self.is_empty = len(levels) == 0
+        self._levels, self.is_empty = levels, len(levels) == 0
         self.is_text = not self.is_empty and isinstance(levels[0], str)
-        if not self.is_text and not self.is_empty:
-            dtype = np.int64 if isinstance(levels[0], int) else np.float64
-            self._numbers = np.array(levels, dtype=dtype)
+        are_ints = not self.is_empty and isinstance(levels[0], int)
+        numbers = () if self.is_text else levels
+        self._numbers: AnyArray = np.array(numbers, np.int64 if are_ints else np.float64)
 
     def of_texts(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
         """Return the code of each text, or ``UNKNOWN_CODE``."""

@@ -18,7 +18,7 @@ DEFAULT_SHARE = 0.5
 """Default limit as a fraction of the available memory, which leaves room for the file cache."""
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_UNITS |= {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 _TEXT = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]?i?)b?\s*", re.IGNORECASE)
 _UNLIMITED = 2**60
 _GROUPS = (
@@ -40,7 +40,7 @@ def memory_bytes(limit: int | float | str | None, name: str = "memory_limit") ->
         match = _TEXT.fullmatch(limit)
         unit = match[2].lower() if match else ""
         if match and unit != "i":
-            found = float(match[1]) * (_UNITS | _BINARY)[unit]
+            found = float(match[1]) * _UNITS[unit]
     elif isinstance(limit, numbers.Real) and not isinstance(limit, bool):
         with contextlib.suppress(OverflowError):  # an integer of hundreds of digits
             found = float(limit)

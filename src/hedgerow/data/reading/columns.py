@@ -88,9 +88,8 @@ class ReadColumn:
 
     def missing(self) -> BoolArray:
         """Return the mask of the missing values."""
-        gone = np.zeros(len(self.values), dtype=np.bool_)
-        if isinstance(self.values, np.ndarray):
-            gone = is_missing(self.values)
+        values = self.values
+        gone = is_missing(values) if isinstance(values, np.ndarray) else np.zeros(len(values), bool)
         return gone if self.codes is None else np.append(gone, True)[self.codes]
 
     def counts(self) -> IntArray:

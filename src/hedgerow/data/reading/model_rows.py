@@ -50,10 +50,6 @@ class ModelFiles:
     schema: Schema
     keys: tuple[str, ...] = ()
 
-    @property
-    def paths(self) -> tuple[str, ...]:
-        return tuple(file.name for file in self.files)
-
     def batches(self, batch_rows: int) -> Iterator[FileRows]:
         """Yield the rows of all files in order, at most ``batch_rows`` at a time."""
         import pyarrow as pa

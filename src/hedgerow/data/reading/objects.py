@@ -216,9 +216,7 @@ def named_columns(X: Any) -> dict[str, AnyArray]:
         if isinstance(values, list | tuple):
             columns[name] = as_objects(values)
         elif isinstance(values, np.ndarray) or _is_series(values):
-            columns[name] = (
-                values if isinstance(values, np.ndarray) else np.asarray(on_host(values))
-            )
+            columns[name] = np.asanyarray(on_host(values))
         else:
             raise DataTypeError(
                 f"column {name!r} is a {type(values).__name__}, others are lists: give a dict "

@@ -157,7 +157,6 @@ def check_same_columns(
 class ReadRequest:
     """Options for reading the features."""
 
-    roles: Roles = field(default_factory=Roles)
     # as in :func:`hedgerow.data.read_table`
     categorical: CategoricalFeatures = "auto"
     unknown: UnknownCategory = "missing"

@@ -74,14 +74,12 @@ def vector_of(column: ReadColumn, name: str, role: str) -> npt.NDArray[np.float6
 BatchFunction: TypeAlias = Callable[[], Any]
 """Function that returns a new iterator, or an Arrow stream, of the same batches at each call."""
 
-_NAME = "the batches"
-
 
 class FunctionPart:
     """All batches of a function; see :class:`hedgerow.data.sources.base.Part`."""
 
     types_known = False
-    name = _NAME
+    name = "the batches"
 
     def __init__(self, function: BatchFunction) -> None:
         if not callable(function):
@@ -194,5 +192,4 @@ def batch_table(
         table = with_schema(columns, schema, typed=batch.named)
     except HedgerowError as error:
         raise type(error)(f"{where}: {error}") from error
-    marked = mark_zeros(table, schema.zero_missing)
-    return Table(marked.values, schema, table.unseen)
+    return replace(mark_zeros(table, schema.zero_missing), schema=schema)

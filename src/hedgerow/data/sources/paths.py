@@ -107,7 +107,7 @@ def find_files(paths: Paths) -> list[DataFile]:
         raise ParameterError(
             f"paths must be a path, a pattern or a list of these; got {type(paths).__name__}."
         )
-    listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    listed = [paths] if isinstance(paths, str | os.PathLike) else paths
     if not listed:
         raise DataError("no files are given: paths is empty.")
     files = [file for path in listed for file in _files_of(path)]

@@ -302,8 +302,9 @@ class Survey:
             part if coded else np.full(len(part), MISSING_CODE, dtype=np.int64)
             for part, coded in parts
         ]
+        kept = codes[:-1] >= 0
         level_mass[j] = np.zeros(len(levels))
-        level_mass[j][codes[:-1][codes[:-1] >= 0]] = surveyed.levels.mass[codes[:-1] >= 0]
+        level_mass[j][codes[:-1][kept]] = surveyed.levels.mass[kept]
         found = codes[np.concatenate(numbers)]
         column = Column(name, kind, levels, temporal=temporal)
         return column, categories.code_column(found, len(levels), self.requested.unknown)

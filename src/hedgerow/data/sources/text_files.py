@@ -175,10 +175,8 @@ _SAMPLE_BYTES = 1 << 20
 _SAMPLE_LINES = 50
 _SEPARATORS = (",", ";", "\t", "|")
 _MARKS = (
-    (BOM_UTF32_LE, "utf-32"),  # begins with the mark of UTF-16
-    (BOM_UTF32_BE, "utf-32"),
-    (BOM_UTF16_LE, "utf-16"),
-    (BOM_UTF16_BE, "utf-16"),
+    ((BOM_UTF32_LE, BOM_UTF32_BE), "utf-32"),  # one of which begins with a mark of UTF-16
+    ((BOM_UTF16_LE, BOM_UTF16_BE), "utf-16"),
 )
 _WITH_COMMA = re.compile(r"[ \t]*[+-]?(\d+(,\d*)?|,\d+)([eE][+-]?\d+)?[ \t]*")
 _OF_THOUSANDS = re.compile(r"[ \t]*[+-]?(\d{1,3}(,\d{3})+|\d+)[ \t]*")
@@ -189,7 +187,7 @@ def dialect_of(path: str, given: Dialect) -> tuple[str, str, str]:
     first = _beginning(path)
     encoding = given.encoding
     if encoding is None:
-        encoding = next((name for mark, name in _MARKS if first.startswith(mark)), "utf8")
+        encoding = next((name for marks, name in _MARKS if first.startswith(marks)), "utf8")
         if encoding == "utf8" and b"\0" in first[:64]:
             raise StorageError(
                 f"{path} is not text in UTF-8, but looks like UTF-16 or UTF-32: save it as UTF-8, "
