@@ -77,6 +77,7 @@ def test_folds_of_times_stand_beside_random_ones() -> None:
         [dt.date(2024, 1, 1), dt.date(2024, 1, 3)],
         [dt.datetime(2024, 1, 1, tzinfo=dt.UTC), pd.Timestamp("2024-01-03", tz="UTC")],
         pd.to_timedelta([0, 2], unit="D"),
+        [dt.timedelta(0), dt.timedelta(days=2)],
         pd.Series([0, 2], dtype="Int64") * 86400,
     ],
 )
@@ -91,6 +92,7 @@ def test_wrong_times_are_named() -> None:
         (np.where(np.arange(300) == 7, np.nan, TIME), DataError, "row 7"),
         (TIME[:4], DataError, "4 values for 300 rows"),
         (np.zeros(300), DataError, "one time"),
+        ([dt.datetime(2024, 1, 1), pd.Timestamp("2024", tz="UTC")] * 150, DataTypeError, "a zone"),
     ):
         with pytest.raises(error, match=words):
             model.fit(X, Y, time=wrong)
