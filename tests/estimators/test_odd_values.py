@@ -371,12 +371,3 @@ def test_a_structured_array_is_given_as_columns() -> None:
     rows = np.array([(1.0, 2)] * 5, dtype=[("a", "f8"), ("b", "i4")])
     with pytest.raises(DataError, match=r"structured array of the fields a, b: .*DataFrame\(X\)"):
         HedgerowRegressor().fit(rows, np.arange(5))
-
-
-def test_weights_may_be_a_table_of_one_column() -> None:
-    X, y, weight = np.arange(60.0)[:, None], np.arange(60.0) % 7, 1.0 + np.arange(60.0) % 3
-    known = HedgerowRegressor(n_estimators=2).fit(X, y, weight)
-    found = HedgerowRegressor(n_estimators=2).fit(X, y, weight[:, None])
-    np.testing.assert_array_equal(found.predict(X), known.predict(X))
-    with pytest.raises(DataError, match=r"sample_weight should be a 1d array.* \(60, 2\)"):
-        HedgerowRegressor().fit(X, y, np.column_stack([weight, weight]))

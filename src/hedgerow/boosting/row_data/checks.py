@@ -65,7 +65,14 @@ def check_weight(weight: Any, n_rows: int, name: str = "sample_weight") -> Float
     """Convert ``weight`` to float64: finite, non-negative, not all zero; None stays None."""
     if weight is None:
         return None
-    array = check_vector(weight, n_rows, name)
+    array = numbers_of_rows(weight, name)
+    if array.ndim != 1:
+        how = f" Pass its column, {name}[:, 0]." if array.shape[1:] == (1,) else ""
+        raise DataError(
+            f"{name} must be 1D with one weight for each row, got {array.ndim}D: an array of shape "
+            f"{array.shape}.{how}"
+        )
+    array = check_vector(array, n_rows, name)
     if (array < 0.0).any():
         row = int(np.argmax(array < 0.0))
         raise DataError(f"{name} must not be negative, but row {row} has {array[row]:g}.")
