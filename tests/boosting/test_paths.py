@@ -339,7 +339,7 @@ def test_several_targets_of_files_are_matched_by_name(method: str, paths: list[P
     for other in (("y", "d"), ("y",), ("y", "y2", "d")):
         without = [column for column in numbers if column not in other]
         wrong = Dataset.from_files(paths[1], [*other], features=without)
-        with pytest.raises(DataError, match=r"lacks the column 'y2'|columns?, but|contains NaN"):
+        with pytest.raises(DataError, match=r"lacks the column 'y2'|column\(s\), but|contains NaN"):
             train({**params}, Dataset.from_files(paths[0], ["y", "y2"], features=without), wrong)
 
 
