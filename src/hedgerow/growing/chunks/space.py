@@ -89,7 +89,9 @@ class Space:
             self._built = self._sums(self._n_parts * n_builds * self._build_size)
         n_packed = 0 if self.width > 0 else n_columns * SPACING
         # Pages that are not written to take no memory.
-        self._cells = np.zeros((n_threads, n_builds, 2, n_packed), dtype=np.int64)
+        self._packed = np.zeros((n_threads, n_builds, 2, n_packed), dtype=np.int64)
+        each = np.arange(n_threads * n_builds * 2).reshape(n_threads, n_builds, 2)
+        self._cells = self._packed.__array_interface__["data"][0] + 8 * n_packed * each
         self._held, self._filled = np.zeros((2, n_threads, n_builds), dtype=np.int64)
 
     def _sums(self, n_cells: int) -> tuple[HistogramSums, Sums]:

@@ -85,7 +85,7 @@ class Building(NamedTuple):
 
     nodes    int64 (builds,)
     at       int64 (parts, builds): first cell in the sums, less that of column 0
-    cells    int64 (threads, builds, words, cells): packed sums
+    cells    int64 (threads, builds, words): addresses of the packed sums of all columns
     held     int64 (threads, builds): rows that they hold
     filled   int64 (threads, builds): 1 once the sums hold rows of this pass
     histograms, sums  of one output, to which packed sums are added, and of several, to which rows
@@ -97,7 +97,7 @@ class Building(NamedTuple):
 
     nodes: kt.Int64_1D
     at: kt.Int64_2D
-    cells: kt.Int64_4D
+    cells: kt.Int64_3D
     held: kt.Int64_2D
     filled: kt.Int64_2D
     histograms: HistogramSums
@@ -117,15 +117,15 @@ def empty_cells(
     to = building.at[part, build]
     keep = -building.filled[thread, build]
     shift = np.int64(0) if packing.g_apart == 1 else packing.count_bits + packing.hessian_bits
-    first, last = building.cells[thread, build, 0], building.cells[thread, build, packing.g_apart]
+    cells = building.cells[thread, build]
     for k in range(span[0], span[1]):
-        at = columns.feature[k] * SPACING
-        shifted = to + columns.feature[k] * stride - at
-        unpack_g(first, shift, building.histograms, shifted, at, at + stride, keep)
+        column, here = 8 * columns.feature[k] * SPACING, to + columns.feature[k] * stride
+        first = array_at(cells[0] + column, (stride,), np.int64)
+        last = array_at(cells[packing.g_apart] + column, (stride,), np.int64)
+        unpack_g(first, shift, building.histograms, here, np.int64(0), stride, keep)
         if packing.g_apart == 1:
-            for c in range(at, at + stride):
-                first[c] = 0
-        unpack_h(last, packing, building.histograms, shifted, at, at + stride, keep)
+            first[:] = 0
+        unpack_h(last, packing, building.histograms, here, np.int64(0), stride, keep)
     building.held[thread, build] = 0
     building.filled[thread, build] = 1
 
@@ -150,7 +150,9 @@ def fill_cells(
             while last < span[1] and columns.feature[last] // per_tile == tile:
                 last += 1
             for word in range(1 + packing.g_apart):
-                cells = building.cells[thread, build, word, tile * per_tile * SPACING :]
+                # With one array for all builds, adding up a row took a fifth longer.
+                start_of_tile = building.cells[thread, build, word] + 8 * tile * per_tile * SPACING
+                cells = array_at(start_of_tile, (per_tile * SPACING,), np.int64)
                 at = word * (len(packed) // 2)
                 add_rows(bins, tile, columns, (first, last), ids, start, end, packed, at, cells)
             first = last
