@@ -48,9 +48,10 @@ def write_message(
 ) -> None:  # fmt: skip
     """Lay the sums of all builds out by rank: its columns of each build."""
     n_columns, n_builds, stride = building.last, len(building.nodes), state.bins.stride
-    own, sums, has_h = building.histograms, building.sums, state.settings.constant_hessian == 0
-    half, (n_fields, n_bits) = sums.width // 2, form
-    n_at = (n_fields - 1) * stride if n_bits == 0 else np.int64(0)
+    own, sums, half = building.histograms, building.sums, building.sums.width // 2
+    (n_fields, n_bits), is_joined = form, np.int64(form[1] > 0)
+    n_at, cells = np.uint64((n_fields - 1) * stride), np.uint64(stride * (1 - state.vectors.used))
+    has_h, has_n = np.uint64(state.settings.constant_hessian == 0), np.uint64(n_bits == 0)
     for rank in range(n_ranks):
         first, last = share(n_columns, rank, n_ranks)
         start = first * n_builds * n_fields * stride
@@ -59,12 +60,14 @@ def write_message(
             for k in range(first + span[0], first + span[1]):
                 to = start + (build * (last - first) + k - first) * n_fields * stride
                 at = building.at[0, build] + state.columns.feature[k] * stride
-                for b in range(stride if state.vectors.used == 0 else 0):
-                    message[to + b] = own.g[at + b] << n_bits
-                    if has_h:
-                        message[to + stride + b] = own.h[at + b]
-                    n = np.int64(own.n[at + b])
-                    message[to + n_at + b] = n + message[to + b] if n_bits > 0 else n
+                sent, here = np.uint64(to), np.uint64(at)
+                for b in range(cells):
+                    n = np.int64(own.n[here + b])
+                    message[sent + b] = (own.g[here + b] << n_bits) + n * is_joined
+                for b in range(cells * has_h):
+                    message[sent + cells + b] = own.h[here + b]
+                for b in range(cells * has_n):
+                    message[sent + n_at + b] = np.int64(own.n[here + b])
                 # Sums over all ranks fit 32 bits, so the sum of pairs is the pair of the sums.
                 for b in range(stride if state.vectors.used == 1 else 0):
                     message[to + b] = np.int64(sums.n[at + b])
