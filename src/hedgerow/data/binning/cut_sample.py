@@ -256,7 +256,7 @@ class RowSample:
     def __init__(self, most: int = SAMPLE_ROWS) -> None:
         self._most = most
         self._limit: np.uint64 | None = None
-        self.n_rows = 0
+        self.n_rows = self._n_thin = 0
         self.blocks: list[Block] = []
 
     def choose(self, hashes: Hashes) -> IntArray:
@@ -275,8 +275,8 @@ class RowSample:
 
     def _thin(self) -> None:
         """Keep one row of each content, with the mass of all, and drop the highest hashes."""
-        if not self.blocks:
-            return
+        if sum(block.n_rows for block in self.blocks) == self._n_thin:
+            return  # none were added since the last time
         hashes = np.concatenate([block.hashes for block in self.blocks])
         mass = np.concatenate([block.mass for block in self.blocks])
         rows, sums, limit = lowest_contents(hashes, mass, self._most)
@@ -291,6 +291,7 @@ class RowSample:
         self.blocks = [block for block in self.blocks if block.n_rows]
         if len(self.blocks) > _MOST_BLOCKS:
             self.blocks = join(self.blocks)
+        self._n_thin = len(rows)
 
     def limits(self, others: Communicator) -> Iterator[int]:
         """Yield cells of hashes up to which ranks have enough rows, if few are alike; then all."""
