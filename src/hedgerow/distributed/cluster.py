@@ -40,7 +40,7 @@ from hedgerow.errors import CommunicationError, HedgerowError
 logger = logging.getLogger("hedgerow")
 
 _POLL_SECONDS = 0.5
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.002, 0.05
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.002, 0.02
 """Seconds between two looks at the tasks."""
 
 _SCHEDULER_SECONDS = 60.0
@@ -278,7 +278,7 @@ def _addresses(client: Any) -> set[str]:
 
 def _results(client: Any, futures: Sequence[Any], addresses: Sequence[str]) -> list[RankResult]:
     """Return the results of the ranks; raise as soon as a rank cannot return."""
-    began = time.monotonic()
+    began = looked = time.monotonic()
     deadline: float | None = None
     lost: list[str] = []
     while True:
@@ -307,7 +307,9 @@ def _results(client: Any, futures: Sequence[Any], addresses: Sequence[str]) -> l
             if time.monotonic() > deadline or pending == len(missing):
                 raise _Lost(_described(failed, [f"lost {address}" for address in missing]))
         _pause(began)
-        there = _addresses(client)
+        if time.monotonic() < looked + _POLL_SECONDS:
+            continue  # the workers may need the processor that answers
+        looked, there = time.monotonic(), _addresses(client)
         lost = [address for address in addresses if address not in there]
 
 
