@@ -262,9 +262,10 @@ class RowSample:
     def choose(self, hashes: Hashes) -> IntArray:
         """Return which of the next rows to keep."""
         self.n_rows += len(hashes)
-        if self._limit is None:
-            return np.arange(len(hashes))
-        return np.flatnonzero(hashes < self._limit)
+        if self._limit is None and len(hashes) > _SLACK * self._most:
+            self._limit = lowest_contents(hashes, np.ones(len(hashes), np.int64), self._most)[2]
+        every = np.arange(len(hashes))
+        return every if self._limit is None else every[hashes < self._limit]
 
     def add(self, block: Block) -> None:
         """Add rows selected by :meth:`choose`."""
