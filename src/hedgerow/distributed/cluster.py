@@ -307,10 +307,9 @@ def _results(client: Any, futures: Sequence[Any], addresses: Sequence[str]) -> l
             if time.monotonic() > deadline or pending == len(missing):
                 raise _Lost(_described(failed, [f"lost {address}" for address in missing]))
         _pause(began)
-        if time.monotonic() < looked + _POLL_SECONDS:
-            continue  # the workers may need the processor that answers
-        looked, there = time.monotonic(), _addresses(client)
-        lost = [address for address in addresses if address not in there]
+        if time.monotonic() > looked + _POLL_SECONDS:  # workers may need the scheduler's processor
+            looked, there = time.monotonic(), _addresses(client)
+            lost = [address for address in addresses if address not in there]
 
 
 def _described(failed: Sequence[str], otherwise: Sequence[str]) -> str:
