@@ -90,7 +90,7 @@ class Space:
         n_packed = 0 if self.width > 0 else n_columns * SPACING
         # Pages that are not written to take no memory.
         self._packed = np.zeros((n_threads, n_builds, 2, n_packed), dtype=np.int64)
-        each = np.arange(n_threads * n_builds * 2).reshape(n_threads, n_builds, 2)
+        each = np.arange(n_threads * n_builds * 2, dtype=np.int64).reshape(n_threads, n_builds, 2)
         self._cells = self._packed.__array_interface__["data"][0] + 8 * n_packed * each
         self._held, self._filled = np.zeros((2, n_threads, n_builds), dtype=np.int64)
 
