@@ -133,6 +133,67 @@ def fit_chimeraboost(
     return prediction_method(model, problem.task)
 
 
+def fit_hessboost(
+    problem: Problem, parameters: dict[str, Any], n_threads: int = THREADS
+) -> Predict:
+    import hessboost
+
+    objectives = {
+        "regression": {"objective": "reg:squarederror"},
+        "binary": {"objective": "binary:logistic"},
+        "multiclass": {"objective": "multi:softprob", "num_class": len(np.unique(problem.y))},
+    }
+    convert = category_encoder(problem)
+    given = {**objectives[problem.task], "nthread": n_threads, "seed": 0, **parameters}
+    n_rounds = given.pop("n_estimators", 100)  # as the estimators of XGBoost
+    data = hessboost.DMatrix(convert(problem.X), problem.y)
+    model = hessboost.train(given, data, n_rounds, verbose_eval=False)
+
+    def predict(frame: pd.DataFrame) -> np.ndarray:
+        found = np.asarray(model.predict(hessboost.DMatrix(convert(frame))))
+        return np.column_stack([1.0 - found, found]) if problem.task == "binary" else found
+
+    return predict
+
+
+def fit_bonsai(problem: Problem, parameters: dict[str, Any], n_threads: int = THREADS) -> Predict:
+    import bonsai
+
+    # It has no categories: texts become means of the target with its own encoder, which knows two
+    # classes and numbers; of more classes, codes.
+    regression, is_coded = problem.task == "regression", bool(problem.categories)
+    convert = category_encoder(problem, max_levels=0)
+    X = convert(problem.X).to_numpy(np.float32)
+    places = [problem.X.columns.get_loc(name) for name in problem.categories]
+    encoder = None
+    if is_coded and problem.task != "multiclass":
+        encoder = bonsai.OrderedTargetEncoder(places)
+        X = encoder.fit_transform(X, problem.y.astype(np.float32))
+    estimator_class = bonsai.BonsaiRegressor if regression else bonsai.BonsaiClassifier
+    model = estimator_class(**{"n_threads": n_threads, "random_seed": 0, **parameters})
+    predict = prediction_method(model.fit(X, problem.y), problem.task)
+
+    def of_frame(frame: pd.DataFrame) -> np.ndarray:
+        rows = convert(frame).to_numpy(np.float32)
+        return predict(rows if encoder is None else encoder.transform(rows))
+
+    return of_frame
+
+
+def fit_perpetual(
+    problem: Problem, parameters: dict[str, Any], n_threads: int = THREADS
+) -> Predict:
+    import perpetual
+
+    regression = problem.task == "regression"
+    estimator_class = perpetual.PerpetualRegressor if regression else perpetual.PerpetualClassifier
+    convert = category_encoder(problem)
+    model = estimator_class(**{"num_threads": n_threads, **parameters})
+    model.fit(convert(problem.X), problem.y)
+    predict = prediction_method(model, problem.task)
+    return lambda frame: predict(convert(frame))
+
+
 LIBRARIES: dict[str, tuple[Callable[..., Predict], str]] = {
     "hedgerow": (fit_hedgerow, "hedgerow"),
     "lightgbm": (fit_lightgbm, "lightgbm"),
@@ -140,8 +201,11 @@ LIBRARIES: dict[str, tuple[Callable[..., Predict], str]] = {
     "hgb": (fit_hgb, "scikit-learn"),
     "catboost": (fit_catboost, "catboost"),
     "chimeraboost": (fit_chimeraboost, "chimeraboost"),
+    "hessboost": (fit_hessboost, "hessboost"),
+    "bonsai": (fit_bonsai, "bonsai-gbt"),
+    "perpetual": (fit_perpetual, "perpetual"),
 }
-DEFAULT_LIBRARIES = tuple(name for name in LIBRARIES if name != "chimeraboost")
+DEFAULT_LIBRARIES = ("hedgerow", "lightgbm", "xgboost", "hgb", "catboost")
 """The libraries that are compared by default."""
 
 

@@ -42,20 +42,23 @@ from hedgerow.boosting.automatic.recipe import (
 from hedgerow.boosting.loop.setup.resolved import ALL_OUTPUTS
 from hedgerow.params import BoostParams
 
-_SECONDS_A_TREE = 2e-4
-_SECONDS_A_VALUE = 5e-10
+_SECONDS_A_TREE, _SECONDS_A_ROW, _SECONDS_A_LINE = 2e-4, 2e-8, 2.5e-8
+"""Linear leaves read each row once more."""
+_SECONDS_A_VALUE = 3.3e-10
 """Each level of a tree reads each value once."""
-_SECONDS_A_BIN = 3e-9
+_SECONDS_A_BIN = 5e-9
 """Each leaf compares all bins of all columns."""
+_OF_LEVELS = 0.4
+"""Cost of values and bins in symmetric trees, whose levels are built and searched as a whole."""
 _OF_VECTORS = 0.2
 """Cost of each output of a tree with vector leaves, as a share of a tree (26 classes)."""
 
 _PLAIN_ROUNDS = 100
 _FREE_ROWS, _FREE_COLUMNS = 10_000, 100
 """Fits of fewer rows and at most these columns take a few seconds with all candidates."""
-_SHORT_FIT = 2.0
+_SHORT_FIT = 2.5
 """A plain fit of fewer seconds counts as one of these."""
-_SLOW, _FAST, _CANDIDATES, _MODEL = 3.0, 1.5, 5.0, 5.0
+_SLOW, _FAST, _CANDIDATES, _MODEL = 5.0, 2.0, 11.0, 8.0
 """Plain fits that may be spent on rounds at the usual rate, on fast rounds, on all candidates
 together, and on the model."""
 _CANDIDATES_OF_FEW_ROWS = 10.0
@@ -74,8 +77,12 @@ def seconds_of_round(size: DataSize, params: BoostParams) -> float:
     n_columns = size.n_features + len(params.feature_crosses or ())
     values = size.n_rows * n_columns * (n_leaves - 1).bit_length()  # the same on every machine
     bins = n_leaves * n_columns * min(params.max_bins, size.n_rows)
+    of_histograms = _SECONDS_A_VALUE * values + _SECONDS_A_BIN * bins
+    if params.grow_policy == "symmetric":
+        of_histograms *= _OF_LEVELS
+    a_row = _SECONDS_A_ROW + (_SECONDS_A_LINE if params.linear_leaves else 0.0)
+    seconds = _SECONDS_A_TREE + a_row * size.n_rows + of_histograms
     share = _OF_VECTORS if params.multi_strategy == ALL_OUTPUTS else 1.0
-    seconds = _SECONDS_A_TREE + _SECONDS_A_VALUE * values + _SECONDS_A_BIN * bins
     return max(1.0, size.n_outputs * share) * seconds
 
 

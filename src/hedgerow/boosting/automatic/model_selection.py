@@ -373,15 +373,15 @@ class ModelSelection:
         """Return parameters and rounds of a model with a candidate, and the factor on its rate."""
         grown, params, search, best = entry.grown, entry.params, self.search, entry.tracker.round
         requested = params_of_folds(params, search)
-        rate, n_rounds, ended = requested.learning_rate, best * search.stride, grown.late
+        rate, n_rounds = requested.learning_rate, best * search.stride
         if isinstance(rate, FastRate):
-            ended = ended or grown.n_rounds == requested.n_estimators
             n_rounds = rate.path(best) / params.learning_rate
+        ended = grown.late or grown.n_rounds == requested.n_estimators
         if ended and best > _STILL_FALLING * grown.n_rounds:
             n_rounds *= _FURTHER
         if search.is_cautious:
             n_rounds = max(1, round(n_rounds * entry.mean_gain.trust(BEYOND_CHANCE)))
-        n_rounds = min(round(n_rounds * search.rounds_factor), params.n_estimators)
+        n_rounds = round(n_rounds * search.rounds_factor)
         # Small learning rates are worth their time if few rounds suffice.  If many are needed,
         # larger rates learn as well: `docs/defaults-experiments.md` has the figures.
         easy, times = search.easy_rounds, 1.0
@@ -393,9 +393,9 @@ class ModelSelection:
             times = min(max(times, math.ceil(100 * n_rounds / most) / 100), highest)
             n_rounds = min(n_rounds, round(most * times))
         if times > 1.0:
-            params, n_rounds = of_folds(params, times), round(n_rounds / times)
-            params = replace(params, learning_rate=round(params.learning_rate, 6))
-        return params, n_rounds, times
+            rate = round(params.learning_rate * times, 6)
+            params, n_rounds = replace(params, learning_rate=rate), round(n_rounds / times)
+        return params, min(n_rounds, params.n_estimators), times
 
 
 def of_folds(params: BoostParams, stride: float) -> BoostParams:
