@@ -29,7 +29,7 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.resolved import resolve, resolve_strategy
 from hedgerow.boosting.validation import cross as cross_module
 from hedgerow.boosting.validation import stopping as stops
-from hedgerow.boosting.validation.fold_rows import FoldRows
+from hedgerow.boosting.validation.cross import FoldRows
 from hedgerow.boosting.validation.folds import draw_folds
 from hedgerow.boosting.validation.stopping import BestRound, Candidate, Search, StoppingParams
 from hedgerow.data import read_any

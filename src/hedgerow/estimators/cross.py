@@ -31,8 +31,13 @@ from hedgerow.boosting.loop.watch import StoppedBy, record_of
 from hedgerow.boosting.row_data.classes import corrected, weights_of
 from hedgerow.boosting.row_data.statistics import assembled
 from hedgerow.boosting.row_data.targets import has_columns
-from hedgerow.boosting.validation.cross import FoldStopping, GrownFold, GrownFolds, grow_folds
-from hedgerow.boosting.validation.fold_rows import FoldRows
+from hedgerow.boosting.validation.cross import (
+    FoldRows,
+    FoldStopping,
+    GrownFold,
+    GrownFolds,
+    grow_folds,
+)
 from hedgerow.boosting.validation.folds import Fold, among_weighted, folds_of
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams, budget_of
 from hedgerow.cuda.arrays import on_host

@@ -38,8 +38,7 @@ from hedgerow.boosting.automatic.evidence import (
 from hedgerow.boosting.automatic.recipe import HIGHEST_RATE, strongest_crosses
 from hedgerow.boosting.loop.driver import FitPlan
 from hedgerow.boosting.loop.setup.resolved import resolved
-from hedgerow.boosting.validation.cross import FoldStopping, GrownFolds, grow_folds
-from hedgerow.boosting.validation.fold_rows import FoldRows
+from hedgerow.boosting.validation.cross import FoldRows, FoldStopping, GrownFolds, grow_folds
 from hedgerow.boosting.validation.folds import (
     Fold,
     can_judge,

@@ -26,7 +26,7 @@ from hedgerow.boosting.loop.setup.job import FitSpec, needs_all_rows
 from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
 from hedgerow.boosting.resume.checkpoint import Recorder, fingerprint_of
 from hedgerow.boosting.row_data.queries import check_values, split_sample
-from hedgerow.boosting.validation.fold_rows import FoldRows
+from hedgerow.boosting.validation.cross import FoldRows
 from hedgerow.boosting.validation.folds import Fold, among_weighted, folds_of
 from hedgerow.boosting.validation.stopping import StoppingParams, budget_of, check_folds
 from hedgerow.comm.base import Communicator, count_rows, gather_numbers

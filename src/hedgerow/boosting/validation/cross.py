@@ -1,13 +1,5 @@
 """Cross-validation folds that grow side by side: one round of each, then the next round.
 
-Glossary
---------
-test rows       rows of a fold on which its trees are not grown; they are scored after
-                each round, by their bins
-pooled score    mean of the scores of all folds after the same number of rounds, weighted
-                by the mass of the test rows; for the loss this is the loss of all rows
-mass            sum of weights; for rankings, of the weights of queries
-
 ::
 
     fold 0   round 1   round 2   round 3 ...        a free thread takes the fold with the
@@ -17,7 +9,10 @@ mass            sum of weights; for rankings, of the weights of queries
                 v         v
               score of all folds: continue or stop   (or each fold stops separately)
 
-Each fold is a separate fit; the number of folds grown at the same time changes no bit.
+Each fold is a separate fit; the number of folds grown at the same time changes no bit.  After each
+round its test rows are scored, by their bins.  Rows are read and binned once for all folds: cuts
+come from the values of all rows, including test rows, but not from their targets.  Encodings by the
+target are made for each fold, and sorted columns (``tree_method="exact"``, ``"approx"``), too.
 """
 
 from __future__ import annotations
@@ -25,26 +20,35 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray
+from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.loop.driver import FitPlan, Ready, make_ready
 from hedgerow.boosting.loop.rounds import BoostState, rounds
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN
 from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.scores import TrainingData
+from hedgerow.boosting.loop.setup.training_matrix import PreparedRows, bins_of_columns, prepare
 from hedgerow.boosting.loop.watch import Watch
-from hedgerow.boosting.validation.fold_rows import FoldRows
+from hedgerow.boosting.row_data.classes import with_class_weights
+from hedgerow.boosting.row_data.statistics import choose_columns, kept_columns
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.stopping import BestRound
+from hedgerow.data import AnyTable, BinnedMatrix, Table
+from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.inputs import Inputs
 from hedgerow.errors import LossError
+from hedgerow.growing.core.setup import SumsPool
 from hedgerow.growing.core.tree import GrownTree, joined
 from hedgerow.metrics.queries import query_rows, query_weights
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
+from hedgerow.objectives import Objective
 from hedgerow.once import once
+from hedgerow.params import BoostParams
 from hedgerow.threads import take_turns
 
 _CELLS_SIDE_BY_SIDE = 25_000
@@ -54,6 +58,100 @@ _CELLS_SIDE_BY_SIDE = 25_000
 _RECENT_BYTES = 32_000_000
 """Largest memory for recent scores of a fold; with many test rows, scores of the best round may
 have to be recomputed."""
+
+_OF_TREES = (
+    *("n_estimators", "learning_rate", "max_leaves", "max_depth", "min_samples_leaf"),
+    *("reg_lambda", "subsample", "colsample_bynode", "grow_policy", "max_cat_to_onehot"),
+)
+"""Parameters that do not affect the form of the rows for the grower."""
+_OF_FORM = [field.name for field in fields(BoostParams) if field.name not in _OF_TREES]
+
+_KEPT_CELLS = 1_000_000
+"""A fold of fewer values, copies included, is kept in memory for other kinds of trees.  Target
+statistics of folds of 431 rows took a sixth of a default fit."""
+
+
+class FoldRows:
+    """All rows, with preparations that all folds share.
+
+    sample  the rows, with only the categories that occur
+    params  resolved, with column positions instead of names
+    whole   the rows in the form for a fit; None if each fold needs its own form
+    """
+
+    def __init__(
+        self, sample: Sample, objective: Objective, params: BoostParams, n_threads: int
+    ) -> None:
+        self.sample, self.params, self.n_threads = sample, params, n_threads
+        self._objective = objective
+        schema, is_hist = sample.table.schema, params.tree_method == "hist"
+        self.whole: PreparedRows | None = None
+        self._kept: BinSpec | None = None
+        self._kept_folds: dict[Fold, PreparedRows] = {}
+        self._sums = SumsPool()
+        groups = choose_columns(schema, sample.n_rows, objective, params)
+        if is_hist and not groups:
+            self.whole = prepare(sample, (), objective, params, n_threads)
+        elif is_hist and (kept := kept_columns(schema, groups)):
+            self._kept = bins_of_columns(sample, kept, params, n_threads)
+
+    def for_trees(self, params: BoostParams) -> FoldRows:
+        """Return the rows for other parameters; prepare again only if their form differs."""
+        if params.unlike(self.params, _OF_FORM):
+            return FoldRows(self.sample, self._objective, params, self.n_threads)
+        other = copy(self)
+        other.params = params
+        return other
+
+    def close(self) -> None:
+        """Forget the folds."""
+        self._kept_folds.clear()
+
+    def fold(self, fold: Fold, n_threads: int = 1) -> PreparedRows:
+        """Return the rows of one fold; those of small tables are kept for further calls."""
+        found = self._kept_folds.get(fold)
+        if found is None:
+            found = self._make_fold(fold, n_threads)
+            if found.seen.matrix.n_rows * found.seen.matrix.n_features < _KEPT_CELLS:
+                self._kept_folds[fold] = found
+        return found
+
+    def _make_fold(self, fold: Fold, n_threads: int) -> PreparedRows:
+        sample, whole = self.sample, self.whole
+        # The bins have the values, unless the loss describes a model of the fold.
+        if whole is not None and not hasattr(self._objective, "fit_record"):
+            table = Table(np.empty((sample.n_rows, 0)), sample.table.schema)
+            sample = replace(sample, table=table)
+
+        def part(rows: IntArray, weight: FloatArray | None) -> Sample:
+            own = sample.take(rows)
+            own = own if weight is None else replace(own, weight=weight)
+            return with_class_weights(own, fold.by_class).without_equal_weights()
+
+        train, test = part(fold.train, fold.train_weight), part(fold.test, fold.test_weight)
+        if whole is None:  # each fold has inputs of its own
+            given = train, (test,), self._objective, self.params, n_threads
+            return prepare(*given, kept=self._kept)
+        data = whole.seen
+        assert isinstance(data.matrix, BinnedMatrix)
+        seen = replace(
+            _taken(data, train, data.matrix.take(fold.train), fold.train), sums=self._sums
+        )
+        rows: BinnedMatrix | AnyTable = data.matrix.take(fold.test, columns=False)
+        if data.matrix.n_lost > 0:  # conflicts in bundles lost some values
+            rows = whole.learned.table.take(fold.test)
+        unseen = _taken(data, test, rows, fold.test)
+        return PreparedRows(train, train, seen, (unseen,), (test,), whole.inputs)
+
+
+def _taken(
+    data: TrainingData, sample: Sample, matrix: BinnedMatrix | AnyTable, rows: IntArray
+) -> TrainingData:
+    numbers = data.numbers
+    if numbers is not None:
+        # Fortran order, for which the kernels are compiled; brackets would change it.
+        numbers = np.take(numbers.T, rows, axis=1).T
+    return TrainingData(matrix, sample.target, sample.weight, sample.offset, numbers=numbers)
 
 
 @dataclass(frozen=True, slots=True)
