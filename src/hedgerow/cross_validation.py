@@ -13,11 +13,11 @@ from hedgerow.arrays import FloatArray, IntArray, distinct
 from hedgerow.booster import Booster
 from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.fit import rows_of_folds
+from hedgerow.boosting.loop.sample import ONLY
 from hedgerow.boosting.loop.setup.job import FitSpec, Job
-from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.dataset import TRAINING, Dataset
 from hedgerow.boosting.validation.cross import FoldStopping, grow_folds
 from hedgerow.boosting.validation.folds import Fold, among_weighted, folds_of, forward_folds
-from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
 from hedgerow.errors import ParameterError, brief
 from hedgerow.objectives.catalogue import task_of

@@ -13,9 +13,8 @@ from hedgerow.boosting.loop.fit import plan_of, with_rows_aside
 from hedgerow.boosting.loop.rounds import BoostState, rounds
 from hedgerow.boosting.loop.setup.job import Job
 from hedgerow.boosting.loop.setup.resolved import resolved
-from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.dataset import Dataset, ValidRows, named_valid
 from hedgerow.boosting.row_data.statistics import constraints_of_inputs
-from hedgerow.boosting.validation.row_sets import ValidRows, named_valid
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.errors import DataTypeError, ParameterError, brief, did_you_mean
 from hedgerow.metrics import MetricChoice

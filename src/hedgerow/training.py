@@ -13,13 +13,13 @@ from hedgerow.booster import Booster, initial_model
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.sample import ONLY
 from hedgerow.boosting.loop.setup.job import Job, LossSpec
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.classes import rescaled
-from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.boosting.validation.row_sets import (
-    ONLY,
+from hedgerow.boosting.row_data.dataset import (
     TRAINING,
+    Dataset,
     ValidRows,
     check_set_names,
     named_valid,

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.metrics import mean_absolute_error
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, train
-from hedgerow.boosting.validation.row_sets import validation_sets
+from hedgerow.boosting.row_data.dataset import validation_sets
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 
 lightgbm = pytest.importorskip("lightgbm")

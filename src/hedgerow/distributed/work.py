@@ -22,8 +22,8 @@ from hedgerow.boosting.loop.setup.job import Job, LossSpec
 from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.classes import corrected, rescaled
+from hedgerow.boosting.row_data.dataset import named_valid
 from hedgerow.boosting.row_data.row_values import OF_TRAINING
-from hedgerow.boosting.validation.row_sets import named_valid
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator, count_rows
 from hedgerow.data.categories.columns import CategoricalFeatures

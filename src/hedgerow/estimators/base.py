@@ -540,14 +540,14 @@ class HedgerowEstimator(ModelFiles, FittedReports, Explanations, InspectionPictu
     def _job(self, arguments: Mapping[str, Any], start: Start | None = None) -> Job:
         """Return the rows among the arguments of ``fit`` or a similar function."""
         from hedgerow.boosting.loop.setup.job import Job, called_in_fit
-        from hedgerow.boosting.row_data.dataset import Dataset
-        from hedgerow.boosting.row_data.offsets import check_offset_columns
-        from hedgerow.boosting.row_data.row_values import ROW_VALUES, given_values
-        from hedgerow.boosting.validation.row_sets import (
+        from hedgerow.boosting.row_data.dataset import (
+            Dataset,
             named_valid,
             reads_batches,
             validation_sets,
         )
+        from hedgerow.boosting.row_data.offsets import check_offset_columns
+        from hedgerow.boosting.row_data.row_values import ROW_VALUES, given_values
 
         X = arguments["X"]
         if reads_batches(X):

@@ -11,9 +11,8 @@ from typing import cast
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.classes import CodedLabels, column_of, indices_of
-from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.dataset import Dataset, reads_batches
 from hedgerow.boosting.row_data.targets import in_order
-from hedgerow.boosting.validation.row_sets import reads_batches
 from hedgerow.errors import DataTypeError
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.booster_part import BoosterPart

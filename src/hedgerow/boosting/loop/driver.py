@@ -51,9 +51,9 @@ from hedgerow.boosting.loop.setup.training_matrix import PreparedRows, prepare
 from hedgerow.boosting.loop.watch import StoppedBy, Watch, record_of
 from hedgerow.boosting.resume.checkpoint import Checkpoint, Recorder
 from hedgerow.boosting.resume.continuing import Start
+from hedgerow.boosting.row_data.dataset import TRAINING
 from hedgerow.boosting.row_data.queries import bound_metrics, with_queries
 from hedgerow.boosting.row_data.statistics import assembled, constraints_of_inputs
-from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.boosting.validation.stopping import BestRound, Budget, StoppingParams
 from hedgerow.data.inputs import Inputs, numbers_for_trees
 from hedgerow.errors import InterruptedFitWarning

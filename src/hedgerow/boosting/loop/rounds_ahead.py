@@ -24,7 +24,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.scores import MeanScores
-from hedgerow.boosting.validation.row_sets import TRAINING
+from hedgerow.boosting.row_data.dataset import TRAINING
 from hedgerow.growing.core.compiled_grower import CompiledGrower
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.joining import TreeJoiner

@@ -12,8 +12,9 @@ import numpy as np
 
 from hedgerow.boosting.loop.callbacks import Callback, History, Round, call_all, read_only
 from hedgerow.boosting.loop.rounds import BoostState
+from hedgerow.boosting.loop.sample import ONLY
 from hedgerow.boosting.resume.checkpoint import Rounds
-from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
+from hedgerow.boosting.row_data.dataset import TRAINING
 from hedgerow.boosting.validation.stopping import BestRound, Budget
 from hedgerow.errors import LossError, ParameterError, StorageError
 from hedgerow.metrics import Metric, make_metrics

@@ -24,16 +24,15 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.driver import FitOptions
-from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.sample import ONLY, Sample
 from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import Start, check_reading
 from hedgerow.boosting.row_data.classes import corrected, rescaled, with_class_weights
-from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.dataset import Dataset, reads_batches
 from hedgerow.boosting.row_data.offsets import check_both_offset, with_offset_columns
 from hedgerow.boosting.row_data.queries import queries_without_effect, require_queries
 from hedgerow.boosting.row_data.row_values import ROW_VALUES
 from hedgerow.boosting.row_data.targets import Targets, same_targets
-from hedgerow.boosting.validation.row_sets import ONLY, reads_batches
 from hedgerow.comm.base import count_rows
 from hedgerow.data import AnyTable, Schema
 from hedgerow.data.schema import check_same_names
