@@ -4,11 +4,6 @@ The folds compare kinds of trees, whose errors differ, so a weighted mean of the
 often better than the best of them.  The tested rows of the folds determine the weights.  Each
 member is trained on all rows, and the model is one forest, whose leaf values are multiplied by the
 weights.  `docs/defaults-experiments.md` has the measurements.
-
-Glossary
---------
-member  a kind of trees in the model, with its rounds and its weight; the first one is the
-        best candidate, whose parameters are those of the model
 """
 
 from __future__ import annotations
@@ -48,7 +43,7 @@ _RECORDED = tuple(name for name in OF_MEMBER if name != "n_estimators")
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A kind of trees in the model; ``params`` have its number of rounds."""
+    """A kind of trees in the model, of ``params.n_estimators`` rounds; the first is the best."""
 
     params: BoostParams
     weight: float

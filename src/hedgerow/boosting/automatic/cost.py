@@ -3,21 +3,10 @@
 A clock would choose other models on other machines, so bounds are estimates in seconds of one
 thread.  `docs/defaults-experiments.md` has the measurements.
 
-With a time budget, the slower the rounds, the larger the learning rate::
-
-    sum of the rates so far       20 |                    .--- the path ends with the
-                                     |              . '        time budget
-                                     |        . '
-                                   0 |__. '___________________ seconds
-
-Small rates learn better if there are enough rounds.  The number of rounds is unknown before
-some are finished.  So the rate of each round is the remaining path, divided by the number of
-rounds that fit into the remaining time at the speed of the latest rounds.
-
-Glossary
---------
-plain fit  100 rounds of the plain trees, the default of other libraries
-path       sum of the rates of all rounds: the distance of a fit from the base score
+With a time budget, the slower the rounds, the larger the learning rate.  Small rates learn better
+if there are enough rounds, but their number is unknown before some are finished.  So the rate of
+each round is the remaining path (the path of a fit is the sum of the rates of all its rounds)
+divided by the number of rounds that fit into the remaining time at the speed of the latest rounds.
 """
 
 from __future__ import annotations
@@ -54,6 +43,7 @@ _OF_VECTORS = 0.2
 """Cost of each output of a tree with vector leaves, as a share of a tree (26 classes)."""
 
 _PLAIN_ROUNDS = 100
+"""Rounds of a plain fit, of the trees that are the default of other libraries."""
 _FREE_ROWS, _FREE_COLUMNS = 10_000, 100
 """Fits of fewer rows and at most these columns take a few seconds with all candidates."""
 _SHORT_FIT = 2.5
@@ -138,9 +128,7 @@ def allowance_of(size: DataSize, params: BoostParams, n_tested: int) -> Allowanc
     seconds = _PLAIN_ROUNDS * seconds_of_round(size, plain)
     counted = max(seconds, _SHORT_FIT)
     of_folds = n_tested * seconds_of_round(size, params)
-    candidates = _CANDIDATES * counted
-    if few_rows:
-        candidates = _CANDIDATES_OF_FEW_ROWS * seconds
+    candidates = _CANDIDATES_OF_FEW_ROWS * seconds if few_rows else _CANDIDATES * counted
     if size.n_rows < _SMALL:
         candidates = max(_CANDIDATES_OF_SMALL * seconds, _SHORT_CANDIDATES)
     n_slow, n_fast = (max(1, round(share * counted / of_folds)) for share in (_SLOW, _FAST))
@@ -226,14 +214,12 @@ def in_a_hurry(size: DataSize, n_rounds: float) -> tuple[Values, float]:
         return values | {"subsample": 1.0}, _PATH_OF_CLASSES
     by_levels = values["grow_policy"] == "symmetric"
     values |= plain_values() | {"max_depth": None}
-    if n_rounds < _VERY_FEW_ROUNDS:
+    if n_rounds < _VERY_FEW_ROUNDS or (size.squares and not by_levels):
         return values, _PATH_OF_SQUARES
     if by_levels:
         return values | levels(LEVELS), _PATH_OF_LEVELS
     if size.n_outputs > 1:
         return values | {"subsample": _HURRIED_SUBSAMPLE}, _PATH_OF_CLASSES
-    if size.squares:
-        return values, _PATH_OF_SQUARES
     return values | {"max_leaves": _HURRIED_LEAVES}, _HURRIED_PATH
 
 

@@ -6,8 +6,6 @@ may find the number of rounds: the number is ``"auto"`` itself, ``early_stopping
 are kept, and the other values depend on them: an explicit learning rate determines the limit of the
 rounds.  In all other cases the number of rounds is fixed, and ``"auto"`` is plain, except for a
 rate that depends on the number of rounds, and small leaves on tiny tables.
-
-`benchmarks/quality` has the evidence, `docs/defaults-experiments.md` the figures.
 """
 
 from __future__ import annotations

@@ -1,12 +1,5 @@
 """Significance of a difference of losses on the tested rows of folds.
 
-::
-
-    row      loss of the start   loss by the trees     gain
-      0            0.69                0.42            0.27
-      1            0.69                0.75           -0.06       mean gain  0.13
-      2            0.69                0.51            0.18       its standard error  0.10
-
 The same rows judge all settings, so settings are compared row by row: the noise of a row is in
 both losses.
 """
@@ -39,10 +32,7 @@ _DOUBTLESS = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A mean difference of losses.
-
-    error  standard error of the mean
-    """
+    """A mean difference of losses, and the standard error of this mean."""
 
     mean: float
     error: float

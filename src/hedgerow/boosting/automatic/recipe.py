@@ -5,13 +5,9 @@ No recipe is best for all tables of a size.  Symmetric trees with linear leaves 
 targets, trees of four leaves suit targets with few interactions, and splits of one category
 against the others suit some columns.  So the folds are grown with each candidate
 (:mod:`hedgerow.boosting.automatic.model_selection`), and the best one is trained on all rows.
-`docs/defaults-experiments.md` has figures for each value and candidate.
-
-Glossary
---------
-plain      the defaults of :class:`hedgerow.params.BoostParams` and of the C++ libraries:
-           100 rounds at a rate of 0.1, and no sampling
-candidate  values that differ from the recipe, and which the folds compare with it
+`docs/defaults-experiments.md` has figures for each value and candidate.  Plain values are the
+defaults of :class:`hedgerow.params.BoostParams` and of the C++ libraries: 100 rounds at a rate of
+0.1, and no sampling.
 """
 
 from __future__ import annotations
@@ -53,11 +49,9 @@ _MANY_SCORES = 200_000
 """Rows times outputs from which on only symmetric trees are a useful candidate."""
 _MANY_OUTPUTS = 5
 _SHARED_TREES = 8
-"""From this number of classes on, one tree for all is as good as one for each, in half the time.
-Symmetric trees are rarely better there, and linear leaves are not tried."""
+"""From this number of classes on, one tree for all is as good as one for each, in half the time."""
 _SETS_OF_FEW_ROWS: Values = {"min_data_per_group": 1, "cat_smooth": 1.0, "cat_l2": 1.0}
-"""Sets of categories below 10,000 rows: the plain values keep categories of few rows together.  The
-rounds that the folds find prevent overfitting instead."""
+"""Sets of categories below 10,000 rows: the rounds that the folds find prevent overfitting."""
 _FEW_BINS, _MOST_BINS = 63, 255
 _FEW_LEVELS = 4
 """Most categories of a column that splits one category against the others, not sets."""
@@ -65,25 +59,20 @@ _MOST_LEVELS = 254
 """Statistics of the target replace columns with more categories."""
 _MANY_LISTED = 100_000
 _LEAD_OF_LISTS, CLEARLY = 0.7, 1.0
-"""Standard errors by which candidates must lead on rankings, and by which plain trees and those for
-many classes must: the recipe is better on most tables."""
+"""Standard errors by which candidates must lead on rankings, and those that are rarely better."""
 _STRIDE, _STRIDE_OF_LARGE = 3.0, 2.0
-"""Learning rate of the folds over that of the model, below 100,000 rows and above.  Below, 4 was
-worse than 3, which takes 0.7 to 0.8 of the time of 2; on flights of 240,000 rows 3 was worse."""
+"""Learning rate of the folds over that of the model; above 100,000 rows, 3 was worse (flights)."""
 _LONGER = 1.15
 """Rounds of the model over those of the folds: small steps overfit later than large ones."""
 LEAST_PATIENCE, _EASY_ROUNDS = 10, 500
 """Patience at the first round; models of more rounds than these have a larger learning rate."""
 LEVELS = 7
 _FEW_COLUMNS, _MANY_COLUMNS = 100, 500
-"""Most columns of symmetric trees, which cannot use bundles, in the recipe.  From the latter on
-they are no candidate, and plain trees of few rows have fewer bins."""
+"""Most columns of symmetric trees, which cannot use bundles, in the recipe, and as candidates."""
 _WIDE, _MANY_VALUES = 100, 50_000_000
-"""From these numbers of columns and values on, stored or not, leaves are not linear: lines take
-eight bytes for each value."""
+"""From both numbers on, leaves are not linear: lines take eight bytes for each value."""
 _MANY_CELLS = 1_000_000
-"""Rows times columns times outputs from which on symmetric trees of a small table are too slow:
-each level of a tree reads all values."""
+"""Rows times columns times outputs from which on symmetric trees of a small table are too slow."""
 _MOST_CROSSED = 4
 """Number of columns to cross: 18 crosses.  Three columns gained less on the same tables."""
 
@@ -197,8 +186,7 @@ def _of_many_rows(size: DataSize) -> Values:
     # Sets of categories fit the errors that each new sample of the rows adds to the means of
     # categories.  On small tables sampling helps more than these errors harm.
     by_sets = large and 0 < size.most_levels <= _MOST_LEVELS
-    # Statistics of the target are numbers: sampling does not harm them, and larger trees use them
-    # better (amazon, mean of five seeds: 0.1380; sampled 0.1378; also with 63 leaves 0.1374).
+    # Larger trees use statistics of the target better (amazon: 0.1374 with 63 leaves, else 0.1378).
     by_statistics = large and size.most_levels > _MOST_LEVELS
     symmetric = size.squares and size.by_levels and size.n_features <= _FEW_COLUMNS
     return {

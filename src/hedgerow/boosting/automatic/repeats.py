@@ -97,8 +97,7 @@ _MANY_TIMES = 10
 """Mean number of repetitions from which on rows are observations even if all targets agree."""
 
 _BY_CHANCE = 10.0
-"""Largest number of pairs of equal rows that columns explain, as a multiple of the number for
-independent columns.  Real columns depend on each other, so they have more pairs."""
+"""Largest number of pairs of equal rows that columns explain, over that of independent columns."""
 
 _TELLING_ROWS = 10
 """Number of different rows whose counts do not have a common divisor by chance."""
@@ -122,14 +121,17 @@ class Repeats:
 
 def find_repeats(sample: Sample, seed: int, is_classes: bool) -> Repeats | None:
     """Decide whether rows with the same values are copies or observations."""
-    target, keys = sample.target, row_keys(sample.table, seed)
+    keys = row_keys(sample.table, seed)
     if keys is None:
         return None
     times, n_different = _times(sample.weight), len(distinct(keys))
     if n_different < 2 or (times is None and n_different == len(keys)):
         return None
     number = first_seen(keys)
-    pair = first_seen(_hashes_of_targets(target) + hash_numbers(0, COPY_STREAM, number))
+    pair = number
+    for column in sample.target.reshape(len(number), -1).T:
+        values, value = np.unique(column, return_inverse=True)
+        pair = first_seen(pair * len(values) + value.reshape(-1))
     are_observations = _differ(number, pair, times, is_classes)
     # Few columns are looked at, and only if keys and targets do not decide.
     if not (are_observations or _repeat_by_chance(sample.table, number, times)):
@@ -195,13 +197,6 @@ def _repeat_by_chance(table: AnyTable, number: IntArray, times: IntArray | None)
         if observed > _BY_CHANCE * expected:
             return False
     return n_columns > 1 and observed > 0.0
-
-
-def _hashes_of_targets(target: FloatArray) -> npt.NDArray[np.uint64]:
-    keys = np.zeros(len(target), dtype=np.uint64)
-    for number, column in enumerate(target.reshape(len(target), -1).T):
-        keys += hash_numbers(number, COPY_STREAM, (column + 0.0).view(np.uint64))
-    return keys
 
 
 def _order(pair: IntArray, seed: int) -> npt.NDArray[np.uint64]:
