@@ -51,12 +51,10 @@ ROUNDS = frozenset({"n_estimators", "learning_rate", "early_stopping"})
 _OF_TINY = frozenset(
     {"max_leaves", "min_samples_leaf", "reg_lambda", "min_data_per_group", "cat_smooth", "cat_l2"}
 )
-"""Parameters of the recipe for tiny tables with a fixed number of rounds: a plain leaf would hold
-most of the rows."""
+"""Parameters of the recipe for tiny tables with a fixed number of rounds: leaves must be small."""
 
 _MANY_ROWS, _MANY_CLASSES = 3_000, 8
-"""From these numbers on, ``blend="auto"`` means one kind of trees
-(`docs/defaults-experiments.md`)."""
+"""From these numbers on, ``blend="auto"`` means one kind (`docs/defaults-experiments.md`)."""
 
 _OF_RECIPE: Values = {
     "boosting": "gbdt", "tree_method": "hist", "sampling": "uniform", "oob_score": False,

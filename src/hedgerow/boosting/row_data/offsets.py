@@ -1,12 +1,7 @@
 """Offsets of rows: arrays, or columns of the table whose names the model remembers.
 
-::
-
-    fit       X with columns, offset="exposure_log"   the column is not a feature
-    model     training record: offset_columns = ["exposure_log"]
-    predict   X with the same column                  the column is added to the raw scores
-
-An array is not part of the model: users pass it again with the rows to predict.
+Such a column is not a feature; rows to predict have it, too.  An array is not part of the model:
+users pass it again with the rows to predict.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
 """Rows that belong together: queries of rankings, and groups; which rows are held out.
 
-Queries are numbered in order of first occurrence, so their names do not affect the
-model.  Rows of a query need not be adjacent.
-
-Rows of one patient, household or day are alike.  If some train the model and others
-validate it, the validation loss is too low, and the fit stops too late.  With ``groups``,
-all rows of a group are on one side.  Each group gets a hash of its value, mixed with the seed.
-The groups with the smallest hashes are held out, so the choice does not depend on the order of
-the rows or on other groups.
+Queries are numbered in order of first occurrence, so their names do not affect the model.  Rows of
+one patient or day are alike: if some train the model and others validate it, the fit stops too
+late.  So a group is on one side.  The groups with the smallest hashes of value and seed are held
+out, so the choice does not depend on the order of the rows or on other groups.
 """
 
 from __future__ import annotations

@@ -2,11 +2,6 @@
 
 One table, :data:`ROW_VALUES`, tells how each value is read and follows its rows.  All that hold
 rows hold all of these values, and all that accept them go through the table.
-
-Glossary
---------
-given values  what the user gave, by the name of the argument: arrays, or names of columns
-part          consecutive rows that are read together: a batch of a file, a partition
 """
 
 from __future__ import annotations
@@ -32,7 +27,7 @@ from hedgerow.comm.base import Communicator
 from hedgerow.metrics.queries import first_seen
 
 Given: TypeAlias = Mapping[str, Any]
-"""Given values by argument; None, or an absent name, is a value that was not given."""
+"""What the user gave, by argument: arrays, or names of columns; None, or absent: not given."""
 
 
 class Reading(NamedTuple):
@@ -89,7 +84,7 @@ class RowValue(ABC):
         return found
 
     def read_part(self, given: Any, name: str, rows: Reading) -> Any:
-        """Read the value of a part."""
+        """Read the value of a part: rows that are read together, as a batch or a partition."""
         return self.read(given, name, rows)
 
     def gather(self, parts: Sequence[Any], others: Communicator) -> Any:

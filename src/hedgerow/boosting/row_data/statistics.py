@@ -18,11 +18,7 @@ number of rows, without the row itself, as an input.  A column with a statistic 
 in splits by category set: with these, a tree would memorise the training rows.
 
 A row of weight k is not equivalent to k rows here, since k rows would precede each other; a common
-factor on all weights changes nothing.
-
-Rows in files are read once for the codes of the columns with statistics; ordered values are in a
-mapped file, and each batch gets its part of them as it is binned.  Few rows, which are copied, are
-read into memory.
+factor on all weights changes nothing.  Ordered values of rows in files are in a mapped file.
 """
 
 from __future__ import annotations

@@ -1,10 +1,5 @@
 """Assignment of rows to cross-validation folds.
 
-Glossary
---------
-fold    a division into training rows and test rows; rows may be in neither
-group   rows that are never divided: all are training rows, or all are test rows
-
 Hedgerow draws folds by a hash of seed and row number (for groups and copies: of their number, in
 the order in which they first occur), like the rows held out for early stopping.  The rows of
 each class, in hash order, go to the folds in turn::
@@ -49,7 +44,7 @@ NOT_TESTED = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fold:
-    """Training and test rows of a fold.
+    """Training and test rows of a fold; rows may be in neither.
 
     train, test                int64: row numbers; a row is in both only if its weight is divided
     train_weight, test_weight  float64: weights of these rows; None: the weights of the sample

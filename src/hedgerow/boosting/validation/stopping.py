@@ -370,8 +370,6 @@ def queries_aside(query: IntArray, fraction: float, seed: int, others: Communica
     found = np.full(len(there), -(2**62), dtype=np.int64)  # minus the first row of each query
     found[np.searchsorted(there, own)] = -(before + first)
     found = others.allreduce(found, "max")
-    place = np.empty(len(there), dtype=np.int64)
-    place[np.argsort(-found, kind="stable")] = np.arange(len(there))
     if len(there) < 2:
         raise DataError(
             "early stopping holds out queries, but there is only one: give validation rows "
@@ -379,4 +377,4 @@ def queries_aside(query: IntArray, fraction: float, seed: int, others: Communica
         )
     count = min(max(1, round(fraction * len(there))), len(there) - 1)
     order = np.argsort(hash_range(seed, VALIDATION_STREAM, 0, len(there)), kind="stable")
-    return np.isin(place[np.searchsorted(there, query)], order[:count])
+    return np.isin(query, there[np.argsort(-found, kind="stable")[order[:count]]])
