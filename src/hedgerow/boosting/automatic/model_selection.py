@@ -22,6 +22,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -413,10 +414,7 @@ def params_of_folds(params: BoostParams, search: Search) -> BoostParams:
 
 def with_resolved(stopping: StoppingParams, schema: Schema, objective: Objective) -> StoppingParams:
     """Return the request, with the parameters of candidates resolved like those of the model."""
-
-    def own(params: BoostParams) -> BoostParams:
-        return resolved(params, objective, schema)
-
+    own = partial(resolved, objective=objective, schema=schema)
     candidates = tuple(one._replace(params=own(one.params)) for one in stopping.search.candidates)
     members = tuple(replace(one, params=own(one.params)) for one in stopping.members)
     search = replace(stopping.search, candidates=candidates)

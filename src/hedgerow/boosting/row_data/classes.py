@@ -124,10 +124,8 @@ def true_probabilities(model: Model, probability: FloatArray) -> FloatArray:
     if weights is None or model.objective in _SHIFTED:
         return probability
     share = probability / weights
-    total = share[:, 0].copy()
-    for column in share.T[1:]:  # NumPy's own order depends on the number of columns
-        total += column
-    return np.asarray(share / total[:, None])
+    # Unlike sums, whose order depends on the number of columns, these add one after another.
+    return np.asarray(share / np.cumsum(share, axis=1)[:, -1:])
 
 
 def _shift(objective: str, weights: FloatArray) -> FloatArray:

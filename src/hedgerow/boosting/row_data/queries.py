@@ -80,15 +80,9 @@ def _hash(value: Any, name: str) -> int:
 def gathered_queries(parts: Sequence[GroupKeys], others: Communicator) -> IntArray:
     """Number the queries of parts of the rows, the same on all ranks: in order of occurrence."""
     own = np.concatenate([np.zeros(0, np.uint64), *parts])
-    known = gather_numbers(own[_first_places(own)].view(np.int64), others).view(np.uint64)
-    known = known[_first_places(known)]
-    order = np.argsort(known)
-    return order[np.searchsorted(known, own, sorter=order)]
-
-
-def _first_places(keys: GroupKeys) -> IntArray:
-    """Return the place of the first occurrence of each key, ascending."""
-    return np.sort(np.unique(keys, return_index=True)[1])
+    first = np.sort(np.unique(own, return_index=True)[1])
+    known = gather_numbers(own[first].view(np.int64), others).view(np.uint64)
+    return first_seen(np.concatenate([known, own]))[len(known) :]
 
 
 def joined_queries(parts: Sequence[IntArray]) -> IntArray:
@@ -177,10 +171,9 @@ def check_values(
         what = "queries in qid"
         so = "there is nothing to rank: rows that compete with each other need the same qid"
     values = train.query if ranking else train.group
-    n_rows = 0 if values is None or others.size > 1 else len(values)
-    if values is not None and n_rows > 1 and len(distinct(values)) == n_rows:
+    if values is not None and others.size == 1 and len(distinct(values)) == len(values) > 1:
         warnings.warn(
-            f"each of the {n_rows} {what} has one row, so {so}.", HedgerowWarning, stacklevel=2
+            f"each of the {len(values)} {what} has one row, so {so}.", HedgerowWarning, stacklevel=2
         )
 
 

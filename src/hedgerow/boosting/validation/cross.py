@@ -32,20 +32,16 @@ from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup.training_matrix import PreparedRows, bins_of_columns, prepare
-from hedgerow.boosting.loop.watch import Watch
 from hedgerow.boosting.row_data.classes import with_class_weights
 from hedgerow.boosting.row_data.statistics import choose_columns, kept_columns
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.stopping import BestRound
 from hedgerow.data import AnyTable, BinnedMatrix, Table
 from hedgerow.data.binning.bins import BinSpec
-from hedgerow.data.inputs import Inputs
 from hedgerow.errors import LossError
 from hedgerow.growing.core.setup import SumsPool
-from hedgerow.growing.core.tree import GrownTree, joined
+from hedgerow.growing.core.tree import joined
 from hedgerow.metrics.queries import query_rows, query_weights
-from hedgerow.model.forest import Forest
-from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 from hedgerow.once import once
 from hedgerow.params import BoostParams
@@ -267,17 +263,6 @@ class GrownFold:
     Folds continue for a while after their best round.  Recomputing the raw scores of that round
     from the trees took a sixteenth of the time of the fits of small tables, so they are kept.
     """
-
-    watch: Watch
-    forest: Forest
-    model: Model
-    start: FloatArray
-    raw: FloatArray
-    scores: dict[str, float]
-    trees: list[GrownTree]
-    inputs: Inputs | None
-    n_copies: int
-    n_inputs: int
 
     def __init__(
         self, plan: FitPlan, rows: FoldRows, fold: Fold, number: int, stopping: FoldStopping
