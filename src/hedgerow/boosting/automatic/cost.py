@@ -138,8 +138,7 @@ def allowance_of(size: DataSize, params: BoostParams, n_tested: int) -> Allowanc
 # -- time budgets -------------------------------------------------------------------------------
 
 _LAST = 9
-"""Number of latest rounds that predict the duration of the next one.  Their median is robust to
-rounds that compile kernels."""
+"""Number of latest rounds that predict the duration of the next one."""
 
 
 class BudgetSchedule:

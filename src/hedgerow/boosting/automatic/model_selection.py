@@ -156,10 +156,6 @@ class ModelSelection:
     best     the entry with the best score; the first one if scores are equal
     """
 
-    best: Entry
-    folds: list[Fold]
-    tested: TestedRows
-
     def __init__(self, plan: FitPlan, rows: FoldRows, budget: Budget | None = None) -> None:
         self.plan, self.rows, self.search = plan, rows, plan.stopping.search
         self._metric = plan.metrics[0]

@@ -229,14 +229,14 @@ def candidates_for(size: DataSize, params: BoostParams) -> list[Values]:
     if size.n_rows < FEWEST_ROWS or (has_statistics and size.n_rows >= MEDIUM):
         return []
     may_be_symmetric = size.by_levels and size.n_features < _MANY_COLUMNS
-    symmetric = may_be_symmetric and size.n_outputs < _SHARED_TREES
+    shared = size.n_outputs >= _SHARED_TREES
+    symmetric = may_be_symmetric and not shared
     one_by_one: Values = {"max_cat_to_onehot": _MOST_LEVELS}
     by_level = size.most_levels > params.max_cat_to_onehot
     found: list[Values] = []
     if size.n_rows < _SMALL:
-        if size.n_outputs < _SHARED_TREES:
-            found.append({"max_leaves": 4, "colsample_bynode": 0.3})
-        found.append({"max_leaves": 4})
+        few_leaves: Values = {"max_leaves": 4}
+        found = [few_leaves] if shared else [{**few_leaves, "colsample_bynode": 0.3}, few_leaves]
         if symmetric and size.n_rows * size.n_features * size.n_outputs < _MANY_CELLS:
             lines = {"linear_leaves": True} if size.by_lines else {}
             found = [{**levels(4), **lines}, *found, levels(6)]
@@ -244,9 +244,9 @@ def candidates_for(size: DataSize, params: BoostParams) -> list[Values]:
             found.append(one_by_one)
         # These are much better on few tables.  Folds have few rows of each class: without a
         # required lead they choose these too often.
-        if size.n_outputs >= _SHARED_TREES and may_be_symmetric:
+        if shared and may_be_symmetric:
             found.append({**levels(6), "lead": CLEARLY})
-        if size.n_outputs >= _SHARED_TREES:
+        if shared:
             few_columns = {"min_samples_leaf": 1, "colsample_bynode": 0.3}
             found.append({"max_leaves": 16, **few_columns, "lead": CLEARLY})
     elif size.squares:

@@ -317,14 +317,11 @@ def hash_numbers(
     seed: int, stream: int, numbers: IntArray | npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.uint64]:
     """Return :func:`~hedgerow.kernels.primitives.hashing.hash64` of each number."""
-    step = np.uint64(0x9E3779B97F4A7C15)
+    step, one = np.uint64(0x9E3779B97F4A7C15), np.uint64(1)
     with np.errstate(over="ignore"):
         start = mixed_bits(np.array([seed], dtype=np.uint64) + step)
         start = mixed_bits(start + np.uint64(stream) * step)
-        found: npt.NDArray[np.uint64] = mixed_bits(
-            start + (numbers.astype(np.uint64) + np.uint64(1)) * step
-        )
-    return found
+        return np.asarray(mixed_bits(start + (numbers.astype(np.uint64) + one) * step))
 
 
 def rows_aside(
