@@ -280,7 +280,6 @@ def test_unhashable_names_are_refused() -> None:
     names[:] = [{}, {1: 2}]
     with pytest.raises(DataTypeError, match="qid must hold numbers or text"):
         read_qid(names, 2)
-    assert read_qid(None, 3) is None
     assert read_qid(np.array([[4], [4], [1]]), 3).tolist() == [0, 0, 1]
 
 

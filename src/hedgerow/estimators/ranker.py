@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never, Self, TypeAlias
 
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import FloatArray
 from hedgerow.boosting.row_data.checks import check_vector, check_weight
 from hedgerow.boosting.row_data.queries import read_qid, require_queries, weight_of_rows
 from hedgerow.boosting.row_data.targets import Targets, require_target, target_column
@@ -225,7 +225,7 @@ class HedgerowRanker(HedgerowEstimator):
         target = check_vector(target_column(y), n_rows, "y")
         weight = check_weight(weight_of_rows(sample_weight, qid, n_rows), n_rows)
         require_queries(qid, "qid", "score")
-        query = cast(IntArray, read_qid(qid, n_rows, "qid"))
+        query = read_qid(qid, n_rows, "qid")
         if weight is not None and not weight.all():
             present = weight > 0.0
             target, prediction = target[present], prediction[present]

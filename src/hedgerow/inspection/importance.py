@@ -288,7 +288,7 @@ def read_queries(objective: Objective, qid: Any, n_rows: int) -> IntArray | None
             if is_ranking
             else f"qid is for rankings; this model is of {objective.name!r}: leave it out."
         )
-    return read_qid(qid, n_rows)
+    return None if qid is None else read_qid(qid, n_rows)
 
 
 def _metric(background: bg.Background, metric: MetricChoice, qid: Any) -> Metric:

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -44,12 +44,9 @@ if TYPE_CHECKING:
 GroupKeys: TypeAlias = npt.NDArray[np.uint64]
 
 
-def read_qid(qid: Any, n_rows: int, name: str = "qid") -> IntArray | None:
-    """Return int64 numbers of the queries of the rows, in order of first occurrence, or None."""
-    if qid is None:
-        return None
-    codes, _ = number_values(qid, n_rows, name, "its query")
-    return first_seen(codes)
+def read_qid(qid: Any, n_rows: int, name: str = "qid") -> IntArray:
+    """Return int64 numbers of the queries of the rows, in order of first occurrence."""
+    return first_seen(number_values(qid, n_rows, name, "its query")[0])
 
 
 def read_groups(groups: Any, n_rows: int, name: str = "groups") -> GroupKeys:
@@ -99,7 +96,7 @@ def weight_of_rows(weight: Any, qid: Any, n_rows: int, name: str = "sample_weigh
     given = host_array(weight)
     if given.ndim != 1 or len(given) == n_rows:
         return weight
-    codes = cast(IntArray, read_qid(qid, n_rows))
+    codes = read_qid(qid, n_rows)
     n_queries = int(codes.max(initial=-1)) + 1
     if len(given) != n_queries:
         raise DataError(

@@ -118,7 +118,7 @@ class _Offset(RowValue):
 class _Query(RowValue):
     name, field, of_fit = "qid", "query", "qid"
 
-    def read(self, given: Any, name: str, rows: Reading) -> IntArray | None:
+    def read(self, given: Any, name: str, rows: Reading) -> IntArray:
         return read_qid(given, rows.n_rows, name)
 
     def join(self, values: Sequence[IntArray]) -> IntArray:
@@ -198,8 +198,6 @@ class RowValues:
 
     def repeated(self, n_copies: int) -> RowValues:
         """Return the values of copies of all rows, one copy after another."""
-        if n_copies == 1:
-            return self
         return RowValues(**{value.field: value.join([own] * n_copies) for value, own in self})
 
     def digested(self) -> dict[str, AnyArray]:
