@@ -12,14 +12,10 @@ from hypothesis import strategies as st
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.boosting.row_data.queries import first_values_aside, read_groups
-from hedgerow.boosting.validation.stopping import (
-    VALIDATION_STREAM,
-    StoppingParams,
-    hash_numbers,
-    rows_aside,
-)
+from hedgerow.boosting.validation.stopping import VALIDATION_STREAM, StoppingParams, rows_aside
 from hedgerow.comm.base import Alone
 from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.kernels.primitives.hashing import hash_numbers
 from tests.helpers.examples import examples
 
 RNG = np.random.default_rng(0)

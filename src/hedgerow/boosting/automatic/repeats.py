@@ -36,9 +36,8 @@ import numpy.typing as npt
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, FloatArray, IntArray, distinct
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.validation.stopping import hash_numbers
 from hedgerow.data import AnyTable, SparseTable
-from hedgerow.kernels.primitives.hashing import hash_range, mixed_bits
+from hedgerow.kernels.primitives.hashing import hash_numbers, hash_range, mixed_bits
 from hedgerow.metrics.queries import first_seen
 
 MOST_CELLS = 10_000_000

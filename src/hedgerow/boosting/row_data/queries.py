@@ -23,13 +23,13 @@ from hedgerow.boosting.row_data.checks import number_values
 from hedgerow.boosting.validation.stopping import (
     VALIDATION_STREAM,
     StoppingParams,
-    hash_numbers,
     queries_aside,
     rows_aside,
 )
 from hedgerow.comm.base import Alone, Communicator, gather_numbers
 from hedgerow.cuda.arrays import host_array
 from hedgerow.errors import DataError, DataTypeError, HedgerowWarning, ParameterError
+from hedgerow.kernels.primitives.hashing import hash_numbers
 from hedgerow.metrics import Metric, metrics_of_queries
 from hedgerow.metrics.queries import first_seen, query_rows
 from hedgerow.objectives import Objective

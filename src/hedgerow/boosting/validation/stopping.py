@@ -24,7 +24,7 @@ from hedgerow.argument_types import check_bool, is_one_of
 from hedgerow.arrays import BoolArray, FloatArray, IntArray, distinct, numbers_reaching
 from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
 from hedgerow.errors import DataError, ParameterError, brief
-from hedgerow.kernels.primitives.hashing import hash_range, mixed_bits
+from hedgerow.kernels.primitives.hashing import hash_range
 from hedgerow.params import BoostParams, Interval
 
 if TYPE_CHECKING:
@@ -311,17 +311,6 @@ class BestRound:
             return False
         lately = abs(self.score - self.bests[n // 2])
         return abs(other - self.score) > self.farthest * lately
-
-
-def hash_numbers(
-    seed: int, stream: int, numbers: IntArray | npt.NDArray[np.uint64]
-) -> npt.NDArray[np.uint64]:
-    """Return :func:`~hedgerow.kernels.primitives.hashing.hash64` of each number."""
-    step, one = np.uint64(0x9E3779B97F4A7C15), np.uint64(1)
-    with np.errstate(over="ignore"):
-        start = mixed_bits(np.array([seed], dtype=np.uint64) + step)
-        start = mixed_bits(start + np.uint64(stream) * step)
-        return np.asarray(mixed_bits(start + (numbers.astype(np.uint64) + one) * step))
 
 
 def rows_aside(

@@ -52,8 +52,14 @@ def hash64(seed: int, stream: int, index: int) -> Any:
 
 def hash_range(seed: int, stream: int, start: int, stop: int) -> npt.NDArray[np.uint64]:
     """Return :func:`hash64` of the items ``start`` to ``stop``."""
-    bits = np.arange(start + 1, stop + 1, dtype=np.uint64)
+    return hash_numbers(seed, stream, np.arange(start, stop))
+
+
+def hash_numbers(
+    seed: int, stream: int, numbers: npt.NDArray[np.int64 | np.uint64]
+) -> npt.NDArray[np.uint64]:
+    """Return :func:`hash64` of each number."""
     with np.errstate(over="ignore"):
         first = mixed_bits(np.array([seed % 2**64], dtype=np.uint64) + _STEP)
         first = mixed_bits(first + np.uint64(stream) * _STEP)
-        return mixed_bits(first + bits * _STEP)
+        return mixed_bits(first + (numbers.astype(np.uint64) + _ONE) * _STEP)
