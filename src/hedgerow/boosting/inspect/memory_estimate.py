@@ -22,9 +22,9 @@ statistics, and memory used by user-defined losses, metrics or callbacks.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,8 @@ from hedgerow.argument_types import check_mapping
 from hedgerow.boosting.loop.setup.resolved import resolve_strategy, threads_for
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.data.binning.bins import SMALLEST_STRIDE, sampled_rows
+from hedgerow.data.binning.bins import SMALLEST_STRIDE
+from hedgerow.data.binning.cut_sample import SAMPLE_ROWS
 from hedgerow.data.binning.matrix import PAD, tile_shape
 from hedgerow.data.external.blocks import COLUMNS_AT_ONCE, ENTRY_BYTES, SORT_BYTES
 from hedgerow.data.external.memory import shown_bytes
@@ -45,7 +46,7 @@ from hedgerow.kernels.prediction.slopes import TERMS
 from hedgerow.objectives import PARAMETERS, objective_for
 from hedgerow.objectives.precomputed import prepared_shape
 from hedgerow.objectives.targets import several_targets
-from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, flat
+from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, Interval, flat
 from hedgerow.shown import Viewed
 from hedgerow.threads import resolve_threads
 
@@ -55,7 +56,7 @@ _ROW_BYTES = 24
 _NODE_BYTES = 150
 """Bytes of a node in its tree and in the model."""
 
-_OTHERS = ("objective", "eval_metric", "n_jobs", "random_state", "train_scores", *PARAMETERS)
+_COUNT = Interval(1, math.inf, integer=True)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -183,8 +184,7 @@ def estimate_memory(
     # Rows of folds are taken from the bins of all rows, or from the table if it is sorted.
     n_copies = int(copies)
     if bins:
-        looked_at = len(sampled_rows(min(n_train, _MOST_LOOKED_AT), 0))
-        cuts = looked_at * (n_features * item + 8 * (1 + n_threads))
+        cuts = min(n_train, SAMPLE_ROWS) * (n_features * item + 8 * (1 + n_threads))
         n_tiles, _, width = tile_shape(n_features)
         by_row = n_tiles * width
         matrix = (n_train + PAD) * (by_row + n_features) + (n_aside + PAD) * by_row * sets_aside
@@ -206,7 +206,9 @@ def estimate_memory(
     if trees.linear_leaves:  # values as floats, once for all rows, and again for each fold
         matrix += 8 * n_features * n_rows * (1 + by_folds * n_at_once)
         matrix += 8 * (2 + TERMS) * n_train * n_at_once
-    scores = 8 * (n_rows * (1 + sets_aside + n_outputs) + prod(prepared_shape(objective, n_train)))
+    scores = 8 * (
+        n_rows * (1 + sets_aside + n_outputs) + math.prod(prepared_shape(objective, n_train))
+    )
     n_nodes = trees.n_estimators * trees.num_parallel_tree * (2 * leaves - 1)
     return MemoryEstimate(
         n_rows=n_rows,
@@ -221,11 +223,6 @@ def estimate_memory(
     )
 
 
-_MOST_LOOKED_AT = 10**7
-"""Largest number of rows from which the estimate draws the sample for cuts; with more rows the
-sample has about the same size."""
-
-
 def _size_of(X: Any) -> tuple[int, int, int, bool]:
     """Return rows, columns and bytes of a value of a table, and whether a fit copies it."""
     X = X.X if isinstance(X, Dataset) and not X.reads_batches else X
@@ -236,27 +233,24 @@ def _size_of(X: Any) -> tuple[int, int, int, bool]:
             "estimate_memory((n_rows, n_features)) tells what a dense table in memory takes."
         )
     shape = X if isinstance(X, tuple) else getattr(X, "shape", None)
-    if not isinstance(shape, tuple) or len(shape) != 2 or not all(map(_is_count, shape)):
+    if not isinstance(shape, tuple) or len(shape) != 2 or not all(n in _COUNT for n in shape):
         raise DataError(
             "estimate_memory needs a table of rows and columns, or a pair (n_rows, n_features) of "
             f"numbers above 0; got {type(X).__name__} of shape {shape!r}."
         )
-    kept = X is shape or (isinstance(X, np.ndarray) and X.dtype in (np.float32, np.float64))
-    item = X.dtype.itemsize if kept and X is not shape else 8
-    return int(shape[0]), int(shape[1]), item, not kept
-
-
-def _is_count(size: object) -> bool:
-    return isinstance(size, int | np.integer) and not isinstance(size, bool) and int(size) > 0
+    of_floats = isinstance(X, np.ndarray) and X.dtype in (np.float32, np.float64)
+    item = X.dtype.itemsize if of_floats else 8
+    return int(shape[0]), int(shape[1]), item, not (of_floats or X is shape)
 
 
 def _read_params(
     params: Mapping[str, Any] | None, n_outputs: int
 ) -> tuple[BoostParams, StoppingParams, Any, int | None]:
-    if not _is_count(n_outputs):
-        raise ParameterError(f"n_outputs must be an integer above 0; got {brief(n_outputs)}.")
+    if n_outputs not in _COUNT:
+        raise ParameterError(f"n_outputs must be {_COUNT}; got {brief(n_outputs)}.")
     for_stopping = ("early_stopping", "validation_fraction", "patience", "min_delta", "time_budget")
-    known = (*BOOST_PARAMETER_NAMES, *for_stopping, *_OTHERS)
+    others = ("objective", "eval_metric", "n_jobs", "random_state", "train_scores", *PARAMETERS)
+    known = (*BOOST_PARAMETER_NAMES, *for_stopping, *others)
     check_mapping(params)
     given = flat(params or {}, known)
     for name in given:
