@@ -102,7 +102,7 @@ def test_displays(monkeypatch) -> None:
         regressor(progress=True).fit(X, Y)
         assert stream is None or stream.getvalue() == ""
     shown = Shown()
-    NotebookBar(shown.display).show(1, 2, [])
+    NotebookBar(shown.display).draw(1, 2, [])
     assert shown.first[0]["text/plain"] == "1/2"
 
 

@@ -79,13 +79,8 @@ def read_only(history: History) -> Mapping[str, Mapping[str, Sequence[float]]]:
     return MappingProxyType(found)
 
 
-_LIBRARIES = ("lightgbm", "xgboost", "catboost")
-"""Libraries whose callbacks users may bring along."""
-
-
 def call_all(callbacks: Sequence[Callback], state: Round) -> bool:
-    """Call each callback; return True if one of them requests to stop."""
-    # Raise ``ParameterError`` if a callback returns anything but True, False or None.
+    """Call each callback; return True if one of them returns True, which ends the fit."""
     stop = False
     for callback in callbacks:
         answer = callback(state)
@@ -102,24 +97,13 @@ def call_all(callbacks: Sequence[Callback], state: Round) -> bool:
 CELLS = 24
 
 
-class TerminalLine:
-    """One line of a terminal, which is overwritten.
+class TerminalLine(RewrittenLine):
+    """One line of a terminal: ``[####....] 42/100  validation loss 0.3127  1.8 s``."""
 
-    ::
-
-        [##########..............] 42/100  validation loss 0.3127  1.8 s
-    """
-
-    def __init__(self, stream: TextIO) -> None:
-        self._line = RewrittenLine(stream)
-
-    def show(self, done: int, total: int, words: Sequence[str]) -> None:
+    def draw(self, done: int, total: int, words: Sequence[str]) -> None:
         filled = CELLS * done // total
         bar = f"[{'#' * filled}{'.' * (CELLS - filled)}] {done}/{total}"
-        self._line.show("  ".join([bar, *words]))
-
-    def close(self) -> None:
-        self._line.end()
+        self.show("  ".join([bar, *words]))
 
 
 class NotebookBar:
@@ -129,7 +113,7 @@ class NotebookBar:
         self._display = display
         self._handle: Any = None
 
-    def show(self, done: int, total: int, words: Sequence[str]) -> None:
+    def draw(self, done: int, total: int, words: Sequence[str]) -> None:
         plain = "  ".join([f"{done}/{total}", *words])
         shown = {
             "text/plain": plain,
@@ -140,7 +124,7 @@ class NotebookBar:
         else:
             self._handle.update(shown, raw=True)
 
-    def close(self) -> None:
+    def end(self) -> None:
         """Keep the last state."""
 
 
@@ -205,7 +189,7 @@ class ProgressBar:
         state = self._latest
         if state is None:
             return
-        words = [text for reason, text in _REASONS.items() if reason == record.get("stopped_by")]
+        words = [_REASONS[reason]] if (reason := record.get("stopped_by")) in _REASONS else []
         shown = min(record.get("best_round") or state.round, state.round)
         if shown < state.round:
             words.append(f"best round {shown}")
@@ -217,13 +201,13 @@ class ProgressBar:
         """Draw the last state and end the line."""
         if self._display is not None and (self._line is not None or self._drawn > -math.inf):
             if self._line is not None:
-                self._display.show(*self._line)
-            self._display.close()
+                self._display.draw(*self._line)
+            self._display.end()
 
     def _draw(self, line: _Line, is_last: bool = False) -> None:
         self._line, now = line, time.monotonic()
         if self._display is not None and (is_last or now - self._drawn >= self.SECONDS_BETWEEN):
-            self._display.show(*line)
+            self._display.draw(*line)
             self._drawn, self._line = now, None
 
     def _line_of(self, state: Round, shown: int) -> _Line:
@@ -244,7 +228,7 @@ def with_bar(
     given = [callbacks] if callable(callbacks) else listed(() if callbacks is None else callbacks)
     for item in (callbacks,) if given is None else given:
         library = type(item).__module__.partition(".")[0]
-        if library in _LIBRARIES:
+        if library in ("lightgbm", "xgboost", "catboost"):  # users may bring theirs along
             raise ParameterError(
                 f"callbacks has a {type(item).__name__} of {library}, which does not take a Round: "
                 "early stopping is the parameter patience, and evals_result holds the scores of "

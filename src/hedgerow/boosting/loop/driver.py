@@ -35,6 +35,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -76,10 +77,8 @@ GivenRows: TypeAlias = tuple[Sample, Sequence[Sample]]
 class FitOptions:
     """Options of a fit other than its rows, its loss and the parameters of its trees.
 
-    stopping   without validation rows, only held-out rows or folds can stop a fit early
     callbacks  called on every rank
-    progress   draw a progress bar on standard error if that is a terminal; on rank 0
-    n_jobs     threads of this rank
+    progress   draw a progress bar, on rank 0
     folds      of early stopping, as the user gave them; None: they are drawn
     """
 
@@ -100,10 +99,8 @@ class FitPlan:
     """The resolved arguments of a fit, except for its rows.
 
     params     with column positions instead of names
-    metrics    for validation rows, and for training rows if there are none or ``train_scores``
     is_scored  whether training rows are scored if there are no validation rows
     bar        the one among the callbacks
-    folds      of early stopping, instead of drawn ones
     limits     patience and smallest improvement, if early stopping is on
     """
 
@@ -242,13 +239,8 @@ ORDER: tuple[StoppedBy, ...] = ("rounds", "time_budget", "callback", "early_stop
 """Precedence of reasons: if ranks end for different reasons, the last of these wins."""
 
 
-class _Interrupts:
-    """The time when an interrupt last ended a fit of this process, to which interrupts are sent."""
-
-    last: float = -math.inf
-
-
-INTERRUPTS = _Interrupts()
+INTERRUPTS = SimpleNamespace(last=-math.inf)
+"""``last`` is when an interrupt last ended a fit of this process, to which interrupts are sent."""
 
 
 def grow_forest(state: BoostState, watch: Watch, recorder: Recorder | None = None) -> Forest:
