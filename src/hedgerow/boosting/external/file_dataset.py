@@ -46,7 +46,7 @@ from hedgerow.boosting.row_data.statistics import choose_columns, copies_of
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator, count_rows
 from hedgerow.data import recode
-from hedgerow.data.binning.cut_sample import SAMPLE_ROWS, CutSample, masses_of_levels
+from hedgerow.data.binning.cut_sample import SAMPLE_ROWS, CutSample
 from hedgerow.data.categories.columns import CategoricalFeatures, check_unknown
 from hedgerow.data.external.block_files import temporary_folder
 from hedgerow.data.external.memory import give_back_memory, memory_bytes, shown_bytes
@@ -78,16 +78,13 @@ to sort."""
 class FileDataset(Dataset):
     """Rows in files or batches; made by ``Dataset.from_files`` and ``Dataset.from_batches``.
 
-    memory_limit   in bytes
-    cache_dir      folders for chunks; none for rows that are only scored or read into memory
-    communicator   of the ranks that have other rows
-    n_rows         of positive weight of this rank, after a survey
-    is_weighted    whether rows have weights: those of weight 0 are dropped
-    target_names   the user's names of several targets
-    reads_labels   whether a single target is a label, which may be text
-    why            what needs all rows in memory, for the message if they are too large
-    stack          closes what is made of the rows
-    cuts           rows of all ranks from which cuts are chosen, until these are known
+    cache_dir     folders for chunks; none for rows that are only scored or read into memory
+    n_rows        of positive weight of this rank, after a survey
+    is_weighted   whether rows have weights: those of weight 0 are dropped
+    reads_labels  whether a single target is a label, which may be text
+    why           what needs all rows in memory, for the message if they are too large
+    stack         closes what is made of the rows
+    cuts          rows of all ranks from which cuts are chosen, until these are known
     """
 
     reads_batches: ClassVar[bool] = True
@@ -465,31 +462,24 @@ def check_parts(data: object, params: BoostParams, stopping: StoppingParams) -> 
     """Before rows are read, reject options that trees on rows in parts do not support."""
     # Later checks cover options that depend on the rows. ``data`` is None for rows on a cluster,
     # which are never a single chunk.
-    if params.device == "cuda":
-        raise AllRowsNeededError(
-            "device='cuda' needs all rows in memory: give the rows as a table, or use "
-            "device='cpu', which gives the same model."
-        )
-    if data is None and params.tree_method != "hist":
-        raise AllRowsNeededError(
-            f"tree_method={params.tree_method!r} sorts complete columns, which no worker of a "
-            "cluster has: use tree_method='hist', or train on a table in memory."
-        )
-    if stopping.by_folds:
-        raise AllRowsNeededError(
-            "folds (hedgerow.cv, early_stopping='cv') need all rows in memory: use "
-            "early_stopping=True, which holds rows out, or give validation rows."
-        )
-    if params.max_conflict_rate > 0.0 and params.bundle_features is not False:
-        raise AllRowsNeededError(
-            f"max_conflict_rate={params.max_conflict_rate!r} chooses bundles of columns from all "
-            "rows, which must be in memory: use max_conflict_rate=0."
-        )
-    if asks_for_several(stopping.blend):
-        raise AllRowsNeededError(
-            f"blend={brief(stopping.blend)} trains several kinds of trees, which needs all rows in "
-            "memory: use blend='auto', or give the rows as a table."
-        )
+    rate = params.max_conflict_rate
+    obstacles = {
+        "device='cuda' needs all rows in memory: give the rows as a table, or use device='cpu', "
+        "which gives the same model": params.device == "cuda",
+        f"tree_method={params.tree_method!r} sorts complete columns, which no worker of a cluster "
+        "has: use tree_method='hist', or train on a table in memory": (
+            data is None and params.tree_method != "hist"
+        ),
+        "folds (hedgerow.cv, early_stopping='cv') need all rows in memory: use "
+        "early_stopping=True, which holds rows out, or give validation rows": stopping.by_folds,
+        f"max_conflict_rate={rate!r} chooses bundles of columns from all rows, which must be in "
+        "memory: use max_conflict_rate=0": rate > 0.0 and params.bundle_features is not False,
+        f"blend={brief(stopping.blend)} trains several kinds of trees, which needs all rows in "
+        "memory: use blend='auto', or give the rows as a table": asks_for_several(stopping.blend),
+    }
+    for obstacle, is_there in obstacles.items():
+        if is_there:
+            raise AllRowsNeededError(f"{obstacle}.")
 
 
 def _sample_in_model(sample: CutSample, start: Start, data: FileDataset) -> CutSample:
@@ -511,11 +501,8 @@ def _sample_in_model(sample: CutSample, start: Start, data: FileDataset) -> CutS
         table = recode(table, schema, "missing")
     masses = {}
     for j, mass in sample.level_mass.items():
-        # The code of each level, from a table with a row for each.
-        levels = np.full((len(mass), table.n_features), np.nan)
-        levels[:, j] = np.arange(len(mass))
-        n_levels = table.schema.n_levels(j)
         if len(mass) > 0:
-            each = recode(Table(levels, sample.table.schema), table.schema, "missing")
-            masses[j] = masses_of_levels(each.values[:, j], n_levels, mass)
+            codes = table.schema.level_index(j).of_levels(found.columns[j].levels)
+            kept, n_levels = codes >= 0, table.schema.n_levels(j)
+            masses[j] = np.bincount(codes[kept], mass[kept], n_levels).astype(np.float64)
     return replace(sample, table=table, level_mass=masses)

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import BinArray, FloatArray, IntArray, distinct
+from hedgerow.arrays import BinArray, FloatArray, distinct
 from hedgerow.boosting.loop.setup.resolved import ALL_OUTPUTS, ONE_OUTPUT, obstacle_to_vectors
 from hedgerow.boosting.resume.checkpoint import array_digest
 from hedgerow.data import AnyTable, Schema, numbers_of
@@ -46,9 +46,8 @@ from hedgerow.params import BoostParams
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Start:
-    """A model to continue.
+    """A model to continue, with raw scores as they were when its trees were grown.
 
-    model  with raw scores as they were when its trees were grown
     total  whether ``n_estimators`` includes the rounds of the model
     name   the user's name of the argument, for messages
     """
@@ -123,47 +122,40 @@ class Start:
 
     def check(self, objective: Objective, params: BoostParams, schema: Schema) -> None:
         """Raise ``ParameterError`` unless rounds with these parameters can be added."""
-        before = self.model.training.get("parameters", {}).get("boosting", "gbdt")
-        for mode, whose in ((params.boosting, "this fit"), (before, "the model")):
-            if mode != "gbdt":
-                raise ParameterError(
-                    f"{self.name}: boosting={mode!r} of {whose} rescales trees when others are "
-                    "added, so a finished model cannot be continued: use boosting='gbdt', or "
-                    "train all rounds at once."
-                )
-        if self.forest.n_trees > 0 and self.forest.n_parallel != params.num_parallel_tree:
-            raise ParameterError(
-                f"{self.name} has {self.forest.n_parallel} trees of each output in a round, but "
-                f"this fit has num_parallel_tree={params.num_parallel_tree}: give the same."
-            )
-        if AVERAGED in self.model.training:
-            raise ParameterError(
-                f"{self.name} is the mean of several fold models, whose trees are concatenated: "
-                "continue the model of a fold, or that of cross_fit(model='refit')."
-            )
-        if has_foreign_rules(self.model):
-            raise ParameterError(
-                f"{self.name} comes from another library, whose rules for categories, zeros or "
-                "linear leaves differ, so rounds cannot be added: train a new model."
-            )
-        if params.feature_crosses or (self.model.inputs is not None and self.model.inputs.crosses):
-            raise ParameterError(
-                f"{self.name} cannot be continued with crosses of columns (feature_crosses), its "
-                "own or others: train both with feature_crosses=None, or train a new model."
-            )
-        if self.model.inputs is not None or params.target_statistics is True:
-            raise ParameterError(
-                f"{self.name}: target statistics of categories (target_statistics) belong to the "
-                "rows from which they were computed, so such a model cannot be continued: train it "
-                "with target_statistics=False."
-            )
+        model, forest, n_trees = self.model, self.forest, params.num_parallel_tree
+        before = model.training.get("parameters", {}).get("boosting", "gbdt")
+        of_model, of_fit = (
+            f": boosting={mode!r} of {whose} rescales trees when others are added, so a finished "
+            "model cannot be continued: use boosting='gbdt', or train all rounds at once"
+            for mode, whose in ((before, "the model"), (params.boosting, "this fit"))
+        )
+        has_crosses = model.inputs is not None and bool(model.inputs.crosses)
+        obstacles = {
+            of_fit: params.boosting != "gbdt",
+            of_model: before != "gbdt",
+            f" has {forest.n_parallel} trees of each output in a round, but this fit has "
+            f"num_parallel_tree={n_trees}: give the same": (
+                forest.n_trees > 0 and forest.n_parallel != n_trees
+            ),
+            " is the mean of several fold models, whose trees are concatenated: continue the model "
+            "of a fold, or that of cross_fit(model='refit')": AVERAGED in model.training,
+            " comes from another library, whose rules for categories, zeros or linear leaves "
+            "differ, so rounds cannot be added: train a new model": has_foreign_rules(model),
+            " cannot be continued with crosses of columns (feature_crosses), its own or others: "
+            "train both with feature_crosses=None, or train a new model": (
+                bool(params.feature_crosses) or has_crosses
+            ),
+            ": target statistics of categories (target_statistics) belong to the rows from which "
+            "they were computed, so such a model cannot be continued: train it with "
+            "target_statistics=False": model.inputs is not None or params.target_statistics is True,
+            f" was trained with zero_as_missing={model.schema.zero_missing}: give the same": (
+                bool(params.zero_as_missing) != model.schema.zero_missing
+            ),
+        }
+        for obstacle, is_there in obstacles.items():
+            if is_there:
+                raise ParameterError(f"{self.name}{obstacle}.")
         self._check_loss(objective)
-        model = self.model
-        if bool(params.zero_as_missing) != model.schema.zero_missing:
-            raise ParameterError(
-                f"{self.name} was trained with zero_as_missing={model.schema.zero_missing}: give "
-                "the same."
-            )
         assert schema.names == model.schema.names
 
     def _check_loss(self, objective: Objective) -> None:
@@ -244,7 +236,8 @@ def keep_bins(spec: BinSpec, start: Model) -> BinSpec:
     for j in range(spec.n_features):
         bins = spec.bins_of(j)
         if spec.schema.columns[j].kind == "category":
-            old, places = tables.bins_of(j), _places(start.schema, spec.schema, j)
+            old, levels = tables.bins_of(j), start.schema.columns[j].levels
+            places = spec.schema.level_index(j).of_levels(levels)
             pairs = np.unique(np.stack([bins[places], old]), axis=1)
             if len(distinct(pairs[0])) < pairs.shape[1]:
                 last = int(old.max(initial=0))
@@ -272,7 +265,8 @@ def in_bins_of(spec: BinSpec, start: Model) -> Forest:
         chosen = forest.feature[nodes] == j
         # The model's bin that contains each bin; -1 for new levels.
         source = np.full(spec.n_bins(j), -1, dtype=np.int64)
-        source[spec.bins_of(j)[_places(start.schema, spec.schema, j)]] = tables.bins_of(j)
+        places = spec.schema.level_index(j).of_levels(start.schema.columns[j].levels)
+        source[spec.bins_of(j)[places]] = tables.bins_of(j)
         known = source >= 0
         at, sides = rows[chosen], forest.missing_left[nodes[chosen]]
         part = np.repeat(sides[:, None], len(source), axis=1)
@@ -280,14 +274,3 @@ def in_bins_of(spec: BinSpec, start: Model) -> Forest:
         new[at, : len(source)] = part
     sets = np.packbits(new, axis=1, bitorder="little").view("<u8").astype(np.uint64)
     return replace(forest, categories=CategoryTables(sets, spec.level_bin, spec.level_start))
-
-
-def _places(old: Schema, new: Schema, j: int) -> IntArray:
-    """Return the new schema's code of each level that column ``j`` has in the old schema."""
-    levels = old.columns[j].levels
-    if len(levels) == 0:
-        return np.zeros(0, dtype=np.int64)
-    index = new.level_index(j)
-    if index.is_text:
-        return index.of_texts([str(level) for level in levels])
-    return index.of_numbers(np.array(levels))

@@ -88,53 +88,37 @@ def refit(
 
 
 def _params_of(model: Model, objective: Objective) -> BoostParams:
-    if objective.name == CUSTOM:
-        raise ParameterError(
-            "the model was trained with a custom loss, whose code is not in the model: refit needs "
-            "a loss of Hedgerow. Train a new model instead."
-        )
-    if AVERAGED in model.training:
-        raise ParameterError(
-            "the model is the mean of several fold models, whose trees are concatenated: refit the "
-            "model of a fold, or that of cross_fit(model='refit')."
-        )
-    if model.forest.slopes is not None:
-        raise ParameterError(
-            "the model has linear leaves, whose slopes refit would leave as they were: train it "
-            "with linear_leaves=False, or train a new model instead."
-        )
-    if BLEND in model.training:
-        raise ParameterError(
-            "the model is a blend of several kinds of trees, which refit would take for successive "
-            "rounds: train it with blend=False."
-        )
-    kept = dict(model.training.get("parameters", {}))
-    kept["num_parallel_tree"] = model.forest.n_parallel
-    if isinstance(kept.get("learning_rate"), list):
-        rates = kept["learning_rate"]  # of each round
-        if len(rates) != model.forest.n_rounds:
+    """Return the parameters of a model; raise an error if its leaves cannot be refitted."""
+    forest, kept = model.forest, dict(model.training.get("parameters", {}))
+    mode = kept.get("boosting", "gbdt")
+    obstacles = {
+        "was trained with a custom loss, whose code is not in the model: refit needs a loss of "
+        "Hedgerow. Train a new model instead": objective.name == CUSTOM,
+        "is the mean of several fold models, whose trees are concatenated: refit the model of a "
+        "fold, or that of cross_fit(model='refit')": AVERAGED in model.training,
+        "has linear leaves, whose slopes refit would leave as they were: train it with "
+        "linear_leaves=False, or train a new model instead": forest.slopes is not None,
+        "is a blend of several kinds of trees, which refit would take for successive rounds: train "
+        "it with blend=False": BLEND in model.training,
+        f"was trained with boosting={mode!r}, whose trees are rescaled: refit is for "
+        "boosting='gbdt'. Train a new model instead": mode != "gbdt",
+        "was trained with monotone_constraints, which new leaf values might break: train a new "
+        "model instead": kept.get("monotone_constraints") is not None,
+        "was trained with path_smooth, but refit does not smooth leaf values: train a new model "
+        "instead": kept.get("path_smooth", 0.0) > 0.0,
+    }
+    for obstacle, is_there in obstacles.items():
+        if is_there:
+            raise ParameterError(f"the model {obstacle}.")
+    kept["num_parallel_tree"] = forest.n_parallel
+    if isinstance(rates := kept.get("learning_rate"), list):  # of each round
+        if len(rates) != forest.n_rounds:
             raise ParameterError(
-                f"the model has {model.forest.n_rounds} rounds, but its record has learning rates "
-                f"of {len(rates)}: refit needs those of all rounds. Train a new model instead."
+                f"the model has {forest.n_rounds} rounds, but its record has learning rates of "
+                f"{len(rates)}: refit needs those of all rounds. Train a new model instead."
             )
         kept |= {"n_estimators": max(1, len(rates)), "learning_rate": rates or 1.0}
-    params = resolve(boost_params(kept), objective)
-    if params.boosting != "gbdt":
-        raise ParameterError(
-            f"the model was trained with boosting={params.boosting!r}, whose trees are rescaled: "
-            "refit is for boosting='gbdt'. Train a new model instead."
-        )
-    if params.monotone_constraints is not None:
-        raise ParameterError(
-            "the model was trained with monotone_constraints, which new leaf values might break: "
-            "train a new model instead."
-        )
-    if params.path_smooth > 0.0:
-        raise ParameterError(
-            "the model was trained with path_smooth, but refit does not smooth leaf values: train "
-            "a new model instead."
-        )
-    return params
+    return resolve(boost_params(kept), objective)
 
 
 def _values(
@@ -156,6 +140,7 @@ def _values(
     values = numbers_for_trees(sample.table, model.inputs, n_threads)
     kinds = model.split_schema.kinds
     bound = objective.bound_to(sample.target, sample.weight)
+    mass = np.ones(sample.n_rows) if sample.weight is None else sample.weight
     waits = forest.n_parallel > 1 or bound.coupled
     start = searched_at = raw
     for number in range(forest.n_trees):
@@ -173,11 +158,12 @@ def _values(
         found = []
         for output in outputs:  # of a tree: all are refitted at the same scores
             if params.leaf_estimation == "line_search":
-                found.append(_searched(tree, leaf, objective, sample, searched_at, output, now))
+                rows = sample.target, searched_at, mass
+                found.append(_searched(tree, leaf, objective, rows, output, now))
                 continue
             g, h = gradients_at(bound, sample.target, sample.weight, start, output, round_)
             if params.leaf_estimation in FIRST_ORDER:  # steps along the gradient
-                h = _mass_of(sample)
+                h = mass
             found.append(_stepped(tree, leaf, g, h, objective, now))
         for k, (output, (new, reached)) in enumerate(zip(outputs, found, strict=True)):
             own = value[nodes, k]
@@ -186,10 +172,6 @@ def _values(
             if searched_at is not raw:
                 searched_at[output] += forest.n_parallel * own[leaf]
     return value, raw
-
-
-def _mass_of(sample: Sample) -> FloatArray:
-    return np.ones(sample.n_rows) if sample.weight is None else sample.weight
 
 
 def _stepped(
@@ -226,19 +208,17 @@ def _searched(
     tree: Forest,
     leaf: IntArray,
     objective: Objective,
-    sample: Sample,
-    raw: FloatArray,
+    rows: tuple[FloatArray, FloatArray, FloatArray],
     output: int,
     params: BoostParams,
 ) -> tuple[FloatArray, AnyArray]:
     """Return learning rate times the best step of each leaf, and which nodes have rows."""
     order = np.argsort(leaf, kind="stable")
     reached, starts = np.unique(leaf[order], return_index=True)
-    mass = _mass_of(sample)[order]
-    unit = unit_of(exact_sum(sample.weight) if sample.weight is not None else sample.n_rows)
     ends = np.append(starts, len(order)).astype(np.int64)
-    scores = np.ascontiguousarray(raw[:, order])
-    steps = objective.leaf_steps(LeafRows(sample.target[order], scores, mass, ends, unit), output)
+    target, raw, mass = rows[0][order], np.ascontiguousarray(rows[1][:, order]), rows[2][order]
+    leaf_rows = LeafRows(target, raw, mass, ends, unit_of(exact_sum(mass)))
+    steps = objective.leaf_steps(leaf_rows, output)
     longest = params.max_delta_step or np.inf
     value, cover = np.zeros(len(tree.feature)), np.zeros(len(tree.feature))
     value[reached] = params.learning_rate * np.clip(steps, -longest, longest)

@@ -69,6 +69,14 @@ class LevelIndex:
         find = self._of_text.get
         return np.fromiter((find(text, UNKNOWN_CODE) for text in texts), np.int64, len(texts))
 
+    def of_levels(self, levels: Sequence[Level]) -> npt.NDArray[np.int64]:
+        """Return the code of each level of other rows, or ``UNKNOWN_CODE``."""
+        if self.is_text:
+            return self.of_texts([str(level) for level in levels])
+        if self.is_empty or len(levels) == 0:
+            return np.full(len(levels), UNKNOWN_CODE, dtype=np.int64)
+        return self.of_numbers(np.array(levels))
+
     @once
     def _of_text(self) -> dict[str, int]:
         return {str(level): code for code, level in enumerate(self._levels)}

@@ -70,13 +70,9 @@ def recode(table: Table, schema: Schema, unknown: UnknownPolicy | None = None) -
             continue
         n_levels = len(column.levels)
         codes = codes_of(table.values[:, j], n_levels)
-        index = schema.level_index(j)
         new = np.full(n_levels + 2, lv.UNKNOWN_CODE, dtype=np.int64)
+        new[:n_levels] = schema.level_index(j).of_levels(column.levels)
         new[-1] = lv.MISSING_CODE
-        if index.is_text:
-            new[:n_levels] = index.of_texts([str(level) for level in column.levels])
-        elif not index.is_empty and n_levels:
-            new[:n_levels] = index.of_numbers(np.array(column.levels))
         found = new[codes]
         n_unseen = int(np.count_nonzero(found == lv.UNKNOWN_CODE))
         if n_unseen and unknown == "error":
