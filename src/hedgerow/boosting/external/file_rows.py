@@ -32,7 +32,6 @@ MOST_LABELS = 10_000
 class Rows:
     """Rows of positive weight of a batch.
 
-    batch   the batch with all of its rows
     kept    indices of these rows in the batch; None: all of its rows
     target  float64 (n_rows,), or (n_rows, n_targets) in Fortran order
     values  parts of the values of these rows, by field, if they were asked for
@@ -104,7 +103,6 @@ def _distinct(column: ReadColumn, name: str) -> tuple[list[Any], IntArray]:
 class RowReader:
     """Reads a source repeatedly, and checks that it does not change.
 
-    max_bytes   largest memory of a batch
     labels      numbers of targets that are labels; None: targets are numbers
     are_truths  whether each target has no other values than True and False
     """

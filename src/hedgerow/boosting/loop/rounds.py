@@ -64,29 +64,21 @@ class BoostState:
     A state is live: it shows the fit as it is until the next round begins.
 
     unseen                 validation rows
-    n_threads              upper limit; small data use fewer.  The trees do not depend on it.
     first                  trees of the model to continue; their scores are in ``start`` of the data
-    scored                 rows that are scored after each round
     may_run_ahead          whether trees may grow some rounds before :meth:`grow` is called for
                            them: nobody reads the training scores, or replays earlier rounds
-    ranks                  those that have the other rows; by default there are none
     sample                 the training rows, for the user's names of rows
-    objective              bound to the rows
-    params                 resolved parameters of the next rounds
     n_rows                 training rows of all ranks, without copies
     n_features, n_columns  columns that trees may split, and columns of bins; 0 if trees are not
                            grown on bins
     base                   float64 (n_outputs,): raw score before the first tree
-    train                  raw scores of the training rows
-    held_out               raw scores of each set of validation rows
-    all_rows               targets and weights of the training rows
+    train, held_out        raw scores of the training rows, and of each set of validation rows
     n_first, n_rounds      number of rounds of the model being continued, and of all rounds done,
                            including these
     improvement            decrease of the out-of-bag loss in the last round, over the rows on which
                            it was not grown; None without ``oob_score``
     next_end               the next round that may end the fit: trees of later rounds do not grow
                            ahead
-    ahead                  rounds that may have grown ahead
     """
 
     def __init__(
@@ -315,13 +307,7 @@ class BoostState:
             found[part.name] = part.score(self.objective, scores.raw)
         return found
 
-    def out_of_bag(self, metrics: Sequence[Metric]) -> Mapping[str, float]:
-        """Return scores of rows by the trees not grown on them; empty if there are no such rows."""
-        assert isinstance(self.train, MeanScores)  # of a random forest with ``oob_score``
-        rows, raw = self.train.out_of_bag()
-        return self._scores_of(metrics, rows, raw)
-
-    def _scores_of(
+    def scores_of(
         self, metrics: Sequence[Metric], rows: RowArray, raw: FloatArray
     ) -> Mapping[str, float]:
         """Return the scores of some training rows of each rank; empty if no rank has some."""
@@ -338,7 +324,7 @@ class BoostState:
         """Return the loss of the rows outside the sample; 0 if there are none."""
         self._scores.update()
         metrics, raw = make_metrics(None, self.objective), self._grown_at[:, self._outside]
-        return sum(self._scores_of(metrics, self._outside, raw).values(), 0.0)
+        return sum(self.scores_of(metrics, self._outside, raw).values(), 0.0)
 
     # -- line search -----------------------------------------------------------------------
 
@@ -390,10 +376,8 @@ class BoostState:
         value[leaves] = params.learning_rate * np.clip(steps, -longest, longest)
         if params.monotone_constraints is not None:
             matrix = data.matrix
-            if isinstance(matrix, BinnedMatrix | ChunkStore):
-                schema = matrix.spec.schema
-            else:
-                schema = matrix.table.schema if isinstance(matrix, ColumnBlocks) else matrix.schema
+            assert isinstance(matrix, BinnedMatrix | ChunkStore | ColumnBlocks)
+            schema = (matrix.table if isinstance(matrix, ColumnBlocks) else matrix.spec).schema
             signs = split_signs(tree, params.monotone_constraints, schema)
             value = order_leaves(tree, value, signs)
         return tree.with_values(means_of_leaves(tree.left, tree.right, tree.cover, value))

@@ -37,10 +37,8 @@ all rows at once: 160 MB."""
 class Ranks:
     """The ranks that train a model together.
 
-    communicator  by default this process trains alone
-    mode          {"data", "features"}: what is divided between ranks: rows, or histograms of rows
-                  that all ranks have
-    first_row     number of training rows of lower ranks
+    mode       what is divided between ranks: rows, or histograms of rows that all ranks have
+    first_row  number of training rows of lower ranks
     """
 
     communicator: Communicator = field(default_factory=Alone)
@@ -58,10 +56,7 @@ class Ranks:
 
 
 class Tally:
-    """Metrics of the rows of all ranks.
-
-    Raise ``ParameterError`` if a metric needs all rows at once and there are too many.
-    """
+    """Metrics of the rows of all ranks; too many rows for a metric of all at once are an error."""
 
     def __init__(self, metrics: Sequence[Metric], objective: Objective, rows: AllRows) -> None:
         self._metrics, self._objective, self._rows = metrics, objective, rows
@@ -118,9 +113,7 @@ class Tally:
 class ScoredRows:
     """Rows that are scored together after each round.
 
-    name     in the history
-    metrics  bound to these rows
-    tally    computes the metrics of rows of several ranks
+    ``tally`` computes the metrics, bound to these rows, if several ranks have some.
     """
 
     name: str

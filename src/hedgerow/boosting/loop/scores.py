@@ -55,8 +55,7 @@ class Scores:
 
     Trees of rows in chunks wait for the next use, so that one pass adds them all.
 
-    ``spec``: the bins on which trees are grown; None if trees are grown on values.
-
+    spec    the bins on which trees are grown; None if trees are grown on values
     raw     float64 (n_outputs, n_rows): changed in place; :meth:`update` comes before each use
     walked  for trees on bins, if no byte holds two columns
     """
@@ -154,8 +153,7 @@ class MeanScores:
 
     start    float64 (n_outputs, n_rows): raw scores before the first tree, at which all trees are
              grown
-    outside  uint32 array: rows on which the next added trees were not grown
-    scores   scores before the first tree; they are not changed
+    outside  rows on which the next added trees were not grown
     """
 
     walked: WalkedRows | None = None

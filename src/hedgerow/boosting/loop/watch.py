@@ -13,6 +13,7 @@ import numpy as np
 from hedgerow.boosting.loop.callbacks import Callback, History, Round, call_all, read_only
 from hedgerow.boosting.loop.rounds import BoostState
 from hedgerow.boosting.loop.sample import ONLY
+from hedgerow.boosting.loop.scores import MeanScores
 from hedgerow.boosting.resume.checkpoint import Rounds
 from hedgerow.boosting.row_data.dataset import TRAINING
 from hedgerow.boosting.validation.stopping import BestRound, Budget
@@ -37,19 +38,14 @@ class Watch:
     Round numbers include the ``n_first`` rounds of a continued model; scores and seconds
     cover only the new rounds.
 
-    scored               metrics of all scored rows, by name of the rows in the history.  Early
-                         stopping uses the first metric of the first rows; the others are recorded
-                         only.
-    n_rounds             number of rounds that the model is to have
-    started              start time of the fit, as :func:`time.monotonic`
-    assemble             makes a model from a forest; set before the first round
-    n_first              number of rounds of the model being continued
-    history, out_of_bag  scores, in the form of the record
-    start_scores         scores of the model being continued, on the same rows: it may stay the best
-    seconds              time from the start of the fit to the end of each round; NaN for rounds of
-                         an earlier run
-    subject              what the rounds are of, for messages
-    stopped_by           reason why the fit ended; see :mod:`hedgerow.boosting.loop.driver`
+    scored        metrics of all scored rows, by name of the rows in the history.  Early stopping
+                  uses the first metric of the first rows; the others are recorded only.
+    n_rounds      number of rounds that the model is to have
+    assemble      makes a model from a forest; set before the first round
+    start_scores  scores of the model being continued, on the same rows: it may stay the best
+    seconds       time from ``started`` to the end of each round; NaN for rounds of an earlier run
+    subject       what the rounds are of, for messages
+    stopped_by    reason why the fit ended; see :mod:`hedgerow.boosting.loop.driver`
     """
 
     objective: Objective
@@ -209,13 +205,13 @@ class Watch:
     def note_forest(self, state: BoostState) -> None:
         """Score a random forest on each row by the trees that were not grown on it."""
         params = state.params
-        if params.boosting != "rf" or not params.oob_score:
+        if not isinstance(state.train, MeanScores) or not params.oob_score:
             return
         if self.best is not None and self.best.round != state.n_rounds:
             return  # the model keeps fewer trees, whose score is unknown
         name = _OUT_OF_BAG_SCORES.get(scored_as(self.objective))
         metrics = make_metrics(["loss"] if name is None else [name, "loss"], self.objective)
-        self.out_of_bag = dict(state.out_of_bag(metrics))
+        self.out_of_bag = dict(state.scores_of(metrics, *state.train.out_of_bag()))
 
 
 def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:

@@ -2,11 +2,9 @@
 
 Glossary
 --------
-part         successive rounds (:class:`Rounds`); every write adds one, and the parts
-             of a fit have no gaps
-checkpoint   all parts of one fit
-store        location of parts: a folder, or the memory of another process
-fingerprint  everything that the result of a fit depends on; a store holds only one fit
+part         successive rounds (:class:`Rounds`); every write adds one, without gaps
+store        location of the parts of one fit: a folder, or the memory of another process
+fingerprint  everything that the result of a fit depends on
 setting      a short text of a fingerprint: ``learning_rate`` is ``0.1``
 content      a digest of an array or a schema: it only shows whether they are equal
 
@@ -88,13 +86,12 @@ class Rounds:
     ended: bool = False
 
     @property
-    def trees_per_round(self) -> int:
-        """Number of trees in each round; 0 without rounds."""
-        return len(self.trees) // max(1, self.n_rounds)
-
-    @property
     def n_rounds(self) -> int:
         return len(self.scores)
+
+    @property
+    def trees_per_round(self) -> int:
+        return len(self.trees) // max(1, self.n_rounds)
 
     @property
     def end(self) -> int:
@@ -200,8 +197,7 @@ class Recorder:
     must not fail because it cannot be recorded.  Writes are at least ``every``
     seconds apart and take at most about 5% of the time, unless ``every`` is 0.
 
-    clock    returns seconds from any starting point
-    earlier  rounds of an earlier run
+    ``earlier`` are the rounds of an earlier run.
     """
 
     def __init__(
@@ -248,10 +244,7 @@ class Recorder:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """Settings and contents that identify a fit.
-
-    settings, contents  by the user's name for them
-    """
+    """Settings and contents that identify a fit, by the user's name for them."""
 
     settings: Mapping[str, str]
     contents: Mapping[str, str]
@@ -303,9 +296,8 @@ def _settings_of(plan: FitPlan) -> dict[str, str]:
     if callable(params.learning_rate) and start is not None and not start.total:
         n_rounds += start.forest.n_rounds  # callables count the rounds of the model, too
     plain = asdict(replace(params, learning_rate=1.0))  # a schedule has a separate text
-    # A fit may continue on another device.
-    requested = {n: value for n, value in plain.items() if n not in ("n_estimators", "device")}
-    named = {"random_state" if name == "seed" else name: value for name, value in requested.items()}
+    plain["random_state"] = plain.pop("seed")
+    del plain["n_estimators"], plain["device"]  # a fit may continue on another device
     if isinstance(objective, Linked):  # a loss of the user
         loss = {"loss": f"{objective.label!r} ({objective.link})"}
     else:
@@ -326,7 +318,7 @@ def _settings_of(plan: FitPlan) -> dict[str, str]:
             for field in fields(stopping)
             if field.name not in CLOCK_FIELDS
         },
-        **{name: text_of(value) for name, value in named.items()},
+        **{name: text_of(value) for name, value in plain.items()},
         "learning_rate": rate_text(params.learning_rate, n_rounds),
     }
     for name, text in texts.items():

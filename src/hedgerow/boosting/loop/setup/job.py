@@ -100,10 +100,8 @@ class KnownTargets:
 class Job:
     """The rows of a fit as the user gave them.
 
-    validation  sets of validation rows by name; the first decides early stopping
-    start       model to continue
-    called      the user's names of arguments, for messages
-    reader      what reads the rows, for messages
+    validation      sets of validation rows by name; the first decides early stopping
+    called, reader  the user's names of arguments, and what reads the rows, for messages
     """
 
     rows: Dataset
@@ -243,7 +241,6 @@ class FitSpec:
     """The rows of a fit, read, and its loss.
 
     validation  a sample for each set, or of rows held out
-    start       model to continue
     finish      converts the trained model to the one that is returned
     classes     array (n_classes,): class labels
     rows        the training rows as the user gave them
@@ -276,12 +273,11 @@ TargetsOf: TypeAlias = Callable[[Dataset, int, str, Targets | None], Targets]
 class LossSpec:
     """The loss of a fit, by name or of the user.
 
-    objective     as for :func:`hedgerow.objectives.objective_for`
-    parameters    parameters of the loss by name; None for the default
-    task          {"regression", "two classes", "classes"}: task of a user-defined loss
-    n_classes     number of classes, if known from labels
-    has_queries   whether the query of each row is known; None: the rows will tell
-    labelled      name of the estimator that accepts labels other than 0, 1, ..., for messages
+    parameters   of the loss by name; None for the default
+    task         of a user-defined loss
+    n_classes    number of classes, if known from labels
+    has_queries  whether the query of each row is known; None: the rows will tell
+    labelled     name of the estimator that accepts labels other than 0, 1, ..., for messages
     """
 
     objective: Any = "squared_error"

@@ -43,13 +43,12 @@ from hedgerow.params import BoostParams
 class PreparedRows:
     """The rows of a fit in the form for trees, wherever they are.
 
-    train         each training row once, with the user's columns
-    learned       the training rows on which trees are grown: copies of ``train`` if there are
-                  statistics
-    seen, unseen  the latter are validation rows
-    validation    the validation rows, with the user's columns
-    inputs        inputs of the trees, if they differ from the columns of the table
-    first         trees of the model to continue
+    train, validation  with the user's columns, each row once
+    learned            the training rows on which trees are grown: copies of ``train`` if there are
+                       statistics
+    seen, unseen       the training and validation rows in the form for trees
+    inputs             inputs of the trees, if they differ from the columns of the table
+    first              trees of the model to continue
     """
 
     train: Sample
@@ -143,8 +142,8 @@ def bin_files(
     by_id, found = {id(one.table): one for one in samples}, dict[int, TrainingData]()
     for tables in by_dataset(one.table for one in by_id.values()):
         rows = [by_id[id(table)] for table in tables]
-        n_outputs_before = 0 if first is None else first.n_outputs
-        starts = [np.zeros((n_outputs_before, one.n_rows)) for one in rows]
+        n_before = 0 if first is None else first.n_outputs
+        starts = [np.zeros((n_before, one.n_rows)) for one in rows]
         places = [0] * len(tables)
         # This one closes the sinks after an error; the stacks of the datasets close the chunks.
         with ExitStack() as stack:
