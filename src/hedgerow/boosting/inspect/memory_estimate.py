@@ -1,23 +1,7 @@
 """Memory estimate of a fit before it begins.
 
-::
-
-    table      a copy, unless it is an array of floats; early stopping adds one copy when it
-               divides the rows into training and validation rows; ``early_stopping="cv"`` takes
-               the rows of all folds from the bins instead
-    cuts       up to about 200,000 rows, by column, during the search for cuts
-    matrix     bins of the training rows by row and by column, of validation rows by row
-    gradients  of each row: g and h as integers, precise and packed, and its row index; with
-               vector leaves also g and h of each output
-    scores     targets, raw scores, weights, and probabilities if the loss stores them
-    histograms and trees
-
-If ``tree_method`` sorts columns, "cuts" is the memory for sorting, and "matrix" is the sorted
-rows of each column, twice.
-
-The memory for cuts is released before gradients are allocated, so the peak is below the sum.
-The estimate excludes the program itself, the user's own table and its conversion, target
-statistics, and memory used by user-defined losses, metrics or callbacks.
+It excludes the program itself, the user's own table and its conversion, target statistics, and
+memory used by user-defined losses, metrics or callbacks.
 """
 
 from __future__ import annotations
@@ -66,13 +50,17 @@ class MemoryEstimate(Viewed):
     Attributes
     ----------
     table : int
-        Copies of the table: one unless it is an array of floats, one for held-out rows.
+        Copies of the table: one unless it is an array of floats, and one if early stopping
+        divides its rows; folds take theirs from the bins.
     cuts : int
-        During the search for cuts, or the sorting of columns.
+        Up to about 200,000 rows during the search for cuts, or the sorting of columns.
     matrix : int
-        Bins of training and validation rows, or sorted columns.
+        Bins of training rows by row and by column, and of validation rows by row; or two copies
+        of sorted columns.
+    gradients : int
+        Of each row as integers, precise and packed, and its index; of each output for vectors.
     scores : int
-        Including targets and weights.
+        Including targets, weights, and probabilities if the loss stores them.
     trees : int
         Of all requested rounds.
     peak : int
@@ -100,27 +88,24 @@ class MemoryEstimate(Viewed):
     @property
     def total(self) -> int:
         """Sum of all parts."""
-        return sum(getattr(self, name) for name in _PARTS)
+        return sum(self._parts().values())
 
     @property
     def peak(self) -> int:
         """Largest memory at one time; cuts are released before bins exist."""
         return max(self.table + self.cuts, self.total - self.cuts)
 
+    def _parts(self) -> dict[str, int]:
+        return {field.name: getattr(self, field.name) for field in fields(self)[2:]}
+
     def _facts(self) -> dict[str, object]:
         size = f"{self.n_rows:,} rows, {self.n_features:,} features"
         return {"fit of": size, "peak": shown_bytes(self.peak)}
 
     def __str__(self) -> str:
-        facts = self._facts()
-        sizes = [(name, shown_bytes(getattr(self, name))) for name in _PARTS]
-        lines = [f"  {name:<10} {size:>9}" for name, size in (*sizes, ("peak", facts["peak"]))]
-        return "\n".join([f"fit of {facts['fit of']}", *lines])
-
-
-_PARTS = tuple(
-    field.name for field in fields(MemoryEstimate) if field.name not in ("n_rows", "n_features")
-)
+        sizes = self._parts() | {"peak": self.peak}
+        lines = [f"  {name:<10} {shown_bytes(size):>9}" for name, size in sizes.items()]
+        return "\n".join([f"fit of {self._facts()['fit of']}", *lines])
 
 
 def estimate_memory(
@@ -206,9 +191,8 @@ def estimate_memory(
     if trees.linear_leaves:  # values as floats, once for all rows, and again for each fold
         matrix += 8 * n_features * n_rows * (1 + by_folds * n_at_once)
         matrix += 8 * (2 + TERMS) * n_train * n_at_once
-    scores = 8 * (
-        n_rows * (1 + sets_aside + n_outputs) + math.prod(prepared_shape(objective, n_train))
-    )
+    n_prepared = math.prod(prepared_shape(objective, n_train))
+    scores = 8 * (n_rows * (1 + sets_aside + n_outputs) + n_prepared)
     n_nodes = trees.n_estimators * trees.num_parallel_tree * (2 * leaves - 1)
     return MemoryEstimate(
         n_rows=n_rows,
