@@ -28,13 +28,7 @@ from hedgerow.boosting.loop.rank_leaves import steps_on_ranks, unit_on_ranks
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, RestOfBatch, RoundsAhead
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scored import Ranks, ScoredRows, Tally
-from hedgerow.boosting.loop.scores import (
-    AddedScores,
-    MeanScores,
-    Scores,
-    TrainingData,
-    rows_left_out,
-)
+from hedgerow.boosting.loop.scores import AddedScores, MeanScores, Scores, TrainingData
 from hedgerow.boosting.loop.setup import resolved as kinds
 from hedgerow.boosting.resume.checkpoint import Rounds
 from hedgerow.boosting.validation.stopping import Budget
@@ -50,6 +44,8 @@ from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree
 from hedgerow.growing.exact.grower import ExactGrower
 from hedgerow.growing.limits.isotonic import order_leaves, split_signs
+from hedgerow.growing.sampling.draws import ROW_STREAM
+from hedgerow.kernels.primitives.hashing import hash_range
 from hedgerow.metrics import Metric, evaluate, make_metrics
 from hedgerow.model.forest import Forest, joined_forests
 from hedgerow.objectives import Objective
@@ -210,25 +206,18 @@ class BoostState:
         """Whether each round is scored on the rows on which it was not grown."""
         return self.params.oob_score and self.params.boosting == "gbdt"
 
-    def begin_round(self) -> BoostParams:
-        """Set the scores and the rate of the next round's trees; return its parameters."""
+    def begin_round(self) -> None:
+        """Set the scores and the rate of the next round's trees."""
         assert self._grower is not None
         number, params = self.n_rounds, self.params
         self.mode.start_round(number, params)
-        if is_number(params.learning_rate) and params.num_parallel_tree == 1:
-            self._rate = float(params.learning_rate)
-            return params
-        if params.leaf_estimation == "line_search":
-            params = params.of_trees_at(number, self.n_first)
-            self._rate = params.learning_rate
-        else:  # checking new parameters would take a tenth of a short round
-            self._rate = params.rate_of_trees(number, self.n_first)
-        self._grower.set_rate(self._rate)
-        return params
+        self._rate = params.rate_of_trees(number, self.n_first)
+        if params.num_parallel_tree > 1 or not is_number(params.learning_rate):
+            self._grower.set_rate(self._rate)
 
-    def grow(self, turn: int, n_trees: int, params: BoostParams) -> None:
+    def grow(self, turn: int, n_trees: int) -> None:
         """Grow the next of the ``n_trees`` of the round, and add it to the fit."""
-        tree, n_outputs = self.n_rounds * n_trees + turn, len(self.base)
+        tree, n_outputs, params = self.n_rounds * n_trees + turn, len(self.base), self.params
         # A tree with vectors is for all outputs, and is grown with output 0.
         output = turn % (n_trees // params.num_parallel_tree)
         if self.ahead is not None:
@@ -246,7 +235,7 @@ class BoostState:
                     self.train.outside = self._outside
                 elif output == 0:
                     self._loss_before = self._loss_outside()
-            found = self._searched(found, output, params)
+            found = self._searched(found, output)
         found = finished_tree(found, self.objective, params, self._rate)
         self.mode.add(found, output, self._outside if self._grower_adds_scores else None)
 
@@ -270,10 +259,10 @@ class BoostState:
             self.mode.start_round(number, params)
             self._scores.update()
             if params.oob_score and isinstance(self.train, MeanScores):
-                n_rows, first_row = self.data.matrix.n_rows, self.ranks.first_row
-                self.train.outside = rows_left_out(
-                    params.seed, number, params.subsample, n_rows, first_row
-                )
+                limit = np.uint64(int(params.subsample * 2.0**63) << 1)  # of growers
+                rows = self.ranks.first_row, self.ranks.first_row + self.data.matrix.n_rows
+                draws = hash_range(params.seed, ROW_STREAM + number, *rows)
+                self.train.outside = np.flatnonzero(draws >= limit).astype(np.uint32)
             for turn, tree in enumerate(earlier.of_round(place)):
                 self.mode.add(tree, turn % len(self.base), None)
             self.mode.end_round()
@@ -328,32 +317,32 @@ class BoostState:
 
     # -- line search -----------------------------------------------------------------------
 
-    def _searched(self, tree: GrownTree, output: int, params: BoostParams) -> GrownTree:
+    def _searched(self, tree: GrownTree, output: int) -> GrownTree:
         """Return the tree with leaf values from a line search, if they are to be searched."""
         # The trees of a round search their leaves in turn, each at scores that include the previous
         # ones; if these trees do not join at once, scores are updated in a copy.
+        params, n_parallel = self.params, self.params.num_parallel_tree
         if params.leaf_estimation != "line_search":
             return tree
-        n_parallel = params.num_parallel_tree
         joins = params.boosting == "gbdt" and n_parallel == 1
         self._scores.update()
         if output == 0:
             self._searched_at = self._grown_at if joins else self._grown_at.copy()
         if tree.vectors is not None:
             columns = [
-                self._search_leaves(tree.with_values(np.ascontiguousarray(values)), k, params).value
+                self._search_leaves(tree.with_values(np.ascontiguousarray(values)), k).value
                 for k, values in enumerate(tree.vectors.T)
             ]
             return tree.with_vectors(np.column_stack(columns))
-        found = self._search_leaves(tree, output, params)
+        found = self._search_leaves(tree, output)
         if not joins:
             # Parallel trees share one step, but each search takes the full step.
             self._scores.add_to(self._searched_at, found, output, factor=float(n_parallel))
         return found
 
-    def _search_leaves(self, tree: GrownTree, output: int, params: BoostParams) -> GrownTree:
+    def _search_leaves(self, tree: GrownTree, output: int) -> GrownTree:
         """Return the tree with leaf values that minimise the loss of their rows."""
-        grower, data = self._grower, self.data
+        grower, data, params = self._grower, self.data, self.params
         assert grower is not None
         rows, leaves, starts = grower.leaf_segments()
         others = self.ranks.others
@@ -373,7 +362,7 @@ class BoostState:
             steps = steps_on_ranks(self.objective, output, leaf_rows, others)
         longest = params.max_delta_step or np.inf
         value = tree.value.copy()
-        value[leaves] = params.learning_rate * np.clip(steps, -longest, longest)
+        value[leaves] = self._rate * np.clip(steps, -longest, longest)
         if params.monotone_constraints is not None:
             matrix = data.matrix
             assert isinstance(matrix, BinnedMatrix | ChunkStore | ColumnBlocks)
@@ -401,10 +390,10 @@ def rounds(
         while state.n_rounds < last:
             try:
                 with state.naming_rows():
-                    params = state.begin_round()
-                    n_trees = kinds.trees_of_round(params, len(state.base))
+                    state.begin_round()
+                    n_trees = kinds.trees_of_round(state.params, len(state.base))
                     for turn in range(n_trees):
-                        state.grow(turn, n_trees, params)
+                        state.grow(turn, n_trees)
                     state.end_round()
             except LossError as error:
                 raise LossError(f"round {state.n_rounds + 1}: {error}") from error.__cause__

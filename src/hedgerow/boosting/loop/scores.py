@@ -17,21 +17,16 @@ from hedgerow.data.reading.mapped_table import BLOCK_ROWS, MappedTable
 from hedgerow.growing.core.joining import WalkedRows
 from hedgerow.growing.core.setup import SumsPool
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree, TreeOfTable, add_tree, columns_of_lines
-from hedgerow.growing.sampling.draws import ROW_STREAM
-from hedgerow.kernels.primitives.hashing import hash_range
 from hedgerow.model.predict import Predictor
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingData:
-    """Rows in the form for the grower, with the inputs of the loss.
+    """Rows in the form for the grower, with the inputs of the loss as in a Sample.
 
     matrix    bins for histograms (with both layouts for training rows; validation rows need only
               rows), bins in chunks, sorted columns for exact and approximate search, or the table
               itself for rows that are only scored
-    target    float64 (n_rows,): A class index for classification
-    weight    float64 (n_rows,): positive
-    offset    float64 (n_outputs, n_rows): added to the base score of each row
     n_copies  number of copies of each input row (:mod:`hedgerow.boosting.row_data.statistics`);
               limits and counts of rows refer to input rows
     start     float64 (n_outputs, n_rows): initial raw scores, in place of base score and offset
@@ -201,13 +196,3 @@ class MeanScores:
 
 AddedScores: TypeAlias = Scores | MeanScores
 """Raw scores to which trees are added."""
-
-
-def rows_left_out(
-    seed: int, number: int, subsample: float, n_rows: int, first_row: int = 0
-) -> RowArray:
-    """Return the places, counted from ``first_row``, of rows that a round's sample leaves out."""
-    # They are what growers draw (:func:`hedgerow.growing.sampling.draws.sample_rows`).
-    limit = np.uint64(int(subsample * 2.0**63) << 1)
-    draws = hash_range(seed, ROW_STREAM + number, first_row, first_row + n_rows)
-    return np.flatnonzero(draws >= limit).astype(np.uint32)

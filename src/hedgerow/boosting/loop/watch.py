@@ -79,15 +79,14 @@ class Watch:
 
     def after_round(self, state: BoostState) -> bool:
         """Record the scores, call the callbacks; return True if the fit should end."""
-        if self.scored:
-            try:
-                found = state.scores()
-            except LossError as error:
-                raise LossError(f"round {state.n_rounds}: {error}") from error.__cause__
-            self._record({
-                rows: {name: [score] for name, score in scores.items()}
-                for rows, scores in found.items()
-            })  # fmt: skip
+        try:
+            found = state.scores()
+        except LossError as error:
+            raise LossError(f"round {state.n_rounds}: {error}") from error.__cause__
+        self._record({
+            rows: {name: [score] for name, score in scores.items()}
+            for rows, scores in found.items()
+        })  # fmt: skip
         if state.improvement is not None:
             self._record({"out_of_bag": {"improvement": [state.improvement]}})
         elapsed = time.monotonic() - self.started

@@ -107,12 +107,12 @@ def prepare(
         if isinstance(table, FileTable):
             samples = [learned, *encoded.validation]
             found = bin_files(samples, params, n_threads, objective.n_outputs, spec, first)
-            seen, unseen = found[id(table)], []
-            for rows in encoded.validation:
-                binned = found.get(id(rows.table))
-                unseen.append(
-                    binned or data(rows, bin_table(rows.table, spec, n_threads, columns=False))
-                )
+            seen = found[id(table)]
+            unseen = [
+                found.get(id(rows.table))
+                or data(rows, bin_table(rows.table, spec, n_threads, columns=False))
+                for rows in encoded.validation
+            ]
         else:
             matrix = bin_bundled(table, spec, bundle_rules(params), n_threads)
             if pairs_may_pay(matrix):
