@@ -287,12 +287,6 @@ class BoostParams:
             return float(self.learning_rate)
         return max(self.learning_rate) if isinstance(self.learning_rate, tuple) else 1.0
 
-    def of_trees_at(self, number: int, n_first: int = 0) -> BoostParams:
-        """Return the parameters with ``rate_of_trees`` of round ``number`` as learning rate."""
-        if is_number(self.learning_rate) and self.num_parallel_tree == 1:
-            return self
-        return replace(self, learning_rate=self.rate_of_trees(number, n_first))
-
     @property
     def constrained(self) -> set[str]:
         """What the constraints of trees affect: ``"scores"`` and ``"columns"``, or nothing."""

@@ -101,12 +101,9 @@ class BoostState:
         self.n_columns = 0
         if isinstance(matrix, BinnedMatrix | ChunkStore):
             self.spec, self.n_columns = matrix.spec, matrix.n_columns
-        self._n_threads = kinds.threads_for(
-            n_threads,
-            matrix.n_rows,
-            matrix.n_features,
-            kinds.outputs_of_tree(params, objective.n_outputs),
-        )
+        n_at_once = kinds.outputs_of_tree(params, objective.n_outputs)
+        shape = matrix.n_rows, matrix.n_features
+        self._n_threads = kinds.threads_for(n_threads, *shape, n_at_once)
         self.all_rows = self.ranks.rows(data)
         self.base = objective.start(self.all_rows) if first is None else first.base_score
         self._scores = Scores(data, self.base, self._n_threads)

@@ -154,17 +154,17 @@ def _values(
         tree = forest.tree(number)
         leaf = Predictor(tree, kinds).leaves(values, n_threads)[:, 0].astype(np.int64)
         nodes = slice(forest.tree_start[number], forest.tree_start[number + 1])
-        now = params.of_trees_at(round_)
+        rate = params.rate_of_trees(round_)
         found = []
         for output in outputs:  # of a tree: all are refitted at the same scores
             if params.leaf_estimation == "line_search":
                 rows = sample.target, searched_at, mass
-                found.append(_searched(tree, leaf, objective, rows, output, now))
+                found.append(_searched(tree, leaf, objective, rows, output, params, rate))
                 continue
             g, h = gradients_at(bound, sample.target, sample.weight, start, output, round_)
             if params.leaf_estimation in FIRST_ORDER:  # steps along the gradient
                 h = mass
-            found.append(_stepped(tree, leaf, g, h, objective, now))
+            found.append(_stepped(tree, leaf, g, h, objective, params, rate))
         for k, (output, (new, reached)) in enumerate(zip(outputs, found, strict=True)):
             own = value[nodes, k]
             own[reached] = (decay * own + (1.0 - decay) * new)[reached]
@@ -181,8 +181,9 @@ def _stepped(
     h: FloatArray,
     objective: Objective,
     params: BoostParams,
+    rate: float,
 ) -> tuple[FloatArray, AnyArray]:
-    """Return learning rate times Newton (or gradient) step of every node, and which have rows."""
+    """Return ``rate`` times Newton (or gradient) step of every node, and which have rows."""
     top, below, count = (
         _through(tree, np.bincount(leaf, part, len(tree.feature)).astype(np.float64))
         for part in (g, h, np.ones(len(g)))
@@ -190,11 +191,11 @@ def _stepped(
     below += params.reg_lambda
     shrunk = np.sign(top) * np.maximum(np.abs(top) - params.reg_alpha, 0.0)
     step = np.divide(-shrunk, below, out=np.zeros(len(top)), where=below > 0.0)
-    rate = params.learning_rate * params.num_parallel_tree
-    longest = params.max_delta_step or newton_limit(params, objective, rate)
+    limit = newton_limit(params, objective, rate * params.num_parallel_tree)
+    longest = params.max_delta_step or limit
     if longest < np.inf:
         step = np.clip(step, -longest, longest)
-    return params.learning_rate * step, count > 0.0
+    return rate * step, count > 0.0
 
 
 def _through(tree: Forest, sums: FloatArray) -> FloatArray:
@@ -211,8 +212,10 @@ def _searched(
     rows: tuple[FloatArray, FloatArray, FloatArray],
     output: int,
     params: BoostParams,
+    rate: float,
 ) -> tuple[FloatArray, AnyArray]:
-    """Return learning rate times the best step of each leaf, and which nodes have rows."""
+    """Return ``rate`` times the best step of each leaf, and which nodes have rows."""
+    # ``rows`` are their targets, raw scores and masses.
     order = np.argsort(leaf, kind="stable")
     reached, starts = np.unique(leaf[order], return_index=True)
     ends = np.append(starts, len(order)).astype(np.int64)
@@ -221,7 +224,7 @@ def _searched(
     steps = objective.leaf_steps(leaf_rows, output)
     longest = params.max_delta_step or np.inf
     value, cover = np.zeros(len(tree.feature)), np.zeros(len(tree.feature))
-    value[reached] = params.learning_rate * np.clip(steps, -longest, longest)
+    value[reached] = rate * np.clip(steps, -longest, longest)
     cover[reached] = np.add.reduceat(mass, starts)
     cover = _through(tree, cover)
     return means_of_leaves(tree.left, tree.right, cover, value), cover > 0.0
