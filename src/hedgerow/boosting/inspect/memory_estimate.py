@@ -145,7 +145,7 @@ def estimate_memory(
     >>> estimate.n_rows, estimate.n_features, estimate.peak > 50 * 200_000 * 8
     (200000, 50, True)
     """
-    n_rows, n_features, item, copies = _size_of(X)
+    n_rows, n_features, item, n_copies = _size_of(X)
     trees, stopping, objective, n_jobs = _read_params(params, n_outputs)
     n_outputs, table = objective.n_outputs, n_rows * n_features * item
     by_folds, bins = stopping.by_folds, trees.tree_method == "hist"
@@ -166,8 +166,6 @@ def estimate_memory(
         row_bytes += 8 * n_outputs + 4 * width
         cell_bytes = 4 * (width + 1)
         node_bytes = _NODE_BYTES + 16 * n_outputs  # in the tree and in the model
-    # Rows of folds are taken from the bins of all rows, or from the table if it is sorted.
-    n_copies = int(copies)
     if bins:
         cuts = min(n_train, SAMPLE_ROWS) * (n_features * item + 8 * (1 + n_threads))
         n_tiles, _, width = tile_shape(n_features)
@@ -180,14 +178,14 @@ def estimate_memory(
         cells = n_features * max(SMALLEST_STRIDE, 1 << n_bins.bit_length())
         slots = most_slots(leaves, cells, cell_bytes) + 2 + n_threads
         histograms = cell_bytes * cells * slots
-        n_copies += sets_aside and not by_folds
+        n_copies += sets_aside and not by_folds  # rows of folds are taken from the bins
     else:  # node offsets in place of histograms
         entries = ENTRY_BYTES * n_train * n_features
         columns = min(COLUMNS_AT_ONCE, -(-n_features // n_threads))
         cuts = entries + n_threads * n_train * (columns * item + SORT_BYTES)
         matrix = (2 * entries + n_threads * ENTRY_BYTES * n_train) * n_at_once
         histograms = 16 * leaves * n_features
-        n_copies += sets_aside * n_at_once
+        n_copies += sets_aside * n_at_once  # and here from the table
     if trees.linear_leaves:  # values as floats, once for all rows, and again for each fold
         matrix += 8 * n_features * n_rows * (1 + by_folds * n_at_once)
         matrix += 8 * (2 + TERMS) * n_train * n_at_once
@@ -207,8 +205,8 @@ def estimate_memory(
     )
 
 
-def _size_of(X: Any) -> tuple[int, int, int, bool]:
-    """Return rows, columns and bytes of a value of a table, and whether a fit copies it."""
+def _size_of(X: Any) -> tuple[int, int, int, int]:
+    """Return rows, columns, bytes of a value, and copies of a table by a fit without folds."""
     X = X.X if isinstance(X, Dataset) and not X.reads_batches else X
     if isinstance(X, Dataset) or hasattr(X, "tocsr"):
         raise DataError(
@@ -224,7 +222,7 @@ def _size_of(X: Any) -> tuple[int, int, int, bool]:
         )
     of_floats = isinstance(X, np.ndarray) and X.dtype in (np.float32, np.float64)
     item = X.dtype.itemsize if of_floats else 8
-    return int(shape[0]), int(shape[1]), item, not (of_floats or X is shape)
+    return int(shape[0]), int(shape[1]), item, int(not of_floats and X is not shape)
 
 
 def _read_params(

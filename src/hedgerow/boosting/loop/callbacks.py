@@ -132,8 +132,7 @@ def find_display(stream: TextIO | None = None) -> TerminalLine | NotebookBar | N
     """Return the display of this process, or None if nobody would see it: a file, a pipe, a log."""
     # In a notebook, IPython runs the program and is loaded already; nothing here loads it.
     if stream is None:
-        loaded = sys.modules.get("IPython")
-        shell = None if loaded is None else getattr(loaded, "get_ipython", lambda: None)()
+        shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
         if getattr(shell, "kernel", None) is not None:  # IPython in a terminal has no kernel
             from IPython.display import display
 

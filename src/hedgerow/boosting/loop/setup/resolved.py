@@ -214,20 +214,18 @@ def resolve_device(params: BoostParams, table: AnyTable) -> BoostParams:
     if params.device == "cpu":
         return params
     obstacle, is_auto = obstacle_to_gpu(params), params.device == "auto"
-    suits = table.n_rows >= LEAST_ROWS and not isinstance(table, SparseTable | FileTable)
-    if is_auto and (obstacle is not None or not suits):
-        return replace(params, device="cpu")
+    # Imported here: few fits use a GPU.
+    from hedgerow.cuda.device import missing_gpu
+
+    if is_auto:
+        suits = table.n_rows >= LEAST_ROWS and not isinstance(table, SparseTable | FileTable)
+        is_there = obstacle is None and suits and missing_gpu() is None
+        return replace(params, device="cuda" if is_there else "cpu")
     if obstacle is not None:
         raise ParameterError(
             f"device='cuda' does not go with {obstacle}: use device='cpu', which gives the same "
             "model, or change that."
         )
-    # Imported here: few fits use a GPU.
-    from hedgerow.cuda.device import missing_gpu
-
-    why = missing_gpu()
-    if is_auto:
-        return replace(params, device="cuda" if why is None else "cpu")
-    if why is not None:
+    if (why := missing_gpu()) is not None:
         raise DeviceError(f"device='cuda': {why} Use device='cpu', which gives the same model.")
     return params
