@@ -220,20 +220,19 @@ def walk_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> WalkTabl
     """Build the tables of the walk; ``threshold`` has the width of the keys."""
     start = forest.tree_start
     inner = np.flatnonzero(forest.feature >= 0)
-    n_nodes = len(splits.tree)
-    number = np.arange(n_nodes, dtype=np.int64)
+    number = np.arange(len(splits.tree), dtype=np.int64)
     first_child = splits.tree[inner] + 1 + 2 * number[: len(inner)]
-    position = np.empty(n_nodes, dtype=np.int64)
+    position = np.empty_like(number)
     position[start[:-1]] = start[:-1]
     position[splits.left[inner]] = first_child
     position[splits.right[inner]] = first_child + 1
-    nodes = np.empty((n_nodes, 2), dtype=np.int64)
+    nodes = np.empty((len(number), 2), dtype=np.int64)
     nodes[:, 0] = _LARGEST
     nodes[:, 1] = number << 32
     at = position[inner]
     nodes[at, 0] = threshold[inner]
     nodes[at, 1] = first_child << 32 | splits.slot[inner]
-    node = np.empty(n_nodes, dtype=np.int64)
+    node = np.empty_like(number)
     node[position] = number
     value = forest.value[node if holds_numbers(forest) else node[:0]]
     root = start[:-1].astype(np.uint64)
