@@ -52,7 +52,7 @@ def hash64(seed: int, stream: int, index: int) -> Any:
 
 def hash_range(seed: int, stream: int, start: int, stop: int) -> npt.NDArray[np.uint64]:
     """Return :func:`hash64` of the items ``start`` to ``stop``."""
-    return hash_numbers(seed, stream, np.arange(start, stop))
+    return hash_numbers(seed, stream, np.arange(start, stop, dtype=np.uint64))
 
 
 def hash_numbers(
@@ -62,4 +62,4 @@ def hash_numbers(
     with np.errstate(over="ignore"):
         first = mixed_bits(np.array([seed % 2**64], dtype=np.uint64) + _STEP)
         first = mixed_bits(first + np.uint64(stream) * _STEP)
-        return mixed_bits(first + (numbers.astype(np.uint64) + _ONE) * _STEP)
+        return mixed_bits(first + (numbers.astype(np.uint64, copy=False) + _ONE) * _STEP)
