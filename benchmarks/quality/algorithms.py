@@ -143,6 +143,9 @@ VARIANTS = {
         }
     ),
     "nothing tried, steps x 4": Variant(recipe={"stride": 4.0}, keeps=lambda values: False),
+    "two folds of five": Variant(recipe={"folds": (5, 2)}),
+    "two folds of ten": Variant(recipe={"folds": (10, 2)}),
+    "one kind": Variant({"blend": False}),
     "extra trees": Variant({"extra_trees": True}),
     "path_smooth=3": Variant({"path_smooth": 3.0}),
     "path_smooth=30": Variant({"path_smooth": 30.0}),

@@ -333,7 +333,7 @@ def test_alternatives_have_only_parameters_that_are_free() -> None:
             if values.pop("lead", None) is not None:
                 continue
             assert set(values) <= set(plain_values()) | {"max_depth"}
-            assert dense_only(values) <= (size.by_levels and size.n_outputs < 8)
+            assert dense_only(values) <= size.by_levels
         assert ({"max_cat_to_onehot": 254} in found) <= (size.most_levels > 4)
 
 

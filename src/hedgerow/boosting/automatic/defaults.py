@@ -53,8 +53,9 @@ _OF_TINY = frozenset(
 )
 """Parameters of the recipe for tiny tables with a fixed number of rounds: leaves must be small."""
 
-_MANY_ROWS, _MANY_CLASSES = 3_000, 8
-"""From these numbers on, ``blend="auto"`` means one kind (`docs/defaults-experiments.md`)."""
+_MOST_BLENDED = 100_000
+"""From 10,000 rows on with one output, and from these on with several, ``blend="auto"`` means one
+kind (`docs/defaults-experiments.md`)."""
 
 _OF_RECIPE: Values = {
     "boosting": "gbdt", "tree_method": "hist", "sampling": "uniform", "oob_score": False,
@@ -126,7 +127,7 @@ def choose(
     if not blends:
         _refuse_blend(stopping)
     if way == "cv" and not one_kind:
-        gains = size.n_rows < _MANY_ROWS and size.n_outputs < _MANY_CLASSES
+        gains = size.n_rows < (MEDIUM if size.n_outputs == 1 else _MOST_BLENDED)
         blends = blends and (gains or stopping.blend != "auto")
         allowance = allowance_of(size, resolve(params, objective), search.folds[1])
         search = replace(

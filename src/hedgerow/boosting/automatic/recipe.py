@@ -47,7 +47,6 @@ FEWEST_ROWS = 100
 _FEW, _SMALL, MEDIUM, _LARGE = 500, 3_000, 10_000, 100_000
 _MANY_SCORES = 200_000
 """Rows times outputs from which on only symmetric trees are a useful candidate."""
-_MANY_OUTPUTS = 5
 _SHARED_TREES = 8
 """From this number of classes on, one tree for all is as good as one for each, in half the time."""
 _SETS_OF_FEW_ROWS: Values = {"min_data_per_group": 1, "cat_smooth": 1.0, "cat_l2": 1.0}
@@ -176,7 +175,7 @@ def _of_few_rows(size: DataSize) -> Values:
         # Sums of floats differ between a row of weight 2 and two equal rows.
         "linear_leaves": size.squares and size.by_lines and not tiny,
         "patience": 60 if few else 40,
-        "folds": (5, 2 if size.n_outputs > _MANY_OUTPUTS else 5),
+        "folds": (5, 5),
         "rounds_factor": 1.25,
     }
 
@@ -203,7 +202,7 @@ def _of_many_rows(size: DataSize) -> Values:
         "max_bins": _MOST_BINS,
         "linear_leaves": size.squares and size.by_lines,
         "patience": 20 if several else 60,
-        "folds": (10, 1 if large else 2),
+        "folds": (10, 1 if large else 2 if several else 4),
         "rounds_factor": _LONGER if size.squares else 1.0,
         "at_equal_rounds": size.n_rows * size.n_outputs >= _MANY_SCORES,
     }
@@ -258,8 +257,10 @@ def candidates_for(size: DataSize, params: BoostParams) -> list[Values]:
         many = size.n_rows * size.n_outputs >= _MANY_SCORES
         if not many:
             found.append(smaller)
-        if symmetric and size.n_outputs == 1:
-            found.append({**levels(6), "min_samples_leaf": 1})
+        if may_be_symmetric:
+            # Of many classes, some have few rows: leaves of one row learn these by heart.
+            few_rows = {} if size.n_outputs > 1 else {"min_samples_leaf": 1}
+            found.append({**levels(6), **few_rows})
         if by_level and not many:
             found.append({**smaller, **one_by_one})
     return found
