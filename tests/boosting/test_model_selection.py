@@ -329,6 +329,8 @@ def test_alternatives_have_only_parameters_that_are_free() -> None:
         found = candidates_for(size, params)
         assert size.n_rows >= FEWEST_ROWS or not found
         assert found or not 100 < size.n_rows < 3_000
+        by_levels = any(values.get("grow_policy") == "symmetric" for values in found)
+        assert by_levels or not size.by_levels or size.squares or size.n_rows < 3_000
         for values in found:
             if values.pop("lead", None) is not None:
                 continue
