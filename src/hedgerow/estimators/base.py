@@ -213,8 +213,9 @@ class HedgerowEstimator(ModelFiles, FittedReports, Explanations, InspectionPictu
         ``TimeSeriesSplit()``, or row numbers.  None: drawn at random (docs/training-control.md).
     blend : bool, int, "auto" or list of dict, default="auto"
         Kinds of trees in one model, each with a weight.  If folds compare kinds: True, at most
-        three of them; a number, at most so many; ``"auto"``, as True below 10,000 rows; rankings
-        have one.  A list has the parameters and the ``weight`` of each kind (docs/defaults.md).
+        three of them; a number, at most so many; ``"auto"``, as True below 10,000 rows (several
+        classes: 100,000); rankings have one.  A list has the parameters and the ``weight`` of each
+        kind (docs/defaults.md).
     validation_fraction : float in (0, 1), default=0.1
         Fraction of the rows that early stopping holds out; for classification, by class.
     patience : int >= 1 or "auto", default="auto"
