@@ -76,7 +76,7 @@ def test_codes_give_the_scores_of_the_walk(depth, dtype) -> None:
 @pytest.mark.parametrize("n_rows", [60, 301, 1_000])
 def test_leaves_with_lines_and_vectors(leaves, n_rows) -> None:
     X = table(n_rows)
-    y = target(X) if leaves == "lines" else np.column_stack([target(X), X[:, 3]])
+    y = target(X) if leaves == "lines" else np.column_stack([target(X)] + 9 * [X[:, 3]])
     symmetric = {"grow_policy": "symmetric", "max_depth": 5, "min_samples_leaf": 1}
     params = {"linear_leaves": leaves == "lines"}
     if leaves != "lines":

@@ -135,10 +135,16 @@ leaf_counts = st.one_of(st.integers(1, 5), st.sampled_from([31, 32, 33, 63, 64, 
     kind=kinds,
     rounds=st.lists(leaf_counts, min_size=0, max_size=3),
     n_outputs=st.sampled_from([1, 3]),
+    vectors=st.sampled_from([0, 0, 2, 8, 19]),
     n_rows=st.sampled_from([0, 1, 7, FEW_ROWS, 45, 300]),
 )
-def test_engines_equal_naive_walk(seed, kind, rounds, n_outputs, n_rows):
-    forest, values = case(seed, kind, rounds * n_outputs, n_rows, n_outputs)
+def test_engines_equal_naive_walk(seed, kind, rounds, n_outputs, vectors, n_rows):
+    n_outputs = vectors or n_outputs
+    sizes = rounds * (1 if vectors else n_outputs)
+    forest, values = case(seed, kind, sizes, n_rows, n_outputs)
+    if vectors:
+        numbers = np.random.default_rng(seed).normal(size=(len(forest.value), vectors))
+        forest = replace(forest, vectors=numbers)
     expected = naive.raw_scores(forest, values)
     for engine in ("mask", "ranks", "walk"):
         predictor = forced(forest, kind, engine)

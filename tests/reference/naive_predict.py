@@ -46,5 +46,8 @@ def raw_scores(
     for row in range(len(values)):
         for tree in range(first_tree, stop_tree):
             node = forest.tree_start[tree] + ends[row, tree]
-            scores[tree % forest.n_outputs, row] += forest.value[node]
+            if forest.vectors is None:
+                scores[tree % forest.n_outputs, row] += forest.value[node]
+            else:
+                scores[:, row] += forest.vectors[node]
     return scores

@@ -54,8 +54,7 @@ def add_level_trees(
     leaves: Leaves,
 ) -> None:
     """Add trees ``first_tree .. stop_tree`` to the scores of rows ``start .. stop``."""
-    # ``tables`` is :class:`hedgerow.model.engine_tables.LevelTables` as a plain tuple; ``space``
-    # comes from :func:`level_space`.
+    # ``tables``: :class:`hedgerow.model.engine_tables.LevelTables` as a plain tuple.
     slots, slot, threshold, level_start, value, node, table_start = tables
     n_outputs = np.uint64(len(scores))
     block, stop = np.uint64(block), np.uint64(stop)

@@ -88,6 +88,11 @@ def add_one_row(
             for tree in range(output, n_trees, n_outputs):
                 total += value[ends[tree]]
             scores[output, 0] = total
+    elif len(leaves[1]) == 0:
+        vectors = leaves[0]
+        for tree in range(n_trees):
+            for output in range(n_outputs):
+                scores[output, 0] += vectors[np.uint64(node[ends[tree]]), output]
     else:
         for tree in range(n_trees):
             ends[tree] = node[ends[tree]]
