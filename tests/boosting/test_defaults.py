@@ -43,7 +43,7 @@ def test_defaults_are_automatic_and_reported() -> None:
     for name in ("easy_rounds", "least_patience", "max_depth"):  # reported for symmetric trees
         del expected[name]
     expected["multi_strategy"] = "auto"  # of no meaning for two classes
-    expected["feature_crosses"] = None
+    expected |= {"feature_crosses": None, "extra_trees": False}
     assert chosen.pop("folds") == list(expected.pop("folds"))
     best = min(chosen.pop("tried"), key=lambda entry: entry["score"])
     expected |= {name: best[name] for name in set(best) & set(chosen)}
@@ -79,7 +79,7 @@ def test_explicit_values_win(name: str) -> None:
         "reg_lambda": 0.5, "subsample": 0.9, "colsample_bynode": 0.9, "patience": 3,
         "max_bins": 100, "grow_policy": "depthwise", "linear_leaves": True,
         "min_data_per_group": 20, "cat_smooth": 2.0, "cat_l2": 3.0, "max_cat_to_onehot": 6,
-        "feature_crosses": [["x1", "x2", "product"]],
+        "feature_crosses": [["x1", "x2", "product"]], "extra_trees": True,
     }[name]  # fmt: skip
     X, y = (rows[:150] for rows in load_diabetes(return_X_y=True))
     model = HedgerowRegressor(random_state=0, **{"patience": 3, name: value}).fit(X, y)
@@ -142,13 +142,14 @@ def _smooth(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 def test_squared_error_of_many_rows_is_fitted_level_by_level() -> None:
     X, y = _smooth(3_000)
-    chosen = HedgerowRegressor(random_state=0, patience=3).fit(X, y).chosen_params_
+    usual = {"random_state": 0, "patience": 3, "extra_trees": False}
+    chosen = HedgerowRegressor(**usual).fit(X, y).chosen_params_
     assert chosen["grow_policy"] == "symmetric"
     best = min(chosen["tried"], key=lambda entry: entry["score"])
     assert chosen["max_depth"] == best.get("max_depth", 7)
     params: dict[str, Any]
     for params in ({"max_leaves": 20}, {"max_depth": 4}, {"monotone_constraints": [1, 0, 0]}):
-        other = HedgerowRegressor(random_state=0, patience=3, **params).fit(X, y).chosen_params_
+        other = HedgerowRegressor(**usual, **params).fit(X, y).chosen_params_
         assert other["grow_policy"] == "leafwise"
         assert "max_depth" not in other
         assert "max_leaves" in params or other["max_leaves"] == 31

@@ -313,8 +313,7 @@ _NOT_BESIDE = {
     ("linear_leaves", True): (*("tree_method", "leaf_estimation", "path_smooth"),),
     ("tree_method", "exact"): (
         *("max_bins_by_feature", "max_conflict_rate", "bundle_order"),
-        *("bundle_conflicts", "bundle_features", "sampling", "categorical_features"),
-        *("extra_trees"),
+        *("bundle_conflicts", "bundle_features", "sampling", "categorical_features", "extra_trees"),
     ),
 }
 _NOT_SPARSE = ("tree_method", "sketch", "sketch_eps", "categorical_features")

@@ -197,8 +197,9 @@ class HedgerowEstimator(ModelFiles, FittedReports, Explanations, InspectionPictu
         Reduce gains of monotone columns near the root; 2: no such splits in the first two levels.
     feature_penalties : dict or sequence of factors of the columns, or None, default=None
         Factors >= 0 on the gains of splits; a column with factor 0 is never used.
-    extra_trees : bool, default=False
-        Evaluate only one random cut of each column in each node.
+    extra_trees : bool or "auto", default="auto"
+        Evaluate only one random cut of each column in each node.  ``"auto"``: if
+        cross-validation favours it (docs/defaults.md).
     path_smooth : float >= 0, default=0.0
         Number of rows for which the value of the parent counts in the value of a node.
 
@@ -324,7 +325,7 @@ class HedgerowEstimator(ModelFiles, FittedReports, Explanations, InspectionPictu
     monotone_penalty: float = 0.0
     feature_penalties: allowed.ByFeature = None
     feature_weights: allowed.ByFeature = None
-    extra_trees: bool = False
+    extra_trees: bool | Auto = "auto"
     path_smooth: float = 0.0
     max_bins_by_feature: allowed.ByFeature = None
     advanced: Mapping[str, object] | None = None

@@ -30,8 +30,7 @@ Blend: TypeAlias = "bool | int | Literal['auto'] | Sequence[Mapping[str, Any]]"
 MOST_MEMBERS, _MOST_ASKED_FOR = 3, 10
 _STEPS = 10
 _LEAST = 0.3
-"""Members with a smaller part of the largest weight are left out: in predictions they take as much
-time as others."""
+"""Smallest weight of a member over the largest: all take the same time in predictions."""
 
 OF_MEMBER = (
     *(name for name in AUTOMATIC if name not in ("early_stopping", "patience", "multi_strategy")),

@@ -62,7 +62,7 @@ from hedgerow.once import once
 from hedgerow.params import BoostParams
 
 _WITHOUT_EFFECT = frozenset({"bundle_features"})
-"""Parameters that the kind of trees determines, and that do not change the model."""
+"""Parameters that do not change the model."""
 
 _ROUNDS_TO_SIEVE = 24
 _ROUNDS_OF_EQUALS, _ENOUGH_TESTED = 16, 200

@@ -31,7 +31,7 @@ AUTOMATIC = (
     *("n_estimators", "learning_rate", "max_leaves", "min_samples_leaf", "reg_lambda"),
     *("subsample", "colsample_bynode", "min_data_per_group", "cat_smooth", "cat_l2"),
     *("max_cat_to_onehot", "max_bins", "grow_policy", "multi_strategy", "linear_leaves"),
-    *("feature_crosses", "early_stopping", "patience"),
+    *("extra_trees", "feature_crosses", "early_stopping", "patience"),
 )
 """Parameters of the estimators that may be ``"auto"``."""
 
@@ -56,7 +56,6 @@ _FEW_LEVELS = 4
 """Most categories of a column that splits one category against the others, not sets."""
 _MOST_LEVELS = 254
 """Statistics of the target replace columns with more categories."""
-_MANY_LISTED = 100_000
 _LEAD_OF_LISTS, CLEARLY = 0.7, 1.0
 """Standard errors by which candidates must lead on rankings, and those that are rarely better."""
 _STRIDE, _STRIDE_OF_LARGE = 3.0, 2.0
@@ -84,11 +83,10 @@ class DataSize:
     most_levels  largest number of categories of a column; 0 without categorical columns
     squares      whether the loss is squared error of one target
     by_levels    whether trees may be symmetric: no parameter excludes such trees
-    by_lines     whether leaves may be linear: the table has a numeric column and not too many
-                 values, and no parameter excludes such leaves
+    by_lines     whether leaves may be linear: a column is numeric, and nothing excludes such leaves
+    by_draws     whether cuts may be drawn at random: trees have one output, and may be leafwise
     by_lists     whether the loss is a ranking of the rows of queries
-    by_crosses   whether columns may be crossed: the table has two numeric columns, and no parameter
-                 excludes crosses
+    by_crosses   whether columns may be crossed: two are numeric, and no parameter excludes it
     """
 
     n_rows: int
@@ -98,6 +96,7 @@ class DataSize:
     squares: bool = False
     by_levels: bool = False
     by_lines: bool = False
+    by_draws: bool = False
     by_lists: bool = False
     by_crosses: bool = False
 
@@ -118,6 +117,7 @@ class DataSize:
             squares=objective.n_outputs == 1 and objective.name == "squared_error",
             by_levels=alone,
             by_lines=alone and n_numbers > 0 and not is_wide,
+            by_draws=alone and objective.n_outputs < _SHARED_TREES,
             by_lists=sample.query is not None,
             by_crosses=alone and n_numbers > 1,
         )
@@ -149,9 +149,9 @@ def recipe(size: DataSize) -> Values:
     if size.n_outputs >= _SHARED_TREES:
         values["multi_strategy"] = ALL_OUTPUTS
     if size.by_lists:  # scores of a few lists vary from round to round
-        n_tested = 5 if size.n_rows < MEDIUM else 2 if size.n_rows < _MANY_LISTED else 1
-        values |= {"folds": (5, n_tested), "lead": _LEAD_OF_LISTS}
-        values |= {"patience": 100, "least_patience": None}
+        n_tested = 5 if size.n_rows < MEDIUM else 2 if size.n_rows < _LARGE else 1
+        values |= {"folds": (5, n_tested), "lead": _LEAD_OF_LISTS, "least_patience": None}
+        values["patience"] = 100
     return values
 
 
@@ -228,41 +228,44 @@ def candidates_for(size: DataSize, params: BoostParams) -> list[Values]:
     if size.n_rows < FEWEST_ROWS or (has_statistics and size.n_rows >= MEDIUM):
         return []
     may_be_symmetric = size.by_levels and size.n_features < _MANY_COLUMNS
-    shared = size.n_outputs >= _SHARED_TREES
-    symmetric = may_be_symmetric and not shared
+    shared, squares = size.n_outputs >= _SHARED_TREES, size.squares
+    by_level, n_scores = size.most_levels > params.max_cat_to_onehot, size.n_rows * size.n_outputs
     one_by_one: Values = {"max_cat_to_onehot": _MOST_LEVELS}
-    by_level = size.most_levels > params.max_cat_to_onehot
+    lines, constant = ({"linear_leaves": one} if size.by_lines else {} for one in (True, False))
+    # One random cut of each column: other errors than those of the best cuts.
+    drawn: Values = {"extra_trees": True}
     found: list[Values] = []
     if size.n_rows < _SMALL:
-        few_leaves: Values = {"max_leaves": 4}
-        found = [few_leaves] if shared else [{**few_leaves, "colsample_bynode": 0.3}, few_leaves]
-        if symmetric and size.n_rows * size.n_features * size.n_outputs < _MANY_CELLS:
-            lines = {"linear_leaves": True} if size.by_lines else {}
-            found = [{**levels(4), **lines}, *found, levels(6)]
+        cells, narrow = n_scores * size.n_features, {"colsample_bynode": 0.3}
+        if may_be_symmetric and not shared and cells < _MANY_CELLS:
+            found.append({**levels(4), **lines})
+        if size.by_draws:
+            large, small = {"max_leaves": 32, "min_samples_leaf": 1}, {"max_leaves": 2, **narrow}
+            found += [drawn | lines, drawn | constant | large, drawn | constant | small]
+        else:
+            found.append({"max_leaves": 4})
         if by_level:
             found.append(one_by_one)
-        # These are much better on few tables.  Folds have few rows of each class: without a
-        # required lead they choose these too often.
+        # Folds have few rows of each class: without a required lead they choose these too often.
         if shared and may_be_symmetric:
             found.append({**levels(6), "lead": CLEARLY})
         if shared:
-            few_columns = {"min_samples_leaf": 1, "colsample_bynode": 0.3}
-            found.append({"max_leaves": 16, **few_columns, "lead": CLEARLY})
-    elif size.squares:
+            found.append({"max_leaves": 16, "min_samples_leaf": 1, **narrow, "lead": CLEARLY})
+        return found
+    if squares and may_be_symmetric and size.n_rows < MEDIUM:
         # Eight levels took the most time and gained 0.1% in the mean (best on 3 of 14 tables).
-        if symmetric and size.n_rows < MEDIUM:
-            found.append(levels(5))
-    else:
+        found.append(levels(5))
+    if not squares:
         smaller: Values = {"max_leaves": 15, "min_samples_leaf": 1}
-        many = size.n_rows * size.n_outputs >= _MANY_SCORES
-        if not many:
-            found.append(smaller)
+        found = [smaller, smaller | one_by_one] if by_level else [smaller]
+        found = found if n_scores < _MANY_SCORES else []
         if may_be_symmetric:
             # With several outputs, leaves of one row lost five times as much (shuttle, fold 4).
             few_rows = {} if size.n_outputs > 1 else {"min_samples_leaf": 1}
-            found.append({**levels(6), **few_rows})
-        if by_level and not many:
-            found.append({**smaller, **one_by_one})
+            found.insert(1, {**levels(6), **few_rows})
+    if size.by_draws and size.n_rows < MEDIUM:
+        drawn |= {"grow_policy": "leafwise", "max_leaves": 31, "max_depth": None}
+        found += [drawn | lines, drawn | constant | {"min_samples_leaf": 1}]
     return found
 
 
