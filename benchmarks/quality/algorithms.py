@@ -115,7 +115,7 @@ VARIANTS = {
     "lines in all leaves": Variant({"linear_leaves": True}),
     "nothing tried": Variant(keeps=lambda values: False),
     "no symmetric trees tried": _exclude_candidates(grow_policy="symmetric"),
-    "no smaller trees tried": Variant(keeps=lambda values: values.get("max_leaves") is None),
+    "no random cuts tried": _exclude_candidates(extra_trees=True),
     "no categories one by one": _exclude_candidates(max_cat_to_onehot=254),
     "nothing rare tried": Variant(tries_rare=False),
     "small steps": Variant(recipe={"stride": 1.0}),

@@ -317,13 +317,12 @@ def test_a_slow_learner_is_found_abreast(sample: Sample) -> None:
 
 def test_alternatives_have_only_parameters_that_are_free() -> None:
     sizes = [
-        DataSize(n, 5, n_outputs, levels, squares, dense, dense, draws)
+        DataSize(n, 5, n_outputs, levels, squares, dense, dense)
         for n in (50, 150, 5_000, 50_000)
         for n_outputs in (1, 3, 20)
         for levels in (0, 3, 100)
         for squares in (False, True)
         for dense in (False, True)
-        for draws in (False, True)
         if n_outputs == 1 or not squares
     ]
     for size in sizes:
@@ -338,7 +337,6 @@ def test_alternatives_have_only_parameters_that_are_free() -> None:
                 continue
             assert set(values) <= set(plain_values()) | {"max_depth"}
             assert dense_only(values) <= size.by_levels
-            assert values.get("extra_trees", False) <= size.by_draws
         assert ({"max_cat_to_onehot": 254} in found) <= (size.most_levels > 4)
 
 
@@ -347,7 +345,7 @@ def dense_only(values: dict[str, Any]) -> bool:
 
 
 def tried_with(automatic: set[str], **settings: Any) -> list[BoostParams]:
-    size = DataSize(500, 4, 1, 9, True, True, True, True)
+    size = DataSize(500, 4, 1, 9, True, True, True)
     params = BoostParams(**settings)
     stopping = choose(params, StoppingParams(), frozenset(automatic), SQUARES, size, False)[1]
     return [other.params for other in stopping.search.candidates if not other.is_sieved]
@@ -362,7 +360,7 @@ def test_many_classes_also_try_symmetric_trees_and_few_columns(params: dict[str,
     tried = model.chosen_params_["tried"]
     levels = [entry for entry in tried if entry.get("grow_policy") == "symmetric"]
     narrow = [entry for entry in tried if entry.get("colsample_bynode") == 0.3]
-    assert (len(levels), len(narrow)) == (0 if params else 1, 0 if "max_leaves" in params else 1)
+    assert (len(levels), len(narrow)) == (0 if params else 1, 0 if "max_leaves" in params else 2)
 
 
 def test_explicit_values_are_in_all_alternatives() -> None:

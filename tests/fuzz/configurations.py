@@ -306,7 +306,7 @@ _NOT_BESIDE = {
     ("grow_policy", "symmetric"): ("tree_method", "extra_trees"),
     ("multi_strategy", "multi_output_tree"): (
         *("max_conflict_rate", "bundle_order", "bundle_conflicts", "bundle_features"),
-        *("tree_method", "extra_trees", "path_smooth"),
+        *("tree_method", "path_smooth"),
         *("monotone_constraints", "monotone_penalty", "feature_penalties"),
         *("sampling", "goss_top_rate", "goss_other_rate"),
     ),

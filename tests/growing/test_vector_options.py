@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
@@ -91,13 +92,16 @@ def drawn_cuts() -> dict[str, Any]:
     ]),
     missing=st.sampled_from([0.0, 0.3]),
     policy=st.sampled_from(["leafwise", "symmetric"]),
+    n_outputs=st.sampled_from([1, 1, 3]),
 )  # fmt: skip
 def test_any_options_are_those_of_trying_every_cut(
-    seed, weighted, smooth, factors, is_drawn, ordered, more, missing, policy
+    seed, weighted, smooth, factors, is_drawn, ordered, more, missing, policy, n_outputs
 ) -> None:
     """Columns in order, factors on gains, random cuts and smoothed values."""
     X, Y = problem(80, seed, missing)
-    Y, weight = Y[:, :1], None
+    Y, weight = Y[:, :n_outputs], None
+    if n_outputs > 1:  # random cuts are the only one of these options for vectors
+        smooth, factors, ordered = 0.0, None, None
     if policy == "symmetric":  # has no random cuts
         is_drawn = False
     if weighted:
@@ -119,14 +123,15 @@ def test_any_options_are_those_of_trying_every_cut(
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
-def test_sets_of_two_equal_targets_are_those_of_one() -> None:
-    """Two equal targets give the tree of one target, also with sets of categories."""
+@pytest.mark.parametrize("is_drawn", [False, True])
+def test_sets_of_two_equal_targets_are_those_of_one(is_drawn: bool) -> None:
+    """Two equal targets give the tree of one target, also with sets of categories at random."""
     rng = np.random.default_rng(4)
     X, Y = problem(1500, 4, missing=0.0)
     X[:, 0] = rng.integers(0, 12, len(X))
     y = Y[:, 0] + np.where(np.isin(X[:, 0], [1, 4, 7]), 2.0, 0.0)
     tree_options: dict[str, Any] = {"n_estimators": 3, "early_stopping": False, "subsample": 1.0}
-    tree_options |= {"categorical_features": [0], "min_data_per_group": 20}
+    tree_options |= {"categorical_features": [0], "min_data_per_group": 20, "extra_trees": is_drawn}
     one = HedgerowRegressor(**tree_options).fit(X, y)
     two = HedgerowRegressor(multi_strategy="multi_output_tree", **tree_options).fit(X, np.c_[y, y])
     assert two.booster_.model.forest.vectors is not None

@@ -221,8 +221,6 @@ def _but_for_obstacles(
     fits = is_dense and not obstacle_to_levels(resolved) and not resolved.constrained
     if not shape_is_open or shared or not fits:
         size = replace(size, by_levels=False)
-    if shared or is_symmetric(params):
-        size = replace(size, by_draws=False)
     if shared or obstacle_to_slopes(resolved) or resolved.monotone_constraints is not None:
         size = replace(size, by_lines=False)
     if resolved.zero_as_missing or resolved.constrained:

@@ -58,8 +58,9 @@ _MOST_LEVELS = 254
 """Statistics of the target replace columns with more categories."""
 _LEAD_OF_LISTS, CLEARLY = 0.7, 1.0
 """Standard errors by which candidates must lead on rankings, and those that are rarely better."""
-_STRIDE, _STRIDE_OF_LARGE = 3.0, 2.0
-"""Learning rate of the folds over that of the model; above 100,000 rows, 3 was worse (flights)."""
+_STRIDE, _STRIDE_OF_LARGE, _STRIDE_OF_SHARED = 3.0, 2.0, 4.5
+"""Learning rate of the folds over that of the model: of most, above 100,000 rows, where 3 was worse
+(flights), and of shared trees below 3,000, whose folds would take most of the time."""
 _LONGER = 1.15
 """Rounds of the model over those of the folds: small steps overfit later than large ones."""
 LEAST_PATIENCE, _EASY_ROUNDS = 10, 500
@@ -84,7 +85,6 @@ class DataSize:
     squares      whether the loss is squared error of one target
     by_levels    whether trees may be symmetric: no parameter excludes such trees
     by_lines     whether leaves may be linear: a column is numeric, and nothing excludes such leaves
-    by_draws     whether cuts may be drawn at random: trees have one output, and may be leafwise
     by_lists     whether the loss is a ranking of the rows of queries
     by_crosses   whether columns may be crossed: two are numeric, and no parameter excludes it
     """
@@ -96,7 +96,6 @@ class DataSize:
     squares: bool = False
     by_levels: bool = False
     by_lines: bool = False
-    by_draws: bool = False
     by_lists: bool = False
     by_crosses: bool = False
 
@@ -117,7 +116,6 @@ class DataSize:
             squares=objective.n_outputs == 1 and objective.name == "squared_error",
             by_levels=alone,
             by_lines=alone and n_numbers > 0 and not is_wide,
-            by_draws=alone and objective.n_outputs < _SHARED_TREES,
             by_lists=sample.query is not None,
             by_crosses=alone and n_numbers > 1,
         )
@@ -148,6 +146,7 @@ def recipe(size: DataSize) -> Values:
     values |= _of_few_rows(size) if size.n_rows < _SMALL else _of_many_rows(size)
     if size.n_outputs >= _SHARED_TREES:
         values["multi_strategy"] = ALL_OUTPUTS
+        values["stride"] = _STRIDE_OF_SHARED if size.n_rows < _SMALL else values["stride"]
     if size.by_lists:  # scores of a few lists vary from round to round
         n_tested = 5 if size.n_rows < MEDIUM else 2 if size.n_rows < _LARGE else 1
         values |= {"folds": (5, n_tested), "lead": _LEAD_OF_LISTS, "least_patience": None}
@@ -231,24 +230,25 @@ def candidates_for(size: DataSize, params: BoostParams) -> list[Values]:
     shared, squares = size.n_outputs >= _SHARED_TREES, size.squares
     by_level, n_scores = size.most_levels > params.max_cat_to_onehot, size.n_rows * size.n_outputs
     one_by_one: Values = {"max_cat_to_onehot": _MOST_LEVELS}
-    lines, constant = ({"linear_leaves": one} if size.by_lines else {} for one in (True, False))
+    by_lines = size.by_lines and not shared
+    lines, constant = ({"linear_leaves": one} if by_lines else {} for one in (True, False))
     # One random cut of each column: other errors than those of the best cuts.
     drawn: Values = {"extra_trees": True}
+    large: Values = {"max_leaves": 32, "min_samples_leaf": 1}
+    narrow: Values = {"colsample_bynode": 0.3}
     found: list[Values] = []
     if size.n_rows < _SMALL:
-        cells, narrow = n_scores * size.n_features, {"colsample_bynode": 0.3}
-        if may_be_symmetric and not shared and cells < _MANY_CELLS:
+        if may_be_symmetric and not shared and n_scores * size.n_features < _MANY_CELLS:
             found.append({**levels(4), **lines})
-        if size.by_draws:
-            large, small = {"max_leaves": 32, "min_samples_leaf": 1}, {"max_leaves": 2, **narrow}
-            found += [drawn | lines, drawn | constant | large, drawn | constant | small]
-        else:
-            found.append({"max_leaves": 4})
-        if by_level:
-            found.append(one_by_one)
-        # Folds have few rows of each class: without a required lead they choose these too often.
+        kinds: list[Values] = [lines, constant | large, constant | narrow | {"max_leaves": 2}]
+        if shared:
+            kinds = [narrow | {"max_leaves": 64, "min_samples_leaf": 1}]
+        found += [drawn | kind for kind in kinds if params.grow_policy != "symmetric"]
+        # Folds have few rows of each class: without a lead they choose these two too often.
         if shared and may_be_symmetric:
             found.append({**levels(6), "lead": CLEARLY})
+        if by_level:
+            found.append(one_by_one)
         if shared:
             found.append({"max_leaves": 16, "min_samples_leaf": 1, **narrow, "lead": CLEARLY})
         return found
@@ -263,9 +263,10 @@ def candidates_for(size: DataSize, params: BoostParams) -> list[Values]:
             # With several outputs, leaves of one row lost five times as much (shuttle, fold 4).
             few_rows = {} if size.n_outputs > 1 else {"min_samples_leaf": 1}
             found.insert(1, {**levels(6), **few_rows})
-    if size.by_draws and size.n_rows < MEDIUM:
+    if size.n_rows < MEDIUM:
         drawn |= {"grow_policy": "leafwise", "max_leaves": 31, "max_depth": None}
-        found += [drawn | lines, drawn | constant | {"min_samples_leaf": 1}]
+        found += [] if shared else [drawn | lines]
+        found.append(drawn | constant | {"min_samples_leaf": 1})
     return found
 
 

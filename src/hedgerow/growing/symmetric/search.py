@@ -249,7 +249,7 @@ def add_gains(
         found[s.FOUND_OWN] = bits_of_float(float_of_bits(found[s.FOUND_OWN]) + max(own, 0.0))
         if has_sets:
             sets = sets_of_node(thread, several, state)
-            add_node_sets(span, state, histogram, own, counted_node(several), sets)
+            add_node_sets(span, state, histogram, own, counted_node(several, np.int64(0)), sets)
         own /= score_unit(several)
         cells, gains = state.level.groups[thread], state.level.gains[thread]
         for number in range(n_groups):
@@ -345,7 +345,9 @@ def search_job(
                 first = first_column(span, state)
                 several, _, _ = prepare_node(thread, first, state, histogram.start, root)
                 sets = sets_of_node(thread, several, state)
-                look_at_root(thread, span, state, histogram, counted_node(several), sets)
+                look_at_root(
+                    thread, span, state, histogram, counted_node(several, np.int64(0)), sets
+                )
         n_groups = plan_groups(thread, span, state)
         state.search.found[thread, 0, s.FOUND_OWN] = 0
     for side in range(2):

@@ -50,11 +50,8 @@ def prepare_node(
 ) -> tuple[VectorNode, Limits, float]:
     """Return a node with a histogram from cell ``start``, its limits, and its score as a leaf."""
     # Its sums are read off the histogram of ``column``; -1: a thread without columns.
-    outputs, trial, constant = (
-        state.vectors.outputs,
-        state.vectors.trial,
-        state.settings.constant_hessian,
-    )
+    outputs, trial = state.vectors.outputs, state.vectors.trial
+    constant = state.settings.constant_hessian
     node = VectorNode(
         outputs.sums,
         start,
@@ -89,7 +86,8 @@ def search_vector_node(
     thread: int, span: tuple[int, int], state: s.State, child: int, number: int, start: int
 ) -> None:
     """Find the best split of a node with a histogram from cell ``start``, in columns ``span``."""
-    categories, features, best = state.options.categories, state.columns.feature, NO_SPLIT
+    categories, growth = state.options.categories, state.options.constraints.growth
+    features, best = state.columns.feature, NO_SPLIT
     allowed, found = state.search.allowed[child], state.search.found[thread, child]
     first = np.int64(features[span[0]]) if span[1] > span[0] else np.int64(-1)
     node, limits, own = prepare_node(thread, first, state, start, number)
@@ -97,11 +95,11 @@ def search_vector_node(
     for k in range(span[0], span[1]):
         feature = np.int64(features[k])
         if allowed[feature] == 1 and categories.chosen[feature] == 0:
-            best = search_column(node, feature, limits, best)
+            best = search_column(node, feature, limits, growth.drawn, growth.key[number], best)
     whole, n = NodeSums(np.int64(0), np.int64(0), node.n_rows), node.sums.n
     # Sums of the left side are not needed.
     counts = NodeHistogram(HistogramSums(n, n, n), node.start, node.stride, node.n_bins)
     write_found(found, complete_split(counts, whole, node.largest, best), state.bins.stride)
     if categories.places.shape[2] > 0:
-        counted, sets = counted_node(node), sets_of_node(thread, node, state)
+        counted, sets = counted_node(node, growth.key[number]), sets_of_node(thread, node, state)
         search_categories(thread, span, state, counts, allowed, counted, found, sets)

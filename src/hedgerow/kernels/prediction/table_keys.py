@@ -31,14 +31,9 @@ _SEARCHES = np.uint64(8)
 
 @kernel(inner=True)
 def fill_set_keys(
-    slots: IntArray,
-    first_row: int,
-    n_rows: int,
-    keys: AnyArray,
-    row_step_out: int,
-    slot_step_out: int,
-    categories: tuple[Any, ...],
-) -> None:
+    slots: IntArray, first_row: int, n_rows: int, keys: AnyArray, row_step_out: int,
+    slot_step_out: int, categories: tuple[Any, ...],
+) -> None:  # fmt: skip
     """Write the keys of sets of categories, which are the negative slots; see :func:`fill_keys`."""
     bins, bins_start, sets = categories
     for slot in range(np.uint64(len(slots))):
@@ -56,14 +51,9 @@ def fill_set_keys(
 
 @kernel(inline=True, inner=True)
 def fill_number_keys(
-    rows: tuple[Any, ...],
-    slots: IntArray,
-    first_row: int,
-    n_rows: int,
-    keys: AnyArray,
-    row_step_out: int,
-    slot_step_out: int,
-) -> None:
+    rows: tuple[Any, ...], slots: IntArray, first_row: int, n_rows: int, keys: AnyArray,
+    row_step_out: int, slot_step_out: int,
+) -> None:  # fmt: skip
     """Write the keys of columns of numbers, which are the other slots; see :func:`fill_keys`."""
     bits, coding, origin, row_step, column_step = rows
     shift, flip, minus_zero = coding[0], coding[1], coding[2]

@@ -52,9 +52,8 @@ LINE = 16
 WIDTH = lanes_of_code()
 """Lanes that are handled at once: eight with AVX-512, else four.
 
-There are four where a vector of the processor holds four or two numbers: the state that a search
-keeps from bin to bin then fills sixteen registers.  With eight lanes half of the instructions only
-spilled and reloaded registers, on an AMD EPYC of 2021.  No result depends on ``WIDTH``.
+There are four where a vector of the processor holds four or two numbers, so that the state of a
+search fits into sixteen registers.  No result depends on ``WIDTH``.
 """
 
 

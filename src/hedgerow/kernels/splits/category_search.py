@@ -101,10 +101,10 @@ class NodeSets(NamedTuple):
 
 
 @kernel(inner=True)
-def counted_node(node: VectorNode) -> SearchedNode:
+def counted_node(node: VectorNode, key: int) -> SearchedNode:
     """Return rows and rules of a node, for the search that one output and several share."""
     sums, free = NodeSums(0, 0, node.n_rows), Within(-np.inf, np.inf, 0.0, 0.0)
-    limits, asked = limits_of(sums, node.largest, node.rules), Asked(0.0, 0.0, 0.0, 1.0, 0)
+    limits, asked = limits_of(sums, node.largest, node.rules), Asked(0.0, 0.0, 0.0, 1.0, key)
     return SearchedNode(np.int64(0), sums, node.largest, node.rules, limits, free, free, asked)
 
 

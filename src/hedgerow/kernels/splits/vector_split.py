@@ -48,6 +48,7 @@ from hedgerow.kernels.simd.lanes import (
     store_floats,
     sum_floats,
 )
+from hedgerow.kernels.splits.constraints import draw_of
 from hedgerow.kernels.splits.split import Limits, Side, Split, SplitRules, Units, sides_score
 
 # Rows of ``lanes``; each has an entry for every output, padded to a multiple of eight.
@@ -196,19 +197,29 @@ def score_cuts(node: VectorNode, at: int, missing: int, n_filled: int, limits: L
 
 
 @kernel(inner=True)
-def search_column(node: VectorNode, feature: int, limits: Limits, best: Split) -> Split:
+def search_column(
+    node: VectorNode, feature: int, limits: Limits, drawn: int, key: int, best: Split
+) -> Split:
     """Return the better of ``best`` and the best cut of one column, in both missing directions."""
+    # With ``drawn`` 1, only one cut is tried, as in :func:`hedgerow.kernels.splits.search`.
     at, n, filled, absent = first_cell(node, feature), node.sums.n, node.filled, node.stride - 1
-    n_missing = np.int64(n[at + absent])
+    n_missing, cut = np.int64(n[at + absent]), np.int64(-1)
     n_filled = list_bins(node, feature) - np.int64(n_missing > 0)
+    if drawn == 1 and n_filled > 0:
+        n_cuts = filled[n_filled - 1] - filled[0] + np.int64(n_missing > 0)
+        cut = filled[0] + draw_of(key, feature, max(n_cuts, np.int64(1)))
+        while filled[n_filled - 1] > cut:
+            n_filled -= 1
     for side in range(2 if n_missing > 0 else 1):
         score_cuts(node, at, absent if side == 1 else -1, n_filled, limits)
         n_left = n_missing if side == 1 else np.int64(0)
         for e in range(n_filled):
             n_left += np.int64(n[at + filled[e]])
+            if cut >= 0 and e + 1 < n_filled:
+                continue
             score = cut_score(node, e, n_left, limits, best.score)
             if score > best.score:
-                best = Split(score, feature, filled[e], np.int64(side), 0, 0, 0)
+                best = Split(score, feature, max(filled[e], cut), np.int64(side), 0, 0, 0)
     return best
 
 

@@ -57,7 +57,7 @@ _OF_BINS: Mapping[str, Any] = {"tree_method": "hist"}
 _OF_SLOPES: Mapping[str, Any] = {**_OF_BINS, "path_smooth": 0.0}
 _OF_LEVELS: Mapping[str, Any] = {**_OF_BINS, "extra_trees": False}
 _OF_VECTORS: Mapping[str, Any] = {
-    **_OF_LEVELS,
+    **_OF_BINS,
     "monotone_constraints": None,
     "feature_penalties": None,
     "path_smooth": 0.0,

@@ -48,7 +48,7 @@ def make_constraints(
     """Return arrays of the constraints of a fit; without ``spec`` trees are grown without bins."""
     last_bin = np.zeros(0, dtype=np.int64) if spec is None else spec.bin_counts - 1
     signs, factors = params.monotone_constraints, params.feature_penalties
-    together = -1
+    several, together = params.multi_strategy == "multi_output_tree", -1
     groups: list[npt.NDArray[np.int64]] = []
     if isinstance(params.interaction_constraints, str):
         together = 1 if params.interaction_constraints == NO_INTERACTIONS else 2
@@ -59,7 +59,8 @@ def make_constraints(
     numbers = np.repeat(np.arange(len(groups)), sizes)
     counts = np.bincount(columns, minlength=n_features)
     return Constraints(
-        scored=np.int64("scores" in params.constrained),
+        # Trees with vectors have no constraints on scores but random cuts.
+        scored=np.int64("scores" in params.constrained and not several),
         sign=np.array(signs or (0,) * n_features, dtype=np.float64),
         factor=np.array(factors or (1,) * n_features, dtype=np.float64),
         last_bin=np.ascontiguousarray(last_bin, dtype=np.int64),
@@ -100,6 +101,10 @@ def bound_children(
     """Hand the bounds of ``parent`` down; the middle of the sides parts an ordered column."""
     row = tree.table[parent]
     left, right = row[s.NODE_LEFT], row[s.NODE_RIGHT]
+    keys = constraints.growth.key
+    for side in range(2 if constraints.growth.drawn == 1 else 0):
+        own = hash64(keys[parent], np.uint64(CUT_STREAM), np.uint64(side + 1))
+        keys[left if side == 0 else right] = np.int64(own)
     for child in (left, right):
         constraints.parent[child] = parent
     if constraints.scored == 0:
@@ -113,11 +118,6 @@ def bound_children(
             constraints.growth.penalty, row[s.NODE_DEPTH] + 1
         )
     feature = row[s.NODE_FEATURE]
-    keys = constraints.growth.key
-    for side in range(2):
-        child = left if side == 0 else right
-        own = hash64(keys[parent], np.uint64(CUT_STREAM), np.uint64(side + 1))
-        keys[child] = np.int64(own)
     sign = constraints.sign[feature]
     if len(constraints.last_bin) > 0:
         apart = row[s.NODE_BIN] == constraints.last_bin[feature]

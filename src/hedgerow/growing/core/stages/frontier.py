@@ -106,6 +106,7 @@ def start_tree(state: s.State) -> None:
         constraints.bounds[0, HIGH] = np.inf
         constraints.bounds[0, TOWARD] = 0.0
         constraints.bounds[0, ORDERED] = ordered_factor(constraints.growth.penalty, 0)
+    if constraints.growth.drawn == 1:
         stream = np.uint64(CUT_STREAM + scalars[s.IS_TREE])
         constraints.growth.key[0] = np.int64(hash64(state.settings.seed, stream, np.uint64(0)))
 
