@@ -2,8 +2,8 @@
 
 Values depend on each other: a small learning rate needs many rounds, and a rule to stop them.
 No recipe is best for all tables of a size.  Symmetric trees with linear leaves suit smooth
-targets, trees of four leaves suit targets with few interactions, and splits of one category
-against the others suit some columns.  So the folds are grown with each candidate
+targets, trees with random cuts suit small tables, and splits of one category against the
+others suit some columns.  So the folds are grown with each candidate
 (:mod:`hedgerow.boosting.automatic.model_selection`), and the best one is trained on all rows.
 `docs/defaults-experiments.md` has figures for each value and candidate.  Plain values are the
 defaults of :class:`hedgerow.params.BoostParams` and of the C++ libraries: 100 rounds at a rate of
