@@ -78,7 +78,8 @@ EXITS = 32
 """Exits of a part: bits of a mask."""
 
 FUSED = 8
-"""Splits evaluated while a mask is held in a register; parts are padded to a multiple."""
+"""Splits evaluated while a mask is held in a register; parts are padded to a multiple.  Four cost
+the same, in twice as many loops."""
 
 BLOCK = 256
 """Rows of a block of the mask engine.  Each fused loop starts with checks that its arrays do not

@@ -50,11 +50,9 @@ LINE = 16
 """Numbers of a line: 64 bytes, as many as a processor fetches at once."""
 
 WIDTH = lanes_of_code()
-"""Lanes that are handled at once: eight with AVX-512, else four.
-
-There are four where a vector of the processor holds four or two numbers, so that the state of a
-search fits into sixteen registers.  No result depends on ``WIDTH``.
-"""
+"""Lanes that are handled at once: eight with AVX-512, else four.  Where a vector of the processor
+holds four or two numbers, four lanes keep the state of a search in sixteen registers: with eight,
+half of the instructions spilled and reloaded them (AMD EPYC of 2021).  No result depends on it."""
 
 
 def _declare(name: str) -> Intrinsic:

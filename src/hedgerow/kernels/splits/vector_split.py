@@ -201,7 +201,7 @@ def search_column(
     node: VectorNode, feature: int, limits: Limits, drawn: int, key: int, best: Split
 ) -> Split:
     """Return the better of ``best`` and the best cut of one column, in both missing directions."""
-    # With ``drawn`` 1, only one cut is tried, as in :func:`hedgerow.kernels.splits.search`.
+    # With ``drawn`` 1 it is one random cut, as in :mod:`hedgerow.kernels.splits.search`.
     at, n, filled, absent = first_cell(node, feature), node.sums.n, node.filled, node.stride - 1
     n_missing, cut = np.int64(n[at + absent]), np.int64(-1)
     n_filled = list_bins(node, feature) - np.int64(n_missing > 0)
