@@ -33,9 +33,8 @@ def entry_kernels() -> set[str]:
     for found in pkgutil.walk_packages(hedgerow.__path__, "hedgerow."):
         if found.name.endswith("_llvm"):
             continue
-        if not found.name.startswith(
-            ("hedgerow.cart", "hedgerow.kernels", "hedgerow.growing", "hedgerow.objectives")
-        ):
+        parts = ("cart", "kernels", "growing", "model", "objectives")
+        if not found.name.startswith(tuple(f"hedgerow.{part}" for part in parts)):
             continue
         module = importlib.import_module(found.name)
         names |= {

@@ -16,8 +16,7 @@ from hedgerow.arrays import MISSING_KEY
 from hedgerow.errors import DataError, DataTypeError
 from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model import engine_tables
-from hedgerow.model.engine_tables import EngineTables
-from hedgerow.model.forest import Forest, joined_forests
+from hedgerow.model.forest import Forest
 from hedgerow.model.predict import FEW_ROWS, Predictor
 from tests.helpers.examples import examples
 from tests.helpers.random_forests import forest_of
@@ -224,17 +223,18 @@ def test_paths_of_symmetric_trees_may_skip_levels(seed, kind, sizes, skips):
     forest = forest_of_levels(rng, values, kind, sizes, skips)
     predictor = Predictor(forest, [kind_of(kind)] * 4)
     if skips == 0.0:
-        assert predictor.tables.levels64 is not None
+        is_coded = predictor.tables.masks(False, 1.0)[0][8]
+        assert is_coded.tolist() == [size > 5 for size in sizes]
     assert same_bits(predictor.raw_scores(values), naive.raw_scores(forest, values))
 
 
 @pytest.mark.parametrize("mirrored", [(), (1,)])
-def test_levels_have_one_order(mirrored):
+def test_codes_need_no_order_of_the_levels(mirrored):
     rng = np.random.default_rng(5)
     values = random_values(rng, "float64", 100, 4)
-    forest = forest_of_levels(rng, values, "float64", [4, 4], 0.0, mirrored)
+    forest = forest_of_levels(rng, values, "float64", [7, 6], 0.0, mirrored)
     predictor = Predictor(forest, ["float"] * 4)
-    assert (predictor.tables.levels64 is None) == bool(mirrored)
+    assert predictor.tables.masks(False, 1.0)[0][8].tolist() == [1, 1]
     assert same_bits(predictor.raw_scores(values), naive.raw_scores(forest, values))
 
 
@@ -280,19 +280,6 @@ def test_few_rows_are_walked_until_the_tables_of_an_engine_pay(monkeypatch):
     at_once = Predictor(forest, ["float"] * forest.n_features)
     at_once.raw_scores(np.tile(values, (30, 1)))
     assert "_mask_tables" in at_once.tables.__dict__
-
-
-def test_levels_depend_on_the_leaves_of_the_whole_forest():
-    """Some default trees of squared error have few leaves."""
-    rng = np.random.default_rng(0)
-    values = random_values(rng, "float64", 400, 4)
-    full = forest_of_levels(rng, values, "float64", [7] * 4, 0.0)
-    drawn = (forest_of_levels(rng, values, "float64", [7], 0.4) for _ in range(100))
-    sparse = next(forest for forest in drawn if EngineTables(forest).levels64 is None)
-    both = joined_forests([full, sparse], full.base_score)
-    assert EngineTables(both).levels64 is not None
-    predictor = Predictor(both, ["float"] * 4)
-    assert same_bits(predictor.raw_scores(values), naive.raw_scores(both, values))
 
 
 @settings(max_examples=examples(30), deadline=None)

@@ -270,7 +270,7 @@ def flat_forest(model: Model, tables: EngineTables, itemsize: int) -> FlatForest
     # The nodes are those of the walk (:class:`hedgerow.model.layout.WalkTables`), with the column
     # in place of the slot.
     forest = model.forest
-    slots, nodes, value, node, roots, _ = tables.walk32 if itemsize == 4 else tables.walk64
+    slots, nodes, value, node, _, roots, _ = tables.walk32 if itemsize == 4 else tables.walk64
     threshold, step = nodes.reshape(-1, 2).T.copy()
     is_leaf = (threshold == _LARGEST) & (step >> 32 == np.arange(len(step)))
     slot = np.append(slots, 0)[np.where(is_leaf, len(slots), step & 0xFFFFFFFF)]

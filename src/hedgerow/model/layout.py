@@ -13,19 +13,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import (
-    MISSING_KEY,
-    MISSING_KEY_32,
-    AnyArray,
-    BinArray,
-    BoolArray,
-    FloatArray,
-    IntArray,
-)
+from hedgerow.arrays import MISSING_KEY, MISSING_KEY_32, AnyArray, BinArray, FloatArray, IntArray
 from hedgerow.data.binning.cut_sample import codes_of
-from hedgerow.kernels.prediction.predict import EXITS, FUSED
+from hedgerow.kernels.prediction.slopes import Records, Slopes, no_slopes, records_of, slopes_at
 from hedgerow.kernels.prediction.table_keys import Ranks
+from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.tables.keys import float32_threshold_keys
+from hedgerow.kernels.tables.statistics import number_keys
 from hedgerow.model.forest import MISSING_BIN, UNKNOWN_BIN, Forest
 
 Uint64Array = npt.NDArray[np.uint64]
@@ -33,7 +27,7 @@ Uint64Array = npt.NDArray[np.uint64]
 _LARGEST = np.iinfo(np.int64).max
 _INFINITE_KEY_32 = 0x7F800000
 _INFINITE_KEY_64 = 0x7FF0000000000000
-_FACTORS = np.cumprod(np.full(4, 0x9E3779B97F4A7C15, dtype=np.uint64))
+_ONE = np.uint64(1)
 
 
 def _coding(dtype: type[np.int32] | type[np.int64], *rules: int) -> AnyArray:
@@ -64,7 +58,7 @@ class Splits(NamedTuple):
     # int64, one per slot; ``2 * column``, plus 1 if a missing value is the highest key; ``-1 -
     # number`` for a set of categories
     slots: IntArray
-    levels: list[IntArray]  # the inner nodes of each depth, from the roots down
+    depth: Uint64Array  # uint64, one per tree; splits of the longest path
 
 
 class WalkTables(NamedTuple):
@@ -78,34 +72,27 @@ class WalkTables(NamedTuple):
     # int64, two per node; threshold, then ``left child << 32 | slot``; in a leaf the largest
     # integer and the leaf itself
     nodes: IntArray
-    value: FloatArray  # float64, one per node; empty if leaves hold vectors or lines
+    value: FloatArray  # float64, one per node
     node: IntArray  # int64, one per node; index of the node in the forest
+    content: IntArray  # int64, one per node; number of its vector or line, see LeafContents
     root: Uint64Array  # root, depth: uint64, one per tree
     depth: Uint64Array
 
 
-class MaskTables(NamedTuple):
-    """Tables of the mask engine."""
+class LeafContents(NamedTuple):
+    """Contents of leaves that do not hold one number each, for the prediction kernels.
 
-    slots: IntArray  # int64, one per slot
-    # uint64, one per split; splits are ordered by part; each part is padded with splits that clear
-    # nothing
-    slot: Uint64Array
-    threshold: AnyArray  # int32 or int64, one per split
-    # uint32, one per split; zeros at the exits that a row above the threshold cannot take
-    clear: npt.NDArray[np.uint32]
-    part_start: Uint64Array  # uint64, one per part and one more
-    # uint64, one per tree and one more; first part of each tree, the one with its root
-    tree_part: Uint64Array
-    # uint64, one per tree; largest number of parts that a row enters after the first
-    hops: Uint64Array
-    value: FloatArray  # float64, 32 per part; value of each exit
-    # int64, 32 per part for vector or linear leaves, else empty; index in the forest of the leaf at
-    # each exit
-    node: IntArray
-    # uint32, 32 per part; next part, counted within the tree; the part itself at a leaf
-    onward: npt.NDArray[np.uint32]
-    most_parts: int  # largest number of parts of a tree
+    Trees without any term have plain values: adding a line takes six times as long.
+    """
+
+    # int64, one per node; number of the leaf's vector or line; empty if there are none
+    number: IntArray
+    is_linear: npt.NDArray[np.uint8]  # uint8, one per tree; 1 if its leaves are lines
+    # float64 (n_leaves, n_outputs), padded to a multiple of ``WIDTH`` numbers
+    vectors: FloatArray
+    value: FloatArray  # value, slopes, records: of all lines
+    slopes: Slopes
+    records: Records
 
 
 def find_splits(forest: Forest) -> Splits:
@@ -130,12 +117,14 @@ def find_splits(forest: Forest) -> Splits:
         # is looked up once per row, so equal ones share a number.
         assert forest.categories is not None
         number = forest.threshold[has_set]
-        sets = forest.categories.sets[number]
-        mixed = condition[has_set].view(np.uint64) + sets @ _FACTORS
-        order, fresh = equal_rows(condition[has_set], *sets.T, order=np.argsort(mixed))
-        same = np.empty_like(number)
-        same[order] = number[order[fresh]][np.cumsum(fresh) - 1]
-        condition[has_set] = -2 - same
+        codes, _ = numbered(condition[has_set])
+        for word in forest.categories.sets.view(np.int64)[number].T:
+            if (word != word[0]).any():  # columns of few categories use one or two words of four
+                own, found = numbered(word)
+                codes, _ = numbered(codes * len(found) + own)
+        first = np.empty(len(codes), dtype=np.int64)
+        first[codes[::-1]] = number[::-1]
+        condition[has_set] = -2 - first[codes]
         threshold[has_set] = 0  # the key of a row in the set is 0
     # A table of all conditions takes a tenth of the time of a sort and a search.
     lowest = min(-1, int(condition.min(initial=0)))
@@ -147,24 +136,20 @@ def find_splits(forest: Forest) -> Splits:
     slots = np.flatnonzero(is_used) + lowest
     slots[slots < 0] += 1
     slot = place[condition - lowest]
-    levels = []
-    level = forest.tree_start[:-1]
+    depth, level = np.zeros(forest.n_trees, dtype=np.uint64), forest.tree_start[:-1]
     while len(level := level[inner[level]]):
-        levels.append(level)
+        depth[tree[level]] += _ONE
         level = np.concatenate((left[level], right[level]))
-    return Splits(tree, left, right, threshold, slot, slots, levels)
+    return Splits(tree, left, right, threshold, slot, slots, depth)
 
 
-def equal_rows(*columns: AnyArray, order: IntArray | None = None) -> tuple[IntArray, BoolArray]:
-    """Return the order that sorts rows, and which rows differ from the row before in this order."""
-    # ``np.unique(..., axis=0)`` takes ten times as long.
-    order = np.lexsort(columns[::-1]) if order is None else order
-    fresh = np.ones(len(order), dtype=np.bool_)
-    for column in columns:
-        found = column[order]
-        fresh[1:] &= found[1:] == found[:-1]
-    fresh[1:] = ~fresh[1:]
-    return order, fresh
+def numbered(keys: IntArray) -> tuple[IntArray, IntArray]:
+    """Number distinct keys; return the number of each key, and the key of each number."""
+    # ``np.unique`` sorts, which takes ten times as long.
+    slots = np.full(1 << (2 * len(keys)).bit_length(), -1)
+    codes, found = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
+    n_codes = number_keys(np.ascontiguousarray(keys), slots, codes, found)
+    return codes, found[:n_codes]
 
 
 def set_tables(forest: Forest) -> tuple[IntArray, Uint64Array]:
@@ -203,20 +188,26 @@ def rank_thresholds(forest: Forest, splits: Splits) -> tuple[npt.NDArray[np.int3
     inner = np.flatnonzero(forest.feature >= 0)
     inner = inner[slots[splits.slot[inner]] >= 0]
     own = first[splits.slot[inner]]
-    order, fresh = equal_rows(own, splits.threshold[inner])
-    inner, distinct = inner[order], own[order[fresh]]
+    codes, keys = numbered(splits.threshold[inner])
+    ordered = np.sort(keys)
+    codes, pairs = numbered(own * len(keys) + np.searchsorted(ordered, keys)[codes])
+    order = np.argsort(pairs)
+    distinct, cut = np.divmod(pairs[order], max(1, len(keys)))
     n_cuts = np.bincount(distinct, minlength=len(slots))
     padded = 2 ** np.ceil(np.log2(n_cuts + 1)).astype(np.int64) - 1
     start = np.concatenate(([0], np.cumsum(padded)))
     rank = np.arange(len(distinct)) - (np.cumsum(n_cuts) - n_cuts)[distinct]
     cuts = np.full(start[-1], _LARGEST)
-    cuts[start[distinct] + rank] = splits.threshold[inner[fresh]]
-    threshold = np.zeros(len(splits.tree), dtype=np.int32)
-    threshold[inner] = rank[np.cumsum(fresh) - 1]
+    cuts[start[distinct] + rank] = ordered[cut]
+    threshold, ranks = np.zeros(len(splits.tree), np.int32), np.empty(len(rank), np.int32)
+    ranks[order] = rank
+    threshold[inner] = ranks[codes]
     return threshold, Ranks(cuts, start.astype(np.uint64))
 
 
-def walk_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> WalkTables:
+def walk_tables(
+    forest: Forest, splits: Splits, contents: LeafContents, threshold: AnyArray
+) -> WalkTables:
     """Build the tables of the walk; ``threshold`` has the width of the keys."""
     start = forest.tree_start
     inner = np.flatnonzero(forest.feature >= 0)
@@ -234,114 +225,34 @@ def walk_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> WalkTabl
     nodes[at, 1] = first_child << 32 | splits.slot[inner]
     node = np.empty_like(number)
     node[position] = number
-    value = forest.value[node if holds_numbers(forest) else node[:0]]
+    content = contents.number[node if len(contents.number) > 0 else node[:0]]
     root = start[:-1].astype(np.uint64)
-    depth = depths(splits, forest.n_trees)
-    return WalkTables(splits.slots, nodes.reshape(-1), value, node, root, depth)
-
-
-def depths(splits: Splits, n_trees: int) -> Uint64Array:
-    """Return the number of splits of the longest path of each tree."""
-    depth = np.zeros(n_trees, dtype=np.uint64)
-    for above, level in enumerate(splits.levels):
-        depth[splits.tree[level]] = above + 1
-    return depth
-
-
-def holds_numbers(forest: Forest) -> bool:
-    """Return whether leaves are plain numbers, not vectors or linear functions."""
-    return forest.vectors is None and forest.slopes is None
-
-
-def _divide(forest: Forest, splits: Splits) -> tuple[BoolArray, IntArray]:
-    """Divide trees into parts; return the mask of their top nodes, and exits of each node."""
-    # The division goes from the leaves up. If a node would have more than 32 exits, its larger
-    # child becomes a new part, and also the other child if necessary.
-    top = np.zeros(len(splits.tree), dtype=np.bool_)
-    top[forest.tree_start[:-1]] = True
-    exits = np.ones(len(splits.tree), dtype=np.int64)
-    for level in reversed(splits.levels):
-        left, right = splits.left[level], splits.right[level]
-        larger = np.where(exits[left] >= exits[right], left, right)
-        smaller = left + right - larger
-        too_many = exits[left] + exits[right] > EXITS
-        top[larger[too_many]] = True
-        top[smaller[too_many & (exits[smaller] == EXITS)]] = True
-        seen = np.where(top, 1, exits)
-        exits[level] = seen[left] + seen[right]
-    return top, exits
-
-
-def mask_tables(forest: Forest, splits: Splits) -> tuple[MaskTables, IntArray]:
-    """Build the tables of the mask engine, with thresholds of 64 bits."""
-    # Also return the node of each split of the tables, and -1 for padding, for
-    # :func:`with_thresholds`.
-    top, exits = _divide(forest, splits)
-    seen = np.where(top, 1, exits)
-    tops = np.flatnonzero(top)
-    tree_part = np.searchsorted(tops, forest.tree_start)
-    part = np.cumsum(top) - 1  # correct at the top nodes; propagated down below
-    first = np.zeros(len(part), dtype=np.int64)  # first exit below the node, in its part
-    above = np.zeros(len(part), dtype=np.int64)  # parts entered before that of the node
-    exit_value = np.zeros((len(tops), EXITS))
-    exit_node = np.zeros((0 if holds_numbers(forest) else len(tops), EXITS), dtype=np.int64)
-    onward = np.zeros((len(tops), EXITS), dtype=np.uint32)
-    hops = np.zeros(forest.n_trees, dtype=np.uint64)
-    for level in splits.levels:
-        left, right = splits.left[level], splits.right[level]
-        for child, start in ((left, first[level]), (right, first[level] + seen[left])):
-            cut = top[child]
-            own, new = part[level], part[child]
-            onward[own[cut], start[cut]] = (new - tree_part[splits.tree[child]])[cut]
-            part[child] = np.where(cut, new, own)
-            first[child] = np.where(cut, 0, start)
-            above[child] = above[level] + cut
-    np.maximum.at(hops, splits.tree, above.astype(np.uint64))
-    leaf = np.flatnonzero(forest.feature < 0)
-    exit_value[part[leaf], first[leaf]] = forest.value[leaf]
-    if len(exit_node) > 0:
-        exit_node[part[leaf], first[leaf]] = leaf
-    onward[part[leaf], first[leaf]] = part[leaf] - tree_part[splits.tree[leaf]]
-
-    inner = np.flatnonzero(forest.feature >= 0)
-    below = (1 << seen[splits.left[inner]]) - 1 << first[inner]
-    keeps = (~below & 0xFFFFFFFF).astype(np.uint32)
-    # Merge equal splits of a part, and the masks of the exits that they keep: if a row is above the
-    # threshold, each clears its own exits. Symmetric trees have one split on each level, so a tree
-    # of 32 leaves needs five splits instead of 31.
-    order, fresh = equal_rows(part[inner], splits.slot[inner], splits.threshold[inner])
-    inner, keeps = inner[order], keeps[order]
-    if len(inner) > 0:
-        starts = np.flatnonzero(fresh)
-        inner, keeps = inner[starts], np.bitwise_and.reduceat(keeps, starts)
-    sizes = np.bincount(part[inner], minlength=len(tops))
-    padded = -(-sizes // FUSED) * FUSED
-    part_start = np.concatenate(([0], np.cumsum(padded)))
-    shift = part_start[:-1] - (np.cumsum(sizes) - sizes)
-    at = np.arange(len(inner)) + shift[part[inner]]
-    slot = np.zeros(part_start[-1], dtype=np.uint64)
-    clear = np.full(part_start[-1], 0xFFFFFFFF, dtype=np.uint32)
-    node = np.full(part_start[-1], -1, dtype=np.int64)
-    slot[at], clear[at], node[at] = splits.slot[inner], keeps, inner
-    tables = MaskTables(
-        splits.slots,
-        slot,
-        np.zeros(0, dtype=np.int64),
-        clear,
-        part_start.astype(np.uint64),
-        tree_part.astype(np.uint64),
-        hops,
-        exit_value.reshape(-1),
-        exit_node.reshape(-1),
-        onward.reshape(-1),
-        int(np.diff(tree_part).max(initial=0)),
+    return WalkTables(
+        splits.slots, nodes.reshape(-1), forest.value[node], node, content, root, splits.depth
     )
-    return with_thresholds(tables, node, splits.threshold), node
 
 
-def with_thresholds(tables: MaskTables, node: IntArray, threshold: AnyArray) -> MaskTables:
-    """Return the tables with other thresholds of the nodes, in the width of the keys."""
-    return tables._replace(threshold=np.where(node < 0, threshold.dtype.type(0), threshold[node]))
+def leaf_contents(forest: Forest) -> LeafContents:
+    """Return the vectors of all leaves, or the lines of the leaves of trees with terms."""
+    is_linear = np.zeros(forest.n_trees, dtype=np.uint8)
+    is_leaf, vectors, value, slopes = (
+        forest.feature < 0,
+        np.zeros((0, 0)),
+        np.zeros(0),
+        no_slopes(0),
+    )
+    own = np.zeros(0, dtype=np.int64)
+    if forest.vectors is not None:
+        own = np.flatnonzero(is_leaf)
+        vectors = np.zeros((len(own), -(-forest.n_outputs // WIDTH) * WIDTH))
+        vectors[:, : forest.n_outputs] = forest.vectors[own]
+    elif forest.slopes is not None:
+        is_linear[:] = np.diff(forest.slopes.start[forest.tree_start]) > 0
+        own = np.flatnonzero(is_leaf & np.repeat(is_linear == 1, np.diff(forest.tree_start)))
+        value, slopes = forest.value[own], slopes_at(forest.slopes, own)
+    number = np.zeros(len(is_leaf) if len(own) > 0 else 0, dtype=np.int64)
+    number[own] = np.arange(len(own))
+    return LeafContents(number, is_linear, vectors, value, slopes, records_of(value, slopes))
 
 
 def flat_view(values: AnyArray) -> tuple[AnyArray, int, int, int]:

@@ -18,7 +18,7 @@ from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray
 from hedgerow.data.schema import ColumnKind
 from hedgerow.kernels.prediction.one_row import add_one_row
 from hedgerow.model.forest import Forest
-from hedgerow.model.layout import CODINGS, CategoryReader
+from hedgerow.model.layout import CODINGS, CategoryReader, LeafContents
 
 NO_SETS = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64))
 
@@ -42,11 +42,12 @@ class RowScorer:
         forest: Forest,
         kinds: Sequence[ColumnKind],
         walk: tuple[AnyArray, ...],  # hedgerow.model.layout.WalkTables of 64-bit keys
-        leaves: tuple[Any, ...],  # vectors, values and slopes of the nodes that the kernels need
+        contents: LeafContents,
         reader: CategoryReader | None,  # if the forest splits categories
     ) -> None:
-        self._base = np.array(forest.base_score, dtype=np.float64).reshape(-1, 1)
-        self._walk, self._leaves, self._reader = walk, leaves, reader
+        self._n_outputs, padding = forest.n_outputs, contents.vectors.shape[1] - forest.n_outputs
+        self._base = np.pad(forest.base_score, (0, max(0, padding))).reshape(-1, 1)
+        self._walk, self._leaves, self._reader = walk, tuple(contents[1:]), reader
         self._lookups: list[tuple[int, bytes]] = []
         if reader is not None:
             found = zip(reader.columns, reader.lookups, strict=True)
@@ -54,12 +55,12 @@ class RowScorer:
         n_features = len(kinds)
         self.shape = (1, n_features)
         self._int_places = [j for j, kind in enumerate(kinds) if kind == "int"]
-        self._needs_numbers = forest.slopes is not None and bool(self._int_places)
+        self._needs_numbers = bool(contents.is_linear.any() and self._int_places)
         self._words = struct.Struct("".join("q" if kind == "int" else "d" for kind in kinds))
         self._numbers = struct.Struct("d" * n_features)
         coding_of = np.array([kind == "int" for kind in kinds], dtype=np.uint8)
         codings = np.array([CODINGS[np.dtype(name)] for name in ("f8", "i8")])
-        order = np.argsort(walk[5], kind="stable").astype(np.uint64)
+        order = np.argsort(walk[-1], kind="stable").astype(np.uint64)
         self._columns = (coding_of, codings, order)
         self._free: list[Space] = []
 
@@ -74,7 +75,7 @@ class RowScorer:
         numbers = np.zeros(self.shape) if self._needs_numbers else floats
         bins = np.zeros(len(self._lookups), dtype=np.uint8)
         sets = (self._reader.row_of_set, self._reader.sets) if self._reader else NO_SETS
-        scratch = np.zeros(len(self._walk[4]) + len(self._walk[0]), dtype=np.uint64)
+        scratch = np.zeros(len(self._walk[-1]) + len(self._walk[0]), dtype=np.uint64)
         leaves = (*self._leaves, numbers)
         arguments = (words, self._columns, self._walk, (bins, *sets), scratch, leaves)
         views = words.data.cast("B"), numbers.reshape(-1).data.cast("B")
@@ -87,7 +88,7 @@ class RowScorer:
         raw = self._base.copy()
         add_one_row(*space.arguments, raw)
         self._free.append(space)
-        return raw
+        return raw if len(raw) == self._n_outputs else raw[: self._n_outputs]
 
     def of_values(self, values: Sequence[Any]) -> FloatArray:
         """Return the raw scores of a row."""
@@ -106,4 +107,4 @@ class RowScorer:
         raw = self._base.copy()
         add_one_row(*space.arguments, raw)
         self._free.append(space)
-        return raw
+        return raw if len(raw) == self._n_outputs else raw[: self._n_outputs]

@@ -26,8 +26,6 @@ from hedgerow.data.schema import ColumnKind
 from hedgerow.data.sparse import SparseTable, rows_at_once
 from hedgerow.errors import DataError, DataTypeError
 from hedgerow.kernels.prediction import predict as kernels
-from hedgerow.kernels.prediction.levels import add_level_trees, level_space
-from hedgerow.kernels.prediction.slopes import no_slopes, records_of, writable_slopes
 from hedgerow.model.engine_tables import EngineTables
 from hedgerow.model.forest import Forest, renumbered, used_columns
 from hedgerow.model.layout import CODINGS, CategoryReader, flat_view
@@ -90,19 +88,9 @@ class Predictor:
         self._n_trees = forest.n_trees
         self._n_outputs = forest.n_outputs
         self._per_round = forest.trees_per_round
-        # Copies, because kernels are compiled for writable arrays.
-        self._vectors = None if forest.vectors is None else np.array(forest.vectors, order="C")
-        self._slopes = None if forest.slopes is None else writable_slopes(forest.slopes)
-        slopes = no_slopes(0) if self._slopes is None else self._slopes
-        value = np.zeros(0) if self._slopes is None else np.array(forest.value)
-        self._leaves = (
-            np.zeros((0, 0)) if self._vectors is None else self._vectors,
-            value,
-            slopes,
-            records_of(value, slopes),
-        )
         self._base_score = np.array(forest.base_score, dtype=np.float64)
         self.tables = EngineTables(forest)
+        self._is_linear = forest.slopes is not None and len(forest.slopes.column) > 0
         self._kinds = kinds
         self._codings = codings_of(kinds)
 
@@ -145,7 +133,7 @@ class Predictor:
         if isinstance(values, SparseTable):
             self._each_block(values, n_threads, add)
         elif len(values) > FLOAT_ROWS and (
-            self._slopes is not None or (values.dtype == np.float32 and self._walks(values))
+            self._is_linear or (values.dtype == np.float32 and self._walks(values))
         ):
             for start in range(0, len(values), FLOAT_ROWS):
                 add(self, values[start : start + FLOAT_ROWS], start, n_threads)
@@ -166,7 +154,7 @@ class Predictor:
             if isinstance(values, SparseTable):
                 for number in range(first, stop):
                     own = slice(number % self._n_outputs, number % self._n_outputs + 1)
-                    found = scores[own] if self._vectors is None else scores
+                    found = scores[own] if self.forest.vectors is None else scores
                     tree = Predictor(self.forest.tree(number), self._kinds)
                     tree.add_scores(values, found, n_threads)
             else:
@@ -185,7 +173,7 @@ class Predictor:
             return leaves
         rows, _, categories, numbers = self._batch(values, walks=True)
         leaves = np.empty((len(values), self._n_trees), dtype=np.int32)
-        contents = (*self._leaves, numbers)
+        contents = (*self.tables.contents[1:], numbers)
         tables = self.tables.walk64
         block, n_slots = self._block(kernels.WALK_BLOCK, 8), len(self.tables.splits.slots)
 
@@ -220,7 +208,7 @@ class Predictor:
         if walks and values.dtype == np.float32:
             values = values.astype(np.float64)
         rows, numbers = kernel_rows(values, self._codings, self._n_features), NO_NUMBERS
-        if self._slopes is not None:
+        if self._is_linear:
             numbers = floats_of(values, self._kinds)
         reader = self._category_reader
         return Batch(rows, walks, NO_CATEGORIES if reader is None else reader.read(values), numbers)
@@ -230,42 +218,37 @@ class Predictor:
     ) -> None:
         """Add trees to ``scores`` with the engine that is faster for this batch."""
         rows, walks, categories, numbers = batch
-        n_rows, leaves, tables = scores.shape[1], (*self._leaves, numbers), self.tables
-        # The scores of a row are neighbours, like the numbers of a vector: 26 take half the time.
-        held = scores if self._vectors is None else np.ascontiguousarray(scores.T)
+        n_rows, tables = scores.shape[1], self.tables
+        leaves, held = (*tables.contents[1:], numbers), scores
+        if self.forest.vectors is not None:
+            # The scores of a row are neighbours, like the numbers of a vector: 26 take half the
+            # time.
+            held = np.zeros((n_rows, tables.contents.vectors.shape[1]))
+            held[:, : self._n_outputs] = scores.T
         narrow = rows[0].itemsize == 4
         share = (stop_tree - first_tree) / max(1, self._n_trees)
         few = n_rows < FEW_ROWS
-        levels = None if walks else tables.levels32 if narrow else tables.levels64
-        masked = not walks and levels is None
-        if levels is not None:
-            n_slots, own = len(levels.slots), tuple(levels)
-            block = self._block(min(kernels.BLOCK, n_rows + 15), levels.threshold.itemsize)
-        elif masked:
-            masks, ranks = tables.masks(narrow, share)
-            block = self._block(min(kernels.BLOCK, n_rows + 15), masks[2].itemsize)
-        else:
+        if walks:
             walk = tables.walk64
             block = kernels.WALK_BLOCK if few else self._block(kernels.WALK_BLOCK, 8)
+        else:
+            masks, ranks = tables.masks(narrow, share)
+            block = self._block(min(kernels.BLOCK, n_rows + 15), masks[2].itemsize)
 
         def task(start: int, stop: int) -> None:
             part = (held, block, start, stop, first_tree, stop_tree, categories)
-            if levels is not None:
-                add_level_trees(rows, own, *part, level_space(n_slots, block), leaves)
-            elif masked:
+            if walks:
+                space = kernels.walk_space(len(walk[0]), block, stop - start)
+                kernels.walk_trees(rows, walk, *part, space, leaves, _NO_LEAVES)
+            else:
                 space = kernels.mask_space(len(masks[0]), masks[-1], block)
                 widths = (rows, _NO_WIDE_ROWS) if narrow else (_NO_NARROW_ROWS, rows)
                 kernels.add_masked_trees(widths, masks, *part, space, leaves, ranks)
-            else:
-                space = kernels.walk_space(len(walk[0]), block, stop - start)
-                kernels.walk_trees(rows, walk, *part, space, leaves, _NO_LEAVES)
 
-        cost = 1.0 * (stop_tree - first_tree)
-        if levels is None and not few:
-            cost = (self._mask_cost(n_rows) if masked else tables.walk_cost) * share
+        cost = (tables.walk_cost if walks else self._mask_cost(n_rows)) * share
         run_blocks(task, n_rows, 1 if few else n_threads, self._rows_per_thread(cost))
         if held is not scores:
-            scores[:] = held.T
+            scores[:] = held[:, : self._n_outputs].T
 
     def _mask_cost(self, n_rows: int) -> float:
         return self.tables.mask_cost * (1 + BLOCK_COST / n_rows)
@@ -274,9 +257,7 @@ class Predictor:
         """Return whether the trees are walked, which has keys of 64 bits."""
         if len(values) < FEW_ROWS or not self.tables.pay(len(values)):
             return True
-        narrow = values.dtype == np.float32
-        levels = self.tables.levels32 if narrow else self.tables.levels64
-        return levels is None and self._mask_cost(len(values)) > self.tables.walk_cost
+        return self._mask_cost(len(values)) > self.tables.walk_cost
 
     def _block(self, rows: int, key_bytes: int) -> int:
         """Return the block size: ``rows``, or fewer if their keys would not fit the cache."""
@@ -301,7 +282,8 @@ class Predictor:
     def of_one_row(self) -> RowScorer:
         """Return the scorer of single rows."""
         reader = self._category_reader
-        return RowScorer(self.forest, self._kinds, self.tables.walk64, self._leaves, reader)
+        tables = self.tables
+        return RowScorer(self.forest, self._kinds, tables.walk64, tables.contents, reader)
 
     @once
     def _category_reader(self) -> CategoryReader | None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from hedgerow import kernel_types as kt
 from hedgerow.compile import kernel
-from hedgerow.kernels.prediction.predict import Leaves, add_leaves, step
+from hedgerow.kernels.prediction.predict import Leaves, WalkArrays, add_lines_of, add_vectors, step
 from hedgerow.kernels.prediction.table_keys import CategorySets
 from hedgerow.kernels.primitives.intrinsics import words_as
 
@@ -30,7 +30,7 @@ _ONE = np.uint64(1)
 def add_one_row(
     words: kt.Int64_1D,
     columns: tuple[kt.UInt8_1D, kt.Int64_2D, kt.UInt64_1D],
-    tables: tuple[kt.Int64_1D, kt.Int64_1D, kt.Float64_1D, kt.Int64_1D, kt.UInt64_1D, kt.UInt64_1D],
+    tables: WalkArrays,
     categories: CategorySets,
     space: kt.UInt64_1D,
     leaves: Leaves,
@@ -39,7 +39,7 @@ def add_one_row(
     """Add all trees to the scores of one row."""
     # ``space``, uint64 (n_trees + n_slots,), belongs to this call alone.
     coding_of, codings, order = columns
-    slots, nodes, value, node, roots, depths = tables
+    slots, nodes, value, _, content, roots, depths = tables
     bins, bins_start, sets = categories
     n_trees, n_outputs, zero = np.uint64(len(roots)), np.uint64(len(scores)), np.uint64(0)
     ends = words_as(space, 0, n_trees, np.uint64)
@@ -82,19 +82,19 @@ def add_one_row(
         for _ in range(depths[tree]):
             a = step(nodes, keys, zero, a)
         ends[tree] = a
-    if len(value) > 0:
-        for output in range(n_outputs):
-            total = scores[output, 0]
-            for tree in range(output, n_trees, n_outputs):
+    is_linear, vectors = leaves[0], leaves[1]
+    if vectors.shape[1] > 0:
+        for tree in range(n_trees):
+            ends[tree] = content[ends[tree]]
+        add_vectors(vectors, ends, _ONE, n_trees, _ONE, scores, zero)
+        return
+    for output in range(n_outputs):
+        total = scores[output, 0]
+        for tree in range(output, n_trees, n_outputs):
+            if is_linear[tree]:
+                ends[tree], scores[output, 0] = content[ends[tree]], total
+                add_lines_of(leaves, ends[tree : tree + _ONE], _ONE, scores[output], zero)
+                total = scores[output, 0]
+            else:
                 total += value[ends[tree]]
-            scores[output, 0] = total
-    elif len(leaves[1]) == 0:
-        vectors = leaves[0]
-        for tree in range(n_trees):
-            for output in range(n_outputs):
-                scores[output, 0] += vectors[np.uint64(node[ends[tree]]), output]
-    else:
-        for tree in range(n_trees):
-            ends[tree] = node[ends[tree]]
-            end = words_as(space, tree, _ONE, np.uint64)
-            add_leaves(leaves, end, _ONE, scores, tree, zero)
+        scores[output, 0] = total

@@ -15,13 +15,13 @@ rank     number of thresholds of a column below a key: it replaces the key and t
 part     at most 32 exits of a tree, numbered from left to right; an exit is a
          leaf or the top of another part
 mask     32 bits per row: the exits of a part that the row may still take
-tables   :class:`hedgerow.model.layout.MaskTables` or ``WalkTables`` as a plain tuple
-leaves   ``(vectors, value, slopes, records, numbers)``, contents of leaves that do not hold one
-         number each: a vector for each node, float64 (n_nodes, n_outputs), if there are
-         vectors; and if leaves have slopes, the values and
-         :class:`hedgerow.kernels.prediction.slopes.Slopes` of their lines, the same as records
-         if they fit, and the numbers of all rows
-scores   float64 (n_outputs, n_rows); if leaves hold vectors, (n_rows, n_outputs)
+code     a bit for each different split of a tree, set if the row goes right there
+tables   :class:`hedgerow.model.mask_tables.MaskTables` or
+         :class:`hedgerow.model.layout.WalkTables` as a plain tuple
+leaves   ``(is_linear, vectors, value, slopes, records, numbers)``, the contents of leaves that do
+         not hold one number each (:class:`hedgerow.model.layout.LeafContents`), and the numbers of
+         all rows if there are lines
+scores   float64 (n_outputs, n_rows); if leaves hold vectors, (n_rows, n_outputs), padded like them
 block    rows handled side by side, a multiple of 16
 space    uint64, scratch space of one call (:func:`mask_space`, :func:`walk_space`)
 
@@ -38,15 +38,17 @@ the loop::
               1   2       right at a, left at b: mask 1 1 0, lowest bit 1, exit 1
 
 A tree of more than 32 leaves has several parts; the exit taken in one part names
-the next part (:func:`add_masked_trees`).
+the next part (:func:`add_masked_trees`).  If it has few different splits, as a symmetric tree with
+one split per level, it is a single part in which each split clears a bit of its own: the other
+bits are the code of the row, and a table has the leaf of each code.
 
 Walk.  Single rows and trees of very many leaves go from node to node without
 branches, eight rows at a time: children are neighbours and a leaf is its own
 child, so every row takes as many steps as the tree is deep
 (:func:`walk_trees`).
 
-Where leaves hold vectors, one walk ends at a vector with a number for each output
-(:func:`add_leaves`); where leaves have slopes, it ends at a line, or at one for each output
+Where leaves hold vectors, a row ends at a vector with a number for each output
+(:func:`add_vectors`); where leaves have slopes, it ends at a line
 (:mod:`hedgerow.kernels.prediction.slopes`).
 
 The score of a row is the sum in tree order, in both engines and for any block.
@@ -94,41 +96,59 @@ _LINK_BITS = np.uint64(32)
 _LOW_BITS = np.uint64(0xFFFFFFFF)
 
 
+GROUP = 8
+"""Trees whose vectors are added at once, so that sums are loaded and stored once for all."""
+
+WalkArrays: TypeAlias = tuple[
+    kt.Int64_1D, kt.Int64_1D, kt.Float64_1D, kt.Int64_1D, kt.Int64_1D, kt.UInt64_1D, kt.UInt64_1D
+]
+"""Tables of the walk."""
+
 Leaves: TypeAlias = tuple[
-    kt.Float64_2D, kt.Float64_1D, Slopes, tuple[kt.UInt64_1D, kt.Float64_1D], kt.Float64_2D
+    kt.UInt8_1D,
+    kt.Float64_2D,
+    kt.Float64_1D,
+    Slopes,
+    tuple[kt.UInt64_1D, kt.Float64_1D],
+    kt.Float64_2D,
 ]
 """Contents of leaves, see the glossary."""
 
 
 @kernel(inner=True)
-def add_leaves(
-    leaves: tuple[Any, ...],
+def add_vectors(
+    vectors: FloatArray,
     chosen: AnyArray,
+    step: int,
+    n_trees: int,
     n_rows: int,
     scores: FloatArray,
-    tree: int,
     first_row: int,
 ) -> None:
-    """Add leaf ``chosen[i]`` of a tree to row ``first_row + i``, for ``n_rows`` rows."""
-    vectors, value, slopes, records, numbers = leaves
-    if len(value) == 0:
-        n_outputs = np.uint64(vectors.shape[1])
-        whole = n_outputs - n_outputs % np.uint64(WIDTH)
-        totals = words_as(scores, 0, scores.size, np.float64)
-        parts = words_as(vectors, 0, vectors.size, np.float64)
-        for i in range(n_rows):
-            at, part = (first_row + i) * n_outputs, np.uint64(chosen[i]) * n_outputs
-            for k in range(np.uint64(0), whole, np.uint64(WIDTH)):
-                total = load_floats(totals, at + k) + load_floats(parts, part + k)
-                store_floats(totals, at + k, total)
-            for k in range(whole, n_outputs):
-                totals[at + k] += parts[part + k]
-        return
-    own = scores[tree % np.uint64(len(scores))]
+    """Add vectors ``chosen[t * step + i]`` of trees t, in order, to row ``first_row + i``."""
+    width = np.uint64(vectors.shape[1])
+    sums = words_as(scores, 0, scores.size, np.float64)
+    parts = words_as(vectors, 0, vectors.size, np.float64)
+    for i in range(np.uint64(n_rows)):
+        at = (np.uint64(first_row) + i) * width
+        for k in range(np.uint64(0), width, np.uint64(WIDTH)):
+            total = load_floats(sums, at + k)
+            for tree in range(np.uint64(n_trees)):
+                part = np.uint64(chosen[tree * np.uint64(step) + i]) * width
+                total = total + load_floats(parts, part + k)
+            store_floats(sums, at + k, total)
+
+
+@kernel(inner=True)
+def add_lines_of(
+    leaves: tuple[Any, ...], chosen: AnyArray, n_rows: int, scores: FloatArray, first_row: int
+) -> None:
+    """Add line ``chosen[i]`` to row ``first_row + i`` of an output, for ``n_rows`` rows."""
+    _, _, value, slopes, records, numbers = leaves
     if len(records[0]) > 0:
-        add_records(records, numbers, chosen, n_rows, own, first_row)
+        add_records(records, numbers, chosen, n_rows, scores, first_row)
     else:
-        add_lines((value, slopes, numbers), chosen, n_rows, own, first_row)
+        add_lines((value, slopes, numbers), chosen, n_rows, scores, first_row)
 
 
 @kernel
@@ -178,12 +198,12 @@ def clear_exits(
 
 def mask_space(n_slots: int, most_parts: int, block: int) -> npt.NDArray[np.uint64]:
     """Return scratch space for one call of :func:`add_masked_trees`."""
-    return np.empty((2 * n_slots + most_parts + 3) * block // 2 + SPARE_WORDS, np.uint64)
+    return np.empty((2 * n_slots + most_parts + GROUP + 2) * block // 2 + SPARE_WORDS, np.uint64)
 
 
 def walk_space(n_slots: int, block: int, n_rows: int) -> npt.NDArray[np.uint64]:
     """Return scratch space for one call of :func:`walk_trees`."""
-    return np.empty((n_slots + 1) * max(1, min(block, n_rows)), np.uint64)
+    return np.empty((n_slots + GROUP) * max(1, min(block, n_rows)), np.uint64)
 
 
 @kernel
@@ -205,20 +225,21 @@ def add_masked_trees(
     # ``widths`` are rows of 32 and of 64 bits, one of them empty.  Thresholds are 64-bit keys if
     # ``ranks`` is None, else int32: ranks of 64-bit keys or, without any ranks, 32-bit keys.
     rows, wide_rows = widths
-    slots, slot, threshold, clear, part_start, tree_part, hops = tables[:7]
-    value, node, onward, most_parts = tables[7:]
+    slots, slot, threshold, clear, part_start, tree_part, tree_exit, hops, is_coded = tables[:9]
+    value, content, onward, most_parts = tables[9:]
+    is_linear, vectors = leaves[0], leaves[1]
     splits = (slot, threshold, clear)
-    n_outputs = np.uint64(len(scores))
+    n_outputs, has_vectors = np.uint64(len(scores)), vectors.shape[1] > 0
     block, stop = np.uint64(block), np.uint64(stop)
     n_keys, n_masks = np.uint64(len(slots)) * block, np.uint64(most_parts) * block
     first = line_start(space)
     keys = words_as(space, first, n_keys, threshold.dtype)
     masks = words_as(space, first + n_keys, n_masks, np.uint32)
     n_taken = n_keys + (n_masks >> _ONE)
-    exits = words_as(space, first + n_taken, block, np.uint32)
-    wide_keys = words_as(space, first + n_taken + (block >> _ONE), block, np.int64)
+    wide_keys = words_as(space, first + n_taken, block, np.int64)
+    exits = words_as(space, first + n_taken + block, np.uint64(GROUP) * block, np.uint32)
     for row in range(np.uint64(start), stop, block):
-        n = min(block, stop - row)
+        n, own = min(block, stop - row), np.uint64(0)
         if ranks is None:
             fill_keys(wide_rows, slots, categories, row, n, keys, _ONE, block)
         elif len(ranks.start) == 0:
@@ -233,22 +254,33 @@ def add_masked_trees(
                     masks[mask_start + i] = _ALL
                 for at in range(part_start[part], part_start[part + _ONE], np.uint64(FUSED)):
                     clear_exits(keys, masks, block, mask_start, splits, at)
-            for i in range(n):
-                exits[i] = trailing_zeros(masks[i])
-            table = first_part * np.uint64(EXITS)
+            if is_coded[tree]:
+                for i in range(n):
+                    exits[own + i] = ~masks[i]
+            else:
+                for i in range(n):
+                    exits[own + i] = trailing_zeros(masks[i])
+            table = tree_exit[tree]
             for _ in range(hops[tree]):
                 for i in range(n):
-                    part = np.uint64(onward[table + np.uint64(exits[i])])
+                    part = np.uint64(onward[table + np.uint64(exits[own + i])])
                     mask = masks[part * block + i]
-                    exits[i] = part * np.uint64(EXITS) + np.uint64(trailing_zeros(mask))
-            if len(node) == 0:
+                    exits[own + i] = part * np.uint64(EXITS) + np.uint64(trailing_zeros(mask))
+            if has_vectors:
+                for i in range(n):
+                    exits[own + i] = content[table + np.uint64(exits[own + i])]
+                own += block
+                if own == np.uint64(GROUP) * block or tree + _ONE == np.uint64(stop_tree):
+                    add_vectors(vectors, exits, block, own // block, n, scores, row)
+                    own = np.uint64(0)
+            elif is_linear[tree]:
+                for i in range(n):
+                    exits[i] = content[table + np.uint64(exits[i])]
+                add_lines_of(leaves, exits, n, scores[tree % n_outputs], row)
+            else:
                 output = tree % n_outputs
                 for i in range(n):
                     scores[output, row + i] += value[table + np.uint64(exits[i])]
-            else:
-                for i in range(n):
-                    exits[i] = node[table + np.uint64(exits[i])]
-                add_leaves(leaves, exits, n, scores, tree, row)
 
 
 @kernel(inline=True, inner=True)
@@ -297,7 +329,7 @@ def walk_tree(
 @kernel
 def walk_trees(
     rows: KeyRows,
-    tables: tuple[kt.Int64_1D, kt.Int64_1D, kt.Float64_1D, kt.Int64_1D, kt.UInt64_1D, kt.UInt64_1D],
+    tables: WalkArrays,
     scores: kt.Float64_2D,
     block: int,
     start: int,
@@ -311,25 +343,33 @@ def walk_trees(
 ) -> None:
     """Add trees like :func:`add_masked_trees`, by walking; for few rows or large trees."""
     # If ``found``, int32 (n_rows, n_trees), is not empty, it gets the leaves, and no score changes.
-    slots, nodes, value, node, roots, depths = tables
+    slots, nodes, value, node, content, roots, depths = tables
     n_slots, n_outputs = np.uint64(len(slots)), np.uint64(len(scores))
-    stop = np.uint64(stop)
+    stop, has_vectors = np.uint64(stop), leaves[1].shape[1] > 0
     block = max(_ONE, min(np.uint64(block), stop - np.uint64(start)))
-    ends = words_as(space, 0, block, np.uint64)
-    keys = words_as(space, block, n_slots * block, rows[0].dtype)
+    ends = words_as(space, 0, np.uint64(GROUP) * block, np.uint64)
+    keys = words_as(space, np.uint64(GROUP) * block, n_slots * block, rows[0].dtype)
     for row in range(np.uint64(start), stop, block):
-        n = min(block, stop - row)
+        n, held = min(block, stop - row), np.uint64(0)
         fill_keys(rows, slots, categories, row, n, keys, n_slots, _ONE)
         for tree in range(np.uint64(first_tree), np.uint64(stop_tree)):
-            walk_tree(nodes, roots[tree], depths[tree], keys, n_slots, n, ends)
+            own = ends[held * block : (held + _ONE) * block]
+            walk_tree(nodes, roots[tree], depths[tree], keys, n_slots, n, own)
             if len(found) > 0:
                 for i in range(n):
-                    found[row + i, tree] = node[ends[i]] - np.int64(roots[tree])
-            elif len(value) > 0:
+                    found[row + i, tree] = node[own[i]] - np.int64(roots[tree])
+            elif has_vectors:
+                for i in range(n):
+                    own[i] = content[own[i]]
+                held += _ONE
+                if held == np.uint64(GROUP) or tree + _ONE == np.uint64(stop_tree):
+                    add_vectors(leaves[1], ends, block, held, n, scores, row)
+                    held = np.uint64(0)
+            elif leaves[0][tree]:
+                for i in range(n):
+                    own[i] = content[own[i]]
+                add_lines_of(leaves, own, n, scores[tree % n_outputs], row)
+            else:
                 output = tree % n_outputs
                 for i in range(n):
-                    scores[output, row + i] += value[ends[i]]
-            else:
-                for i in range(n):
-                    ends[i] = node[ends[i]]
-                add_leaves(leaves, ends, n, scores, tree, row)
+                    scores[output, row + i] += value[own[i]]

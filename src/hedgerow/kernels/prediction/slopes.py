@@ -131,8 +131,7 @@ def writable_slopes(slopes: Slopes) -> Slopes:
 def records_of(values: FloatArray, slopes: Slopes) -> Records:
     """Return a record for each line; none if a line has no bounds, or more terms than fit."""
     # A record is in two cache lines, the same numbers in separate arrays are in seven or more.
-    # Predictions of 600 trees with linear leaves take 0.77 to 0.97 of the time with records and
-    # levels (:mod:`hedgerow.kernels.prediction.levels`).
+    # Predictions of default models of five tables take 0.73 to 0.78 of the time with records.
     counts = np.diff(slopes.start)
     bounded = bool(np.isfinite(slopes.low).all() and np.isfinite(slopes.high).all())
     fits = counts.max(initial=0) <= TERMS and slopes.column.max(initial=0) < 1 << _COLUMN_BITS
@@ -141,12 +140,13 @@ def records_of(values: FloatArray, slopes: Slopes) -> Records:
     words = record.reshape(-1).view(np.uint64)
     if n_lines:
         record[:, 1], record[:, 2], record[:, 3] = values, slopes.low, slopes.high
-        line = np.repeat(np.arange(n_lines), counts)
-        term = np.arange(len(line)) - slopes.start[line]
-        record[line, 4 + 2 * term] = slopes.slope
-        record[line, 5 + 2 * term] = slopes.center
-        columns = slopes.column.astype(np.uint64) << (_COLUMN_BITS * term).astype(np.uint64)
-        np.bitwise_or.at(words, RECORD * line, columns)
+        for k in range(TERMS):
+            line = np.flatnonzero(counts > k)
+            term = slopes.start[line] + k
+            record[line, 4 + 2 * k] = slopes.slope[term]
+            record[line, 5 + 2 * k] = slopes.center[term]
+            columns = slopes.column[term].astype(np.uint64) << np.uint64(_COLUMN_BITS * k)
+            words[RECORD * line] |= columns
     return words, record.reshape(-1)
 
 
