@@ -80,8 +80,9 @@ EXITS = 32
 """Exits of a part: bits of a mask."""
 
 FUSED = 8
-"""Splits evaluated while a mask is held in a register; parts are padded to a multiple.  Four cost
-the same, in twice as many loops."""
+"""Splits evaluated while a mask is held in a register: the last ones of a part are padded to this
+number or to two less, which is all of a tree of 31 leaves.  Four cost the same, in twice as many
+loops."""
 
 BLOCK = 256
 """Rows of a block of the mask engine.  Each fused loop starts with checks that its arrays do not
@@ -171,12 +172,19 @@ def add_chosen_vectors(
 
 @kernel(inline=True, inner=True)
 def clear_exits(
-    keys: AnyArray, masks: AnyArray, block: int, part: int, splits: tuple[Any, ...], at: int
+    keys: AnyArray,
+    masks: AnyArray,
+    block: int,
+    part: int,
+    splits: tuple[Any, ...],
+    at: int,
+    is_whole: bool,
 ) -> None:
-    """Evaluate ``FUSED`` splits from position ``at`` on for all rows of a block."""
+    """Evaluate the ``FUSED`` splits from ``at`` on, or all but two, for all rows of a block."""
     slot, threshold, clear = splits
     b, c, d, e = at + _ONE, at + np.uint64(2), at + np.uint64(3), at + np.uint64(4)
-    f, g, h = at + np.uint64(5), at + np.uint64(6), at + np.uint64(7)
+    f = at + np.uint64(5)
+    g, h = (at + np.uint64(6), at + np.uint64(7)) if is_whole else (e, f)
     s0, s1, s2, s3 = slot[at] * block, slot[b] * block, slot[c] * block, slot[d] * block
     s4, s5, s6, s7 = slot[e] * block, slot[f] * block, slot[g] * block, slot[h] * block
     t0, t1, t2, t3 = threshold[at], threshold[b], threshold[c], threshold[d]
@@ -191,8 +199,9 @@ def clear_exits(
         mask &= c3 if keys[s3 + i] > t3 else _ALL
         mask &= c4 if keys[s4 + i] > t4 else _ALL
         mask &= c5 if keys[s5 + i] > t5 else _ALL
-        mask &= c6 if keys[s6 + i] > t6 else _ALL
-        mask &= c7 if keys[s7 + i] > t7 else _ALL
+        if is_whole:
+            mask &= c6 if keys[s6 + i] > t6 else _ALL
+            mask &= c7 if keys[s7 + i] > t7 else _ALL
         masks[part + i] = mask
 
 
@@ -252,8 +261,11 @@ def add_masked_trees(
                 mask_start = (part - first_part) * block
                 for i in range(block):
                     masks[mask_start + i] = _ALL
-                for at in range(part_start[part], part_start[part + _ONE], np.uint64(FUSED)):
-                    clear_exits(keys, masks, block, mask_start, splits, at)
+                at, end = part_start[part], part_start[part + _ONE]
+                while at < end:
+                    is_whole = end - at >= np.uint64(FUSED)
+                    clear_exits(keys, masks, block, mask_start, splits, at, is_whole)
+                    at += np.uint64(FUSED)
             if is_coded[tree]:
                 for i in range(n):
                     exits[own + i] = ~masks[i]
