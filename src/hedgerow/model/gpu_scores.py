@@ -42,7 +42,6 @@ _KEPT_BYTES = 1 << 15
 """Most memory that the threads of a block share, so that a multiprocessor holds several."""
 
 _BLOCK_SIZES = (256, 128, 64)
-_LARGEST = np.iinfo(np.int64).max
 _BITS: dict[int, np.dtype[Any]] = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 
 
@@ -270,10 +269,10 @@ def flat_forest(model: Model, tables: EngineTables, itemsize: int) -> FlatForest
     # The nodes are those of the walk (:class:`hedgerow.model.layout.WalkTables`), with the column
     # in place of the slot.
     forest = model.forest
-    slots, nodes, value, node, _, roots, _ = tables.walk32 if itemsize == 4 else tables.walk64
+    slots, nodes, node, roots, _ = tables.walk32 if itemsize == 4 else tables.walk64
     threshold, step = nodes.reshape(-1, 2).T.copy()
-    is_leaf = (threshold == _LARGEST) & (step >> 32 == np.arange(len(step)))
-    slot = np.append(slots, 0)[np.where(is_leaf, len(slots), step & 0xFFFFFFFF)]
+    is_leaf = step >> 32 == np.arange(len(step))
+    slot = np.append(slots, 0)[step & 0xFFFFFFFF]
     is_set = ~is_leaf & (slot < 0)
     is_number = ~is_leaf & (slot >= 0)
     columns = distinct(slot[is_number] >> 1)
@@ -288,7 +287,7 @@ def flat_forest(model: Model, tables: EngineTables, itemsize: int) -> FlatForest
     flags = np.where(is_set, kernels.IS_CATEGORY, slot & kernels.MISSING_GOES_RIGHT)
     child = step >> 32 << kernels.CHILD_SHIFT
     words_of_step = np.where(is_leaf, -1, child | place << kernels.PLACE_SHIFT | flags)
-    values = value if forest.vectors is None else forest.vectors[node].reshape(-1)
+    values = forest.value[node] if forest.vectors is None else forest.vectors[node].reshape(-1)
     return FlatForest(
         np.column_stack((threshold, words_of_step)).reshape(-1),
         roots.astype(np.int64),

@@ -13,7 +13,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, MISSING_KEY_32, AnyArray, BinArray, FloatArray, IntArray
+from hedgerow.arrays import (
+    MISSING_KEY,
+    MISSING_KEY_32,
+    AnyArray,
+    BinArray,
+    FloatArray,
+    IntArray,
+    aligned_empty,
+)
 from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.kernels.prediction.slopes import Records, Slopes, no_slopes, records_of, slopes_at
 from hedgerow.kernels.prediction.table_keys import Ranks
@@ -64,17 +72,15 @@ class Splits(NamedTuple):
 class WalkTables(NamedTuple):
     """Tables of the walk.
 
-    Nodes are renumbered so that siblings are adjacent: the k-th inner node of a tree has
-    the children 1 + 2k and 2 + 2k.
+    Nodes are renumbered so that siblings are adjacent and in one cache line: the root of a tree is
+    node 1, its k-th inner node has the children 2 + 2k and 3 + 2k, and node 0 is not used.
     """
 
     slots: IntArray  # int64, one per slot
-    # int64, two per node; threshold, then ``left child << 32 | slot``; in a leaf the largest
-    # integer and the leaf itself
+    # int64, two per node; threshold, then ``left child << 32 | slot``; in a leaf its value as bits,
+    # or the number of its vector or line, then the leaf itself and a slot whose key is the lowest
     nodes: IntArray
-    value: FloatArray  # float64, one per node
     node: IntArray  # int64, one per node; index of the node in the forest
-    content: IntArray  # int64, one per node; number of its vector or line, see LeafContents
     root: Uint64Array  # root, depth: uint64, one per tree
     depth: Uint64Array
 
@@ -209,39 +215,33 @@ def walk_tables(
     forest: Forest, splits: Splits, contents: LeafContents, threshold: AnyArray
 ) -> WalkTables:
     """Build the tables of the walk; ``threshold`` has the width of the keys."""
-    start = forest.tree_start
+    number = np.arange(len(splits.tree))
     inner = np.flatnonzero(forest.feature >= 0)
-    number = np.arange(len(splits.tree), dtype=np.int64)
-    first_child = splits.tree[inner] + 1 + 2 * number[: len(inner)]
+    # One unused node before each root: siblings are in one cache line.
     position = np.empty_like(number)
-    position[start[:-1]] = start[:-1]
-    position[splits.left[inner]] = first_child
-    position[splits.right[inner]] = first_child + 1
-    nodes = np.empty((len(number), 2), dtype=np.int64)
-    nodes[:, 0] = _LARGEST
-    nodes[:, 1] = number << 32
-    at = position[inner]
-    nodes[at, 0] = threshold[inner]
-    nodes[at, 1] = first_child << 32 | splits.slot[inner]
-    node = np.empty_like(number)
+    root = forest.tree_start[:-1] + np.arange(forest.n_trees) + 1
+    position[forest.tree_start[:-1]] = root
+    first_child = 2 * number[: len(inner)] + 2 * (splits.tree[inner] + 1)
+    position[splits.left[inner]], position[splits.right[inner]] = first_child, first_child + 1
+    nodes = aligned_empty((len(number) + forest.n_trees, 2), np.int64)
+    held = np.array(forest.value).view(np.int64)
+    if len(contents.number) > 0:
+        has_number = forest.vectors is not None or contents.is_linear[splits.tree] == 1
+        held = np.where(has_number, contents.number, held)
+    nodes[:] = 0
+    nodes[position, 0] = np.where(forest.feature < 0, held, threshold)
+    nodes[position, 1] = position << 32 | len(splits.slots)
+    nodes[position[inner], 1] = first_child << 32 | splits.slot[inner]
+    node = np.zeros(len(nodes), dtype=np.int64)
     node[position] = number
-    content = contents.number[node if len(contents.number) > 0 else node[:0]]
-    root = start[:-1].astype(np.uint64)
-    return WalkTables(
-        splits.slots, nodes.reshape(-1), forest.value[node], node, content, root, splits.depth
-    )
+    return WalkTables(splits.slots, nodes.reshape(-1), node, root.astype(np.uint64), splits.depth)
 
 
 def leaf_contents(forest: Forest) -> LeafContents:
     """Return the vectors of all leaves, or the lines of the leaves of trees with terms."""
     is_linear = np.zeros(forest.n_trees, dtype=np.uint8)
-    is_leaf, vectors, value, slopes = (
-        forest.feature < 0,
-        np.zeros((0, 0)),
-        np.zeros(0),
-        no_slopes(0),
-    )
-    own = np.zeros(0, dtype=np.int64)
+    own, vectors = np.zeros(0, dtype=np.int64), np.zeros((0, 0))
+    value, slopes, is_leaf = np.zeros(0), no_slopes(0), forest.feature < 0
     if forest.vectors is not None:
         own = np.flatnonzero(is_leaf)
         vectors = np.zeros((len(own), -(-forest.n_outputs // WIDTH) * WIDTH))

@@ -343,8 +343,11 @@ def _shares_of(logs: FloatArray) -> FloatArray:
     """Return the share of each output in the sum, (n_rows, n_outputs), from logarithms."""
     # Divide by the largest first, so that tiny probabilities do not all become 0.
     share = np.exp(logs - logs.max(axis=0))
+    # In order: that of NumPy's sum depends on the number of columns.
+    if logs.shape[1] < 64:  # a step of the loop below takes a microsecond
+        return np.ascontiguousarray((share / np.add.accumulate(share)[-1]).T)
     total = share[0].copy()
-    for row in share[1:]:  # in order: that of NumPy's sum depends on the number of columns
+    for row in share[1:]:
         total += row
     return np.ascontiguousarray((share / total).T)
 

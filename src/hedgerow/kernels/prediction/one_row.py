@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow import kernel_types as kt
+from hedgerow.arrays import MISSING_KEY
 from hedgerow.compile import kernel
 from hedgerow.kernels.prediction.predict import Leaves, WalkArrays, add_lines_of, add_vectors, step
 from hedgerow.kernels.prediction.table_keys import CategorySets
@@ -37,13 +38,15 @@ def add_one_row(
     scores: kt.Float64_2D,
 ) -> None:
     """Add all trees to the scores of one row."""
-    # ``space``, uint64 (n_trees + n_slots,), belongs to this call alone.
+    # ``space``, uint64 (n_trees + n_slots + 1,), belongs to this call alone.
     coding_of, codings, order = columns
-    slots, nodes, value, _, content, roots, depths = tables
+    slots, nodes, _, roots, depths = tables
+    values = words_as(nodes, 0, nodes.size, np.float64)
     bins, bins_start, sets = categories
     n_trees, n_outputs, zero = np.uint64(len(roots)), np.uint64(len(scores)), np.uint64(0)
     ends = words_as(space, 0, n_trees, np.uint64)
-    keys = words_as(space, n_trees, np.uint64(len(slots)), np.int64)
+    keys = words_as(space, n_trees, np.uint64(len(slots)) + _ONE, np.int64)
+    keys[np.uint64(len(slots))] = MISSING_KEY  # what leaves compare
     # The key of each slot, as of :func:`hedgerow.kernels.prediction.table_keys.fill_keys`.
     for slot in range(np.uint64(len(slots))):
         number = slots[slot]
@@ -85,16 +88,16 @@ def add_one_row(
     is_linear, vectors = leaves[0], leaves[1]
     if vectors.shape[1] > 0:
         for tree in range(n_trees):
-            ends[tree] = content[ends[tree]]
+            ends[tree] = nodes[ends[tree] + ends[tree]]
         add_vectors(vectors, ends, _ONE, n_trees, _ONE, scores, zero)
         return
     for output in range(n_outputs):
         total = scores[output, 0]
         for tree in range(output, n_trees, n_outputs):
             if is_linear[tree]:
-                ends[tree], scores[output, 0] = content[ends[tree]], total
+                ends[tree], scores[output, 0] = nodes[ends[tree] + ends[tree]], total
                 add_lines_of(leaves, ends[tree : tree + _ONE], _ONE, scores[output], zero)
                 total = scores[output, 0]
             else:
-                total += value[ends[tree]]
+                total += values[ends[tree] + ends[tree]]
         scores[output, 0] = total

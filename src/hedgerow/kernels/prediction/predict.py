@@ -45,7 +45,7 @@ bits are the code of the row, and a table has the leaf of each code.
 Walk.  Single rows and trees of very many leaves go from node to node without
 branches, eight rows at a time: children are neighbours and a leaf is its own
 child, so every row takes as many steps as the tree is deep
-(:func:`walk_trees`).
+(:func:`walk_trees`).  A leaf compares the lowest key of all with its own value.
 
 Where leaves hold vectors, a row ends at a vector with a number for each output
 (:func:`add_vectors`); where leaves have slopes, it ends at a line
@@ -62,7 +62,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow import kernel_types as kt
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.prediction.slopes import Slopes, add_lines, add_records
 from hedgerow.kernels.prediction.table_keys import (
@@ -100,9 +100,7 @@ _LOW_BITS = np.uint64(0xFFFFFFFF)
 GROUP = 8
 """Trees whose vectors are added at once, so that sums are loaded and stored once for all."""
 
-WalkArrays: TypeAlias = tuple[
-    kt.Int64_1D, kt.Int64_1D, kt.Float64_1D, kt.Int64_1D, kt.Int64_1D, kt.UInt64_1D, kt.UInt64_1D
-]
+WalkArrays: TypeAlias = tuple[kt.Int64_1D, kt.Int64_1D, kt.Int64_1D, kt.UInt64_1D, kt.UInt64_1D]
 """Tables of the walk."""
 
 Leaves: TypeAlias = tuple[
@@ -212,7 +210,7 @@ def mask_space(n_slots: int, most_parts: int, block: int) -> npt.NDArray[np.uint
 
 def walk_space(n_slots: int, block: int, n_rows: int) -> npt.NDArray[np.uint64]:
     """Return scratch space for one call of :func:`walk_trees`."""
-    return np.empty((n_slots + GROUP) * max(1, min(block, n_rows)), np.uint64)
+    return np.empty((n_slots + 1 + GROUP) * max(1, min(block, n_rows)), np.uint64)
 
 
 @kernel
@@ -355,33 +353,36 @@ def walk_trees(
 ) -> None:
     """Add trees like :func:`add_masked_trees`, by walking; for few rows or large trees."""
     # If ``found``, int32 (n_rows, n_trees), is not empty, it gets the leaves, and no score changes.
-    slots, nodes, value, node, content, roots, depths = tables
-    n_slots, n_outputs = np.uint64(len(slots)), np.uint64(len(scores))
+    slots, nodes, node, roots, depths = tables
+    values = words_as(nodes, 0, nodes.size, np.float64)
+    width, n_outputs = np.uint64(len(slots)) + _ONE, np.uint64(len(scores))
     stop, has_vectors = np.uint64(stop), leaves[1].shape[1] > 0
     block = max(_ONE, min(np.uint64(block), stop - np.uint64(start)))
     ends = words_as(space, 0, np.uint64(GROUP) * block, np.uint64)
-    keys = words_as(space, np.uint64(GROUP) * block, n_slots * block, rows[0].dtype)
+    keys = words_as(space, np.uint64(GROUP) * block, width * block, rows[0].dtype)
     for row in range(np.uint64(start), stop, block):
         n, held = min(block, stop - row), np.uint64(0)
-        fill_keys(rows, slots, categories, row, n, keys, n_slots, _ONE)
+        fill_keys(rows, slots, categories, row, n, keys, width, _ONE)
+        for i in range(n):
+            keys[i * width + width - _ONE] = MISSING_KEY
         for tree in range(np.uint64(first_tree), np.uint64(stop_tree)):
             own = ends[held * block : (held + _ONE) * block]
-            walk_tree(nodes, roots[tree], depths[tree], keys, n_slots, n, own)
+            walk_tree(nodes, roots[tree], depths[tree], keys, width, n, own)
             if len(found) > 0:
                 for i in range(n):
-                    found[row + i, tree] = node[own[i]] - np.int64(roots[tree])
+                    found[row + i, tree] = node[own[i]] - node[roots[tree]]
             elif has_vectors:
                 for i in range(n):
-                    own[i] = content[own[i]]
+                    own[i] = nodes[own[i] + own[i]]
                 held += _ONE
                 if held == np.uint64(GROUP) or tree + _ONE == np.uint64(stop_tree):
                     add_vectors(leaves[1], ends, block, held, n, scores, row)
                     held = np.uint64(0)
             elif leaves[0][tree]:
                 for i in range(n):
-                    own[i] = content[own[i]]
+                    own[i] = nodes[own[i] + own[i]]
                 add_lines_of(leaves, own, n, scores[tree % n_outputs], row)
             else:
                 output = tree % n_outputs
                 for i in range(n):
-                    scores[output, row + i] += value[own[i]]
+                    scores[output, row + i] += values[own[i] + own[i]]
