@@ -76,7 +76,7 @@ class RowScorer:
         bins = np.zeros(len(self._lookups), dtype=np.uint8)
         sets = (self._reader.row_of_set, self._reader.sets) if self._reader else NO_SETS
         scratch = np.zeros(len(self._walk[-1]) + len(self._walk[0]) + 1, dtype=np.uint64)
-        leaves = (*self._leaves, numbers)
+        leaves = (*self._leaves, numbers, 0)
         arguments = (words, self._columns, self._walk, (bins, *sets), scratch, leaves)
         views = words.data.cast("B"), numbers.reshape(-1).data.cast("B")
         return Space(views[0], floats, views[1], bins, arguments)

@@ -173,7 +173,7 @@ class Predictor:
             return leaves
         rows, _, categories, numbers = self._batch(values, walks=True)
         leaves = np.empty((len(values), self._n_trees), dtype=np.int32)
-        contents = (*self.tables.contents[1:], numbers)
+        contents = (*self.tables.contents[1:], numbers, 0)
         tables = self.tables.walk64
         block, n_slots = self._block(kernels.WALK_BLOCK, 8), len(self.tables.splits.slots)
 
@@ -219,7 +219,8 @@ class Predictor:
         """Add trees to ``scores`` with the engine that is faster for this batch."""
         rows, walks, categories, numbers = batch
         n_rows, tables = scores.shape[1], self.tables
-        leaves, held = (*tables.contents[1:], numbers), scores
+        are_finite = int(np.isfinite(numbers).all())
+        leaves, held = (*tables.contents[1:], numbers, are_finite), scores
         if self.forest.vectors is not None:
             # The scores of a row are neighbours, like the numbers of a vector: 26 take half the
             # time.

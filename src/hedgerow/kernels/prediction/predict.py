@@ -18,9 +18,9 @@ mask     32 bits per row: the exits of a part that the row may still take
 code     a bit for each different split of a tree, set if the row goes right there
 tables   :class:`hedgerow.model.mask_tables.MaskTables` or
          :class:`hedgerow.model.layout.WalkTables` as a plain tuple
-leaves   ``(is_linear, vectors, value, slopes, records, numbers)``, the contents of leaves that do
-         not hold one number each (:class:`hedgerow.model.layout.LeafContents`), and the numbers of
-         all rows if there are lines
+leaves   ``(is_linear, vectors, value, slopes, records, numbers, are_finite)``, the contents of
+         leaves that do not hold one number each (:class:`hedgerow.model.layout.LeafContents`), and
+         if there are lines, the numbers of all rows, and 1 if all are finite
 scores   float64 (n_outputs, n_rows); if leaves hold vectors, (n_rows, n_outputs), padded like them
 block    rows handled side by side, a multiple of 16
 space    uint64, scratch space of one call (:func:`mask_space`, :func:`walk_space`)
@@ -110,6 +110,7 @@ Leaves: TypeAlias = tuple[
     Slopes,
     tuple[kt.UInt64_1D, kt.Float64_1D],
     kt.Float64_2D,
+    int,
 ]
 """Contents of leaves, see the glossary."""
 
@@ -143,9 +144,9 @@ def add_lines_of(
     leaves: tuple[Any, ...], chosen: AnyArray, n_rows: int, scores: FloatArray, first_row: int
 ) -> None:
     """Add line ``chosen[i]`` to row ``first_row + i`` of an output, for ``n_rows`` rows."""
-    _, _, value, slopes, records, numbers = leaves
+    _, _, value, slopes, records, numbers, are_finite = leaves
     if len(records[0]) > 0:
-        add_records(records, numbers, chosen, n_rows, scores, first_row)
+        add_records(records, numbers, are_finite, chosen, n_rows, scores, first_row)
     else:
         add_lines((value, slopes, numbers), chosen, n_rows, scores, first_row)
 

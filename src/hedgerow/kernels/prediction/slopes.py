@@ -233,13 +233,15 @@ def add_lines(
 def add_records(
     records: Records,
     numbers: FloatArray,
+    are_finite: int,
     ends: AnyArray,
     n_rows: int,
     scores: FloatArray,
     first_row: int,
 ) -> None:
     """Add the same as :func:`add_lines`, from :func:`records_of` the lines."""
-    # A term that a line does not have has the slope 0, and adds 0.
+    # A term that a line does not have has the slope 0, and adds 0.  ``are_finite``: 1 if all
+    # numbers are known to be finite.
     words, record = records
     for i in range(n_rows):
         row, at = np.uint64(first_row + i), np.uint64(ends[i]) * np.uint64(RECORD)
@@ -248,7 +250,7 @@ def add_records(
             x = numbers[row, columns & _ONE_COLUMN]
             columns >>= np.uint64(_COLUMN_BITS)
             term = at + np.uint64(4 + 2 * k)
-            if is_finite(x):
+            if are_finite or is_finite(x):
                 total += record[term] * (x - record[term + _ONE])
         low, high = record[at + np.uint64(2)], record[at + np.uint64(3)]
         scores[row] += record[at + _ONE] + clipped(total, low, high)
