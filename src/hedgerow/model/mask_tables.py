@@ -3,8 +3,8 @@
 :mod:`hedgerow.kernels.prediction.predict` defines slot, part, exit and mask.
 
 One pass per tree: the exits below each node from the leaves up, then the parts from the root down.
-A tree of more than 32 leaves but few different splits, as of a symmetric tree, is one part whose
-exits are the codes of all splits.
+A tree of few different splits, as a symmetric one, is one part whose exits are the codes of all
+splits.
 """
 
 from __future__ import annotations
@@ -168,8 +168,6 @@ def number_splits(
     """Number the different splits of a tree; return how many, or 0 if it is not to be coded."""
     left, _, slot, threshold = nodes
     n, n_leaves = np.int64(0), (end - begin + 1) // 2
-    if n_leaves <= EXITS:
-        return n
     for node in range(begin, end):
         if left[node] == node:
             continue

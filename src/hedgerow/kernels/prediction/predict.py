@@ -38,9 +38,11 @@ the loop::
               1   2       right at a, left at b: mask 1 1 0, lowest bit 1, exit 1
 
 A tree of more than 32 leaves has several parts; the exit taken in one part names
-the next part (:func:`add_masked_trees`).  If it has few different splits, as a symmetric tree with
-one split per level, it is a single part in which each split clears a bit of its own: the other
-bits are the code of the row, and a table has the leaf of each code.
+the next part (:func:`add_masked_trees`).
+
+A tree of few different splits, as a symmetric one with one split per level, is a single part in
+which each split clears a bit of its own.  The cleared bits are the code of the row, and a table has
+the leaf of each code.
 
 Walk.  Single rows and trees of very many leaves go from node to node without
 branches, eight rows at a time: children are neighbours and a leaf is its own
