@@ -228,9 +228,8 @@ def walk_tables(
     if len(contents.number) > 0:
         has_number = forest.vectors is not None or contents.is_linear[splits.tree] == 1
         held = np.where(has_number, contents.number, held)
-    nodes[:] = 0
+    nodes[:, 0], nodes[:, 1] = 0, np.arange(len(nodes)) << 32 | len(splits.slots)
     nodes[position, 0] = np.where(forest.feature < 0, held, threshold)
-    nodes[position, 1] = position << 32 | len(splits.slots)
     nodes[position[inner], 1] = first_child << 32 | splits.slot[inner]
     node = np.zeros(len(nodes), dtype=np.int64)
     node[position] = number
