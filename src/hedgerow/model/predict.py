@@ -56,6 +56,7 @@ class Batch(NamedTuple):
     categories: CategoryArguments = NO_CATEGORIES
     # float64 (n_rows, n_features): the values, if leaves are linear; otherwise empty
     numbers: FloatArray = NO_NUMBERS
+    are_finite: int = 0  # 1 if all numbers are known to be finite
 
 
 _NO_NARROW_ROWS, _NO_WIDE_ROWS = (
@@ -171,9 +172,9 @@ class Predictor:
 
             self._each_block(values, n_threads, find)
             return leaves
-        rows, _, categories, numbers = self._batch(values, walks=True)
+        rows, _, categories, *numbers = self._batch(values, walks=True)
         leaves = np.empty((len(values), self._n_trees), dtype=np.int32)
-        contents = (*self.tables.contents[1:], numbers, 0)
+        contents = (*self.tables.contents[1:], *numbers)
         tables = self.tables.walk64
         block, n_slots = self._block(kernels.WALK_BLOCK, 8), len(self.tables.splits.slots)
 
@@ -210,17 +211,17 @@ class Predictor:
         rows, numbers = kernel_rows(values, self._codings, self._n_features), NO_NUMBERS
         if self._is_linear:
             numbers = floats_of(values, self._kinds)
-        reader = self._category_reader
-        return Batch(rows, walks, NO_CATEGORIES if reader is None else reader.read(values), numbers)
+        reader, are_finite = self._category_reader, int(np.isfinite(numbers).all())
+        categories = NO_CATEGORIES if reader is None else reader.read(values)
+        return Batch(rows, walks, categories, numbers, are_finite)
 
     def _add(
         self, batch: Batch, scores: FloatArray, n_threads: int, first_tree: int, stop_tree: int
     ) -> None:
         """Add trees to ``scores`` with the engine that is faster for this batch."""
-        rows, walks, categories, numbers = batch
+        rows, walks, categories, *numbers = batch
         n_rows, tables = scores.shape[1], self.tables
-        are_finite = int(np.isfinite(numbers).all())
-        leaves, held = (*tables.contents[1:], numbers, are_finite), scores
+        leaves, held = (*tables.contents[1:], *numbers), scores
         if self.forest.vectors is not None:
             # The scores of a row are neighbours, like the numbers of a vector: 26 take half the
             # time.
