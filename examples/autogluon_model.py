@@ -62,7 +62,7 @@ def main() -> None:
     rows["price"] = rows["size"] * (rows["city"] == "Rome") + rng.normal(size=600) / 5
     with tempfile.TemporaryDirectory() as folder:
         predictor = TabularPredictor("price", path=folder, verbosity=0)
-        models = {HedgerowModel: {}, "GBM": {}, "XGB": {}}
+        models: dict[Any, Any] = {HedgerowModel: {}, "GBM": {}, "XGB": {}}
         predictor.fit(rows[:400], hyperparameters=models, num_bag_folds=4, ag_args_ensemble={
             "fold_fitting_strategy": "sequential_local"})  # fmt: skip
         print(predictor.leaderboard(rows[400:])[["model", "score_test", "fit_time"]])

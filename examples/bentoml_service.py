@@ -6,11 +6,13 @@ The environment variable ``MODEL`` has the path of the model file.
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Literal
 
 import bentoml
 
 import hedgerow
+
+Kind = Literal["value", "raw", "probability"]
 
 
 @bentoml.service(traffic={"timeout": 10})
@@ -21,7 +23,7 @@ class HedgerowService:
         self.booster = hedgerow.load(os.environ["MODEL"])
 
     @bentoml.api
-    def predict(self, records: list[dict[str, Any]], kind: str = "value") -> list[Any]:
+    def predict(self, records: list[dict[str, Any]], kind: Kind = "value") -> list[Any]:
         try:
             predictions = [self.booster.predict_one(row, kind) for row in records]
         except (hedgerow.DataError, hedgerow.DataTypeError, hedgerow.ParameterError) as error:

@@ -7,6 +7,7 @@ which FastAPI calls in threads: a booster is thread-safe.
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
@@ -24,7 +25,7 @@ class PredictRequest(BaseModel):
 
 
 @asynccontextmanager
-async def lifespan(app: FastAPI):
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     app.state.booster = hedgerow.load(os.environ["MODEL"])
     yield
 

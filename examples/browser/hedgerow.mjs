@@ -15,7 +15,7 @@ export async function load(read) {
   const tables = new Uint8Array(await read("tables.bin"));
   const { instance } = await WebAssembly.instantiate(await read("predict.wasm"));
   const { memory, predict } = instance.exports;
-  const { features, block, outputs } = model;
+  const { features, block, steps } = model;
 
   // The tables, room for a block of rows and its scores, scratch space, the arguments.
   let end = BASE + tables.length;
@@ -26,7 +26,7 @@ export async function load(read) {
   };
   const place = {
     rows: room(block * features.length),
-    scores: room(outputs * block),
+    scores: room(model.scores),
     space: room(model.space),
   };
   const given = room(model.arguments.length + 1);
@@ -40,17 +40,18 @@ export async function load(read) {
   });
   const stop = model.arguments.indexOf("stop");
   const rows = new Float64Array(memory.buffer, place.rows, block * features.length);
-  const scores = new Float64Array(memory.buffer, place.scores, outputs * block);
+  const scores = new Float64Array(memory.buffer, place.scores, model.scores);
 
   const score = (values) => {
     const found = model.base_score.map(() => new Float64Array(values.length));
     for (let first = 0; first < values.length; first += block) {
       const part = values.slice(first, first + block);
       part.forEach((row, i) => rows.set(row, i * features.length));
-      model.base_score.forEach((start, k) => scores.fill(start, k * block, (k + 1) * block));
+      const at = (i, k) => i * steps[0] + k * steps[1];
+      part.forEach((_, i) => model.base_score.forEach((start, k) => (scores[at(i, k)] = start)));
       words[stop] = BigInt(part.length);
       predict(given);
-      found.forEach((one, k) => one.set(scores.subarray(k * block, k * block + part.length), first));
+      part.forEach((_, i) => found.forEach((one, k) => (one[first + i] = scores[at(i, k)])));
     }
     return found;
   };

@@ -42,7 +42,7 @@ from hedgerow.kernels.prediction.predict import WALK_BLOCK, walk_space
 from hedgerow.model.predict import NO_CATEGORIES, NO_NUMBERS, Predictor
 
 HERE = Path(__file__).parent
-KERNEL = "hedgerow.kernels.prediction.predict:add_walked_trees"
+KERNEL = "hedgerow.kernels.prediction.predict:walk_trees"
 WASM = just_in_time.Target("wasm32-unknown-unknown", "generic", "")
 WORD = ir.IntType(64)
 
@@ -56,11 +56,7 @@ def compile_kernel(path: Path) -> None:
     At the address are words of 64 bits: an argument that is a number is one word, an array its
     address and shape, a tuple its items.
     """
-    kinds = next(
-        parse_types(variant.types)
-        for variant in read_variants()
-        if variant.kernel == KERNEL and "const int64" in variant.types
-    )
+    kinds = next(parse_types(one.types) for one in read_variants() if one.kernel == KERNEL)
     compiled = just_in_time.write_code(find_kernel(KERNEL), kinds)
     context, signature = compiled.target_context, compiled.signature
     library = context.codegen().create_library("predict")
@@ -119,11 +115,17 @@ def describe(booster: hedgerow.Booster) -> tuple[dict[str, Any], bytes]:
         raise SystemExit("the page has no lines in leaves: train with linear_leaves=False.")
     predictor, block = Predictor(forest, model.split_schema.kinds), WALK_BLOCK
     values = np.zeros((block, forest.n_features))
-    batch = predictor._batch(values)
+    batch = predictor._batch(values, walks=True)
     (_, coding, *place), walk = batch.rows, predictor.tables.walk64
-    scores = np.zeros((forest.n_outputs, block))
-    space = walk_space(len(walk[0]), block, block)
-    arrays, leaves = bytearray(), (*predictor._leaves, NO_NUMBERS)
+    contents, scores, steps = (
+        predictor.tables.contents,
+        np.zeros((forest.n_outputs, block)),
+        [1, block],
+    )
+    if forest.vectors is not None:  # the scores of a row are neighbours
+        scores, steps = np.zeros((block, contents.vectors.shape[1])), [contents.vectors.shape[1], 1]
+    space, no_leaves = walk_space(len(walk[0]), block, block), np.zeros((0, 0), dtype=np.int32)
+    arrays, leaves = bytearray(), (*contents[1:], NO_NUMBERS, 0)
 
     def words(argument: Any, name: str = "") -> list[Any]:
         """Return the words of an argument; ``[offset]`` stands for an address, text for a room."""
@@ -141,12 +143,13 @@ def describe(booster: hedgerow.Booster) -> tuple[dict[str, Any], bytes]:
     arguments = [
         *words(values.ravel().view(np.int64), "rows"), *words((coding, *place, tuple(walk))),
         *words(scores, "scores"), *words((block, 0)), "stop", *words((0, forest.n_trees)),
-        *words(NO_CATEGORIES), *words(space, "space"), *words(leaves),
+        *words(NO_CATEGORIES), *words(space, "space"), *words(leaves), *words(no_leaves),
     ]  # fmt: skip
     described = {
         "features": list(model.schema.names),
         "block": block,
-        "outputs": forest.n_outputs,
+        "scores": scores.size,
+        "steps": steps,  # from a row to the next in the scores, and from an output to the next
         "base_score": np.asarray(forest.base_score, dtype=np.float64).tolist(),
         "space": len(space),
         "arguments": arguments,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,12 +28,41 @@ const rows = JSON.parse(fs.readFileSync(0)).map((row) => row.map((value) => valu
 for (const one of score(rows)) process.stdout.write(Buffer.from(one.buffer));
 """
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not BROWSER.exists(), reason="runs in a checkout only"),
-    pytest.mark.skipif(find_spec("ziglang") is None, reason="needs the linker of ziglang"),
-    pytest.mark.skipif(shutil.which("node") is None, reason="needs Node"),
-]
+pytestmark = pytest.mark.skipif(not BROWSER.exists(), reason="runs in a checkout only")
+
+
+def builds_pages(test: Callable[..., None]) -> Callable[..., None]:
+    """Skip a test where pages cannot be built or run."""
+    for mark in (
+        pytest.mark.slow,
+        pytest.mark.skipif(find_spec("ziglang") is None, reason="needs the linker of ziglang"),
+        pytest.mark.skipif(shutil.which("node") is None, reason="needs Node"),
+    ):
+        test = mark(test)
+    return test
+
+
+def words_of(kind: Any) -> int:
+    """Return how many words the program reads for an argument of a Numba type."""
+    if hasattr(kind, "types"):
+        return sum(map(words_of, kind.types))
+    return 1 + getattr(kind, "ndim", 0)
+
+
+@pytest.mark.parametrize("multi_strategy", ["one_output_per_tree", "multi_output_tree"])
+def test_the_page_has_the_arguments_of_the_kernel(multi_strategy) -> None:
+    """It runs where no page can be built."""
+    pytest.importorskip("numba")
+    from hedgerow.compile.variants import parse_types, read_variants
+
+    make = runpy.run_path(str(BROWSER / "make.py"))
+    kinds = next(parse_types(one.types) for one in read_variants() if one.kernel == make["KERNEL"])
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    model = HedgerowClassifier(
+        n_estimators=5, early_stopping=False, multi_strategy=multi_strategy
+    ).fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))
+    described, _ = make["describe"](model.booster_)
+    assert len(described["arguments"]) == sum(map(words_of, kinds))
 
 
 def page(model, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -41,6 +73,7 @@ def page(model, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
+@builds_pages
 @pytest.mark.parametrize(
     "model",
     [
@@ -66,6 +99,7 @@ def test_scores_in_node_have_the_same_bits(model, tmp_path: Path) -> None:
     assert found == np.ascontiguousarray(expected).tobytes()
 
 
+@builds_pages
 def test_models_that_the_page_cannot_read_are_refused(tmp_path: Path) -> None:
     X = np.random.default_rng(0).normal(size=(300, 2))
     lines = HedgerowRegressor(n_estimators=3, early_stopping=False, linear_leaves=True)
