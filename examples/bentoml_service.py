@@ -12,7 +12,7 @@ import bentoml
 
 import hedgerow
 
-Kind = Literal["value", "raw", "probability"]
+Kind = Literal["value", "raw", "probability", "leaf"]
 
 
 @bentoml.service(traffic={"timeout": 10})

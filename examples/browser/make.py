@@ -8,7 +8,7 @@
     python -m http.server --directory site
 
 LLVM compiles the kernel that walks trees to WebAssembly as it does to machine code, so raw scores
-have the same bits as here.  The folder gets ``predict.wasm`` (11 kB, the same for all models),
+have the same bits as here.  The folder gets ``predict.wasm`` (11 kB),
 ``tables.bin`` and ``model.json`` (the model), ``hedgerow.mjs`` (:func:`load`, for browsers and
 Node) and ``index.html``.
 

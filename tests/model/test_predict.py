@@ -98,7 +98,7 @@ def forced(forest: Forest, kind: str, engine: str) -> Predictor:
     """Return a predictor that uses the named engine for batches."""
     predictor = Predictor(forest, [kind_of(kind)] * forest.n_features)
     predictor.tables.__dict__["mask_cost"] = 1.0
-    predictor.tables.__dict__["walk_cost"] = 0.5 if engine == "walk" else 2.0
+    predictor.tables.__dict__["walk_cost"] = 0.5 if engine == "walk" else 1e9
     predictor.tables.__dict__["rank_costs"] = (0.0 if engine == "ranks" else 1.0, 0.5)
     return predictor
 
@@ -216,12 +216,16 @@ def forest_of_levels(rng, values, kind, sizes, skips, mirrored=()):
     kind=kinds,
     sizes=st.lists(st.integers(0, 9), min_size=1, max_size=4),
     skips=st.sampled_from([0.0, 0.1, 0.3]),
+    vectors=st.sampled_from([0, 3, 8]),
 )
-def test_paths_of_symmetric_trees_may_skip_levels(seed, kind, sizes, skips):
+def test_paths_of_symmetric_trees_may_skip_levels(seed, kind, sizes, skips, vectors):
     rng = np.random.default_rng(seed)
     values = random_values(rng, kind, 100, 4)
     forest = forest_of_levels(rng, values, kind, sizes, skips)
-    predictor = Predictor(forest, [kind_of(kind)] * 4)
+    if vectors:
+        numbers = rng.standard_normal((len(forest.value), vectors))
+        forest = replace(forest, vectors=numbers, base_score=rng.standard_normal(vectors))
+    predictor = forced(forest, kind, "ranks" if seed % 2 else "mask")
     if skips == 0.0:
         is_coded = predictor.tables.masks(False, 1.0)[0][8]
         assert is_coded.tolist() == [size > 0 for size in sizes]

@@ -24,7 +24,6 @@ RANK_GAIN = {8: 0.03, 4: 0.09}
 4.9 -> 2.2 with AVX2; 100 trees of 31 leaves 0.30 -> 0.29 and 0.56 -> 0.32 (AMD EPYC).
 """
 
-
 SPLIT_COST = {8: 1 / 60, 4: 1 / 30}
 """Nanoseconds per row and split of the mask engine, by SIMD lanes of 64 bits.
 
@@ -32,12 +31,10 @@ With AVX2, 60 trees and 1,000 rows of 20 columns, a row takes 0.47 us in the wal
 mask engine with 31 leaves, 0.70 and 0.73 with 127, 0.95 and 1.28 with 255, 2.4 and 10.7 with 1,023.
 """
 
-
 TABLE_COST = 40.0
 """Nanoseconds per node to build the tables of the mask engine, more than those of the walk.
 
-In default models of 13 tables of 700 to 20,000 rows the first call takes as long with either engine
-where this rule would have said 20 to 50."""
+In default models of 13 tables the first call takes as long with either engine at 20 to 50."""
 
 
 class EngineTables:
@@ -48,7 +45,7 @@ class EngineTables:
         self._walked = 0.0  # nanoseconds; threads may miss what others add
 
     def pay(self, n_rows: float) -> bool:
-        """Return whether the tables of faster engines pay for the rows of all calls so far."""
+        """Return whether the tables of the mask engine pay for the rows of all calls so far."""
         # Rows are walked until then, so this takes at most twice as long as the better choice.
         self._walked += n_rows * self.walk_cost
         return self._walked >= TABLE_COST * len(self._forest.feature)

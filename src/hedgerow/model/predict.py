@@ -125,22 +125,23 @@ class Predictor:
         """Add trees, by default all, to existing raw scores, without the base score."""
         stop_tree = self._n_trees if stop_tree is None else stop_tree
 
-        def add(predictor: Predictor, rows: AnyArray, start: int, threads: int = 1) -> None:
+        def add(
+            predictor: Predictor, rows: AnyArray, start: int, threads: int = 1, walks: Any = None
+        ) -> None:
             own = scores[:, start : start + len(rows)].copy()  # kernels take C order
-            batch = predictor._batch(rows, predictor._walks(rows))
+            batch = predictor._batch(rows, predictor._walks(rows) if walks is None else walks)
             predictor._add(batch, own, threads, first_tree, stop_tree)
             scores[:, start : start + len(rows)] = own
 
         if isinstance(values, SparseTable):
             self._each_block(values, n_threads, add)
-        elif len(values) > FLOAT_ROWS and (
-            self._is_linear or (values.dtype == np.float32 and self._walks(values))
-        ):
-            for start in range(0, len(values), FLOAT_ROWS):
-                add(self, values[start : start + FLOAT_ROWS], start, n_threads)
-        else:
-            batch = self._batch(values, self._walks(values))
-            self._add(batch, scores, n_threads, first_tree, stop_tree)
+            return
+        walks, narrow = self._walks(values), values.dtype == np.float32
+        if len(values) <= FLOAT_ROWS or not (self._is_linear or (narrow and walks)):
+            self._add(self._batch(values, walks), scores, n_threads, first_tree, stop_tree)
+            return
+        for start in range(0, len(values), FLOAT_ROWS):
+            add(self, values[start : start + FLOAT_ROWS], start, n_threads, walks)
 
     def staged(self, values: AnyArray | SparseTable, n_threads: int = 1) -> Iterator[FloatArray]:
         """Yield the raw scores after each round, as a new array each time."""
@@ -205,13 +206,15 @@ class Predictor:
         run_blocks(blocks, table.n_rows, n_threads, self._rows_per_thread(self.tables.walk_cost))
 
     def _batch(self, values: AnyArray, walks: bool) -> Batch:
-        """Prepare a table for the kernels of the walk or of the other engines."""
+        """Prepare a table for the kernels of one of the engines."""
         if walks and values.dtype == np.float32:
             values = values.astype(np.float64)
-        rows, numbers = kernel_rows(values, self._codings, self._n_features), NO_NUMBERS
+        rows, reader = kernel_rows(values, self._codings, self._n_features), self._category_reader
+        numbers, are_finite = NO_NUMBERS, 0
         if self._is_linear:
             numbers = floats_of(values, self._kinds)
-        reader, are_finite = self._category_reader, int(np.isfinite(numbers).all())
+            # The test of a number takes as long as it saves a tree.
+            are_finite = int(self._n_features < self._n_trees and np.isfinite(numbers).all())
         categories = NO_CATEGORIES if reader is None else reader.read(values)
         return Batch(rows, walks, categories, numbers, are_finite)
 

@@ -13,8 +13,9 @@ slot     one column as keys, with missing values either lowest (they go left at
 rank     number of thresholds of a column below a key: it replaces the key and takes 32
          instead of 64 bits (:func:`hedgerow.kernels.prediction.table_keys.fill_ranks`)
 part     at most 32 exits of a tree, numbered from left to right; an exit is a
-         leaf or the top of another part
-mask     32 bits per row: the exits of a part that the row may still take
+         leaf or the top of another part; or a whole tree, whose exits are codes
+mask     32 bits per row: the exits of a part that the row may still take, or the splits of a coded
+         tree that the row is not above
 code     a bit for each different split of a tree, set if the row goes right there
 tables   :class:`hedgerow.model.mask_tables.MaskTables` or
          :class:`hedgerow.model.layout.WalkTables` as a plain tuple
@@ -82,9 +83,9 @@ EXITS = 32
 """Exits of a part: bits of a mask."""
 
 FUSED = 8
-"""Splits evaluated while a mask is held in a register: the last ones of a part are padded to this
-number or to two less, which is all of a tree of 31 leaves.  Four cost the same, in twice as many
-loops."""
+"""Splits evaluated while a mask is held in a register; the last ones of a part are padded to this
+number, to two less, or to twice two less: the 30 of a tree of 31 leaves are 8, 8, 8 and 6, and 9 to
+12 levels are 6 and 6.  Four cost the same, in twice as many loops."""
 
 BLOCK = 256
 """Rows of a block of the mask engine.  Each fused loop starts with checks that its arrays do not
@@ -264,9 +265,10 @@ def add_masked_trees(
                     masks[mask_start + i] = _ALL
                 at, end = part_start[part], part_start[part + _ONE]
                 while at < end:
-                    is_whole = end - at >= np.uint64(FUSED)
+                    n_left = end - at
+                    is_whole = n_left >= np.uint64(FUSED) and n_left != np.uint64(2 * FUSED - 4)
                     clear_exits(keys, masks, block, mask_start, splits, at, is_whole)
-                    at += np.uint64(FUSED)
+                    at += np.uint64(FUSED) if is_whole else np.uint64(FUSED - 2)
             if is_coded[tree]:
                 for i in range(n):
                     exits[own + i] = ~masks[i]

@@ -69,7 +69,7 @@ _ONE = np.uint64(1)
 
 
 class Slopes(NamedTuple):
-    """The terms of all lines, one per node.
+    """The terms of all lines, one per node or leaf.
 
     start          int64, one per line and one more: terms of line n are
                    ``start[n] : start[n + 1]``; those of inner nodes have none
@@ -222,7 +222,7 @@ def add_lines(
     scores: FloatArray,
     first_row: int,
 ) -> None:
-    """Add leaf ``ends[i]``, its value and its terms, to row ``first_row + i`` of an output."""
+    """Add line ``ends[i]``, its value and its terms, to row ``first_row + i`` of an output."""
     values, slopes, numbers = lines
     for i in range(n_rows):
         line, row = np.uint64(ends[i]), np.uint64(first_row + i)
