@@ -48,7 +48,7 @@ BUDGET = {
     "growing": 9_030,
     "inspection": 1_320,
     "io": 2_610,
-    "kernels": 9_620,
+    "kernels": 9_600,
     "metrics": 1_720,
     "model": 2_460,
     "modules": 4_580,
