@@ -47,7 +47,7 @@ def fitted(pool: Any, depth: int, kind: Any = catboost.CatBoostRegressor) -> Boo
 def coded(booster: Booster) -> set[bool]:
     """Return whether trees of more than 32 leaves are coded."""
     forest = booster.model.forest
-    is_coded = booster._predictor.tables.masks(False, 1.0)[0][8]
+    is_coded = booster._predictor.tables._mask_tables[0].is_coded
     return set((is_coded == 1)[np.diff(forest.tree_start) > 63].tolist())
 
 
@@ -134,7 +134,7 @@ def test_members_of_a_blend_mix_all_kinds_of_trees() -> None:
     forest = blended_forests([fit.model.forest for fit in fits], [0.5, 0.3, 0.2])
     predictor = Predictor(forest, fits[0].model.schema.kinds)
     assert predictor.tables.contents.is_linear.mean() == pytest.approx(1 / 3)
-    assert np.unique(predictor.tables.masks(False, 1.0)[0][8]).tolist() == [0, 1]
+    assert np.unique(predictor.tables._mask_tables[0].is_coded).tolist() == [0, 1]
     odd = np.where(np.random.default_rng(2).random(X.shape) < 0.1, np.inf, X * 1.5)
     found, by_tree = predictor.raw_scores(odd), predictor.raw_scores(odd, 1, 0, 0)
     for number in range(forest.n_trees):

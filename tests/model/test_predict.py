@@ -227,7 +227,7 @@ def test_paths_of_symmetric_trees_may_skip_levels(seed, kind, sizes, skips, vect
         forest = replace(forest, vectors=numbers, base_score=rng.standard_normal(vectors))
     predictor = forced(forest, kind, "ranks" if seed % 2 else "mask")
     if skips == 0.0:
-        is_coded = predictor.tables.masks(False, 1.0)[0][8]
+        is_coded = predictor.tables._mask_tables[0].is_coded
         assert is_coded.tolist() == [size > 0 for size in sizes]
     assert same_bits(predictor.raw_scores(values), naive.raw_scores(forest, values))
 
@@ -238,7 +238,7 @@ def test_codes_need_no_order_of_the_levels(mirrored):
     values = random_values(rng, "float64", 100, 4)
     forest = forest_of_levels(rng, values, "float64", [7, 6], 0.0, mirrored)
     predictor = Predictor(forest, ["float"] * 4)
-    assert predictor.tables.masks(False, 1.0)[0][8].tolist() == [1, 1]
+    assert predictor.tables._mask_tables[0].is_coded.tolist() == [1, 1]
     assert same_bits(predictor.raw_scores(values), naive.raw_scores(forest, values))
 
 

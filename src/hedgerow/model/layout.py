@@ -86,7 +86,7 @@ class WalkTables(NamedTuple):
 class LeafContents(NamedTuple):
     """Contents of leaves that do not hold one number each, for the prediction kernels.
 
-    Trees without any term have plain values: adding a line takes six times as long.
+    Trees without any term have plain values: adding lines takes three to six times as long.
     """
 
     # int64, one per node; number of the leaf's vector or line; empty if there are none

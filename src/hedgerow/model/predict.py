@@ -213,7 +213,7 @@ class Predictor:
         numbers, are_finite = NO_NUMBERS, 0
         if self._is_linear:
             numbers = floats_of(values, self._kinds)
-            # The test of a number takes as long as it saves a tree.
+            # To test a number takes about as long as the test saves in a tree.
             are_finite = int(self._n_features < self._n_trees and np.isfinite(numbers).all())
         categories = NO_CATEGORIES if reader is None else reader.read(values)
         return Batch(rows, walks, categories, numbers, are_finite)

@@ -43,7 +43,11 @@ the next part (:func:`add_masked_trees`).
 
 A tree of few different splits, as a symmetric one with one split per level, is a single part in
 which each split clears a bit of its own.  The cleared bits are the code of the row, and a table has
-the leaf of each code.
+the leaf of each code::
+
+    split 0   x3 > 0.5   right   mask 0 1 0, code 1 0 1 = 5:  value[start + 5]
+    split 1   x0 > 2.0   left
+    split 2   x3 > 0.9   right
 
 Walk.  Single rows and trees of very many leaves go from node to node without
 branches, eight rows at a time: children are neighbours and a leaf is its own
