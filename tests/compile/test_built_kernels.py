@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import hedgerow
-from hedgerow.compile import Kernel, library, ptx
+from hedgerow.compile import Kernel, digests, library, ptx
 from hedgerow.compile import target as code_here
 from hedgerow.compile.target import target_levels, target_system
 from hedgerow.compile.variants import LIST, read_variants
@@ -33,8 +33,7 @@ def entry_kernels() -> set[str]:
     for found in pkgutil.walk_packages(hedgerow.__path__, "hedgerow."):
         if found.name.endswith("_llvm"):
             continue
-        parts = ("cart", "kernels", "growing", "model", "objectives")
-        if not found.name.startswith(tuple(f"hedgerow.{part}" for part in parts)):
+        if found.name.split(".")[1] not in {*digests.KERNEL_SOURCES} - {"compile"}:
             continue
         module = importlib.import_module(found.name)
         names |= {
@@ -49,6 +48,15 @@ def called_by_kernels_only() -> set[str]:
     """Return kernels with an entry that Python never calls: they should be inner kernels."""
     listed = [*read_variants(), *read_variants(ptx.LIST)]
     return entry_kernels() - {variant.kernel for variant in listed}
+
+
+def test_an_edit_of_any_file_with_kernels_is_noticed() -> None:
+    """Else the built code of older sources would run."""
+    package = Path(hedgerow.__path__[0])
+    files = [
+        one.relative_to(package) for one in package.rglob("*.py") if "@kernel" in one.read_text()
+    ]
+    assert {one.parts[0] for one in files} <= set(digests.KERNEL_SOURCES)
 
 
 def test_every_kernel_that_python_calls_is_in_the_list() -> None:

@@ -27,22 +27,17 @@ _PACKAGE = Path(__file__).parents[1]
 _KERNELS = "hedgerow.compile.kernels"
 """Which imports this module, and cannot be imported when Python ends."""
 
-_KERNEL_SOURCES = (
-    "arrays.py",
-    "kernel_types.py",
-    "cart",
-    "compile",
-    "kernels",
-    "growing",
-    "objectives",
-)
+KERNEL_SOURCES = (
+    "arrays.py", "kernel_types.py", "cart", "compile", "kernels", "growing", "model", "objectives",
+)  # fmt: skip
+"""Where kernels are, and what they import: a library of other sources is asked kernel by kernel."""
 
 
 @functools.cache
 def source_digest() -> str:
     """Return the digest of all files that kernels are made from."""
     digest = hashlib.blake2b(digest_size=10)
-    for name in _KERNEL_SOURCES:
+    for name in KERNEL_SOURCES:
         place = _PACKAGE / name
         for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
             digest.update(file.relative_to(_PACKAGE).as_posix().encode() + b"\0")
